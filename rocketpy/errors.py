@@ -1,0 +1,376 @@
+"""Every error that rocketpy raises, in one tree.
+
+    RocketMQError
+    ├─ ConfigError(ValueError)           ├─ ClientClosedError
+    ├─ TransportError                    ├─ ProtocolError
+    │   ├─ ConnectError                  │   ├─ LocalProtocolError
+    │   └─ ConnectionLostError           │   └─ RemoteProtocolError
+    ├─ RequestTimeoutError(TimeoutError) │       └─ MessageDecodeError
+    ├─ RouteNotFoundError                ├─ SerializationError
+    │   ├─ NameServerUnreachableError    ├─ SendError
+    │   ├─ TopicNotFoundError            ├─ TooManyRequestsError
+    │   ├─ TopicNotWritableError         ├─ BrokerError (one class per well-known code)
+    │   └─ BrokerUnreachableError        └─ ServiceCrashedError
+    └─ StoreError
+        └─ StoreCorruptError
+
+Retry logic asks ``error.retriable``, never a list of types. Facts are attributes, so that nobody parses a message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "BrokerError",
+    "BrokerUnreachableError",
+    "ClientClosedError",
+    "ConfigError",
+    "ConnectError",
+    "ConnectionLostError",
+    "FlowControlError",
+    "InvalidParameterError",
+    "LocalProtocolError",
+    "MessageDecodeError",
+    "MessageIllegalError",
+    "NameServerUnreachableError",
+    "NoPermissionError",
+    "ProtocolError",
+    "QueryNotFoundError",
+    "RemoteProtocolError",
+    "RequestCodeNotSupportedError",
+    "RequestTimeoutError",
+    "RocketMQError",
+    "RouteNotFoundError",
+    "SendAttempt",
+    "SendError",
+    "SerializationError",
+    "ServiceCrashedError",
+    "ServiceNotAvailableError",
+    "StoreCorruptError",
+    "StoreError",
+    "SubscriptionGroupNotExistError",
+    "SystemBusyError",
+    "TooManyRequestsError",
+    "TopicNotExistError",
+    "TopicNotFoundError",
+    "TopicNotWritableError",
+    "TransportError",
+]
+
+
+class RocketMQError(Exception):
+    """Root of everything that rocketpy raises on purpose.
+
+    Attributes:
+        retriable: Whether the same call may succeed when it is made again, perhaps at another broker.
+    """
+
+    retriable: ClassVar[bool] = False
+
+
+class ConfigError(RocketMQError, ValueError):
+    """A setting or an argument is not usable; nothing was sent."""
+
+
+class ClientClosedError(RocketMQError):
+    """The client, producer or consumer is not open: not started, closed, or started before a fork."""
+
+
+class ServiceCrashedError(RocketMQError):
+    """A background service met a bug and the client was stopped; ``__cause__`` carries what happened."""
+
+
+class TooManyRequestsError(RocketMQError):
+    """A bound of our own is reached, for instance of sends in flight; wait and send again."""
+
+    retriable = True
+
+
+class SerializationError(RocketMQError, ValueError):
+    """A value could not be turned into bytes or back."""
+
+
+# --- the link to a peer ------------------------------------------------------------------------------
+
+
+class TransportError(RocketMQError):
+    """The link to a peer failed.
+
+    Attributes:
+        address: The peer as "host:port", or None when it is not known.
+    """
+
+    retriable = True
+
+    def __init__(self, message: str, *, address: str | None = None) -> None:
+        super().__init__(message)
+        self.address = address
+
+
+class ConnectError(TransportError):
+    """A connection could not be opened."""
+
+
+class ConnectionLostError(TransportError):
+    """A connection ended while an answer was due; whether the request was carried out is unknown."""
+
+
+class RequestTimeoutError(RocketMQError, TimeoutError):
+    """No answer came in time; whether the request was carried out is unknown.
+
+    Attributes:
+        address: The peer as "host:port", or None when none had been reached.
+        timeout: The budget of the call in seconds.
+    """
+
+    retriable = True
+
+    def __init__(self, message: str, *, address: str | None = None, timeout: float | None = None) -> None:
+        super().__init__(message)
+        self.address = address
+        self.timeout = timeout
+
+
+# --- what the bytes say ------------------------------------------------------------------------------
+
+
+class ProtocolError(RocketMQError):
+    """The rules of the remoting protocol were broken."""
+
+
+class LocalProtocolError(ProtocolError):
+    """We were asked to write something that the protocol cannot carry; nothing was sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent bytes that are not valid."""
+
+
+class MessageDecodeError(RemoteProtocolError):
+    """A stored or pulled message is damaged or cannot be unpacked.
+
+    Attributes:
+        position: Offset of the bad record within the bytes that were given, when it is known.
+    """
+
+    def __init__(self, message: str, *, position: int | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+# --- where a topic lives -----------------------------------------------------------------------------
+
+
+class RouteNotFoundError(RocketMQError):
+    """No broker is known that takes or gives messages of a topic; the subclass tells which cause it was.
+
+    Attributes:
+        topic: The topic asked for.
+        tried: The addresses that were asked, in order.
+    """
+
+    retriable = True
+
+    def __init__(self, message: str, *, topic: str, tried: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.tried = tuple(tried)
+
+
+class NameServerUnreachableError(RouteNotFoundError):
+    """None of the name servers answered."""
+
+
+class TopicNotFoundError(RouteNotFoundError):
+    """The name servers answered, and none knows the topic."""
+
+
+class TopicNotWritableError(RouteNotFoundError):
+    """The topic is known, and no queue of it may be written (or read, for a consumer)."""
+
+
+class BrokerUnreachableError(RouteNotFoundError):
+    """The topic is known, and no broker that holds it has a usable address or a living master."""
+
+
+# --- what a broker or name server answered -----------------------------------------------------------
+
+
+class BrokerError(RocketMQError):
+    """A server answered with a code other than success.
+
+    Attributes:
+        code: The response code.
+        remark: What the server said, "" when it said nothing.
+        address: The server as "host:port", or None.
+    """
+
+    well_known_codes: ClassVar[tuple[int, ...]] = ()
+
+    def __init__(self, code: int, remark: str | None = None, *, address: str | None = None, doing: str = "") -> None:
+        self.code = code
+        self.remark = remark or ""
+        self.address = address
+        where = f" by {address}" if address else ""
+        what = f"{doing} refused" if doing else "request refused"
+        super().__init__(f"{what}{where} with code {code}: {self.remark or 'no remark'}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by the facts, not by the text."""
+        return (_rebuild_broker_error, (type(self), self.code, self.remark, self.address, self.args))
+
+    @staticmethod
+    def for_code(code: int, remark: str | None = None, *, address: str | None = None, doing: str = "") -> BrokerError:
+        """The error of the class that belongs to `code`, BrokerError itself for codes without one."""
+        return _CLASS_OF_CODE.get(code, BrokerError)(code, remark, address=address, doing=doing)
+
+
+def _rebuild_broker_error(
+    kind: type[BrokerError], code: int, remark: str, address: str | None, args: tuple[object, ...]
+) -> BrokerError:
+    error = kind(code, remark, address=address)
+    error.args = args
+    return error
+
+
+class SystemBusyError(BrokerError):
+    """The server is overloaded (SYSTEM_BUSY, or FLOW_CONTROL): wait a little, or try another broker."""
+
+    retriable = True
+    well_known_codes = (2,)
+
+
+class FlowControlError(SystemBusyError):
+    """The broker's flow control asks to slow down."""
+
+    well_known_codes = (215,)
+
+
+class RequestCodeNotSupportedError(BrokerError):
+    """The server does not know this request."""
+
+    well_known_codes = (3,)
+
+
+class MessageIllegalError(BrokerError):
+    """The broker refuses the message: its size or its properties."""
+
+    well_known_codes = (13,)
+
+
+class ServiceNotAvailableError(BrokerError):
+    """The broker cannot store now: disk full, shutting down, or a slave."""
+
+    retriable = True
+    well_known_codes = (14,)
+
+
+class NoPermissionError(BrokerError):
+    """The topic, group or key may not be used in this way."""
+
+    well_known_codes = (16,)
+
+
+class TopicNotExistError(BrokerError):
+    """The broker does not hold the topic."""
+
+    retriable = True
+    well_known_codes = (17,)
+
+
+class QueryNotFoundError(BrokerError):
+    """What was asked for is not there."""
+
+    well_known_codes = (22,)
+
+
+class SubscriptionGroupNotExistError(BrokerError):
+    """The broker does not know the consumer group."""
+
+    well_known_codes = (26,)
+
+
+class InvalidParameterError(BrokerError):
+    """A field of the request is not acceptable."""
+
+    well_known_codes = (29,)
+
+
+def _descendants(kind: type[BrokerError]) -> list[type[BrokerError]]:
+    found = [kind]
+    for child in kind.__subclasses__():
+        found.extend(_descendants(child))
+    return found
+
+
+_CLASS_OF_CODE = {code: kind for kind in _descendants(BrokerError) for code in kind.well_known_codes}
+
+
+# --- sending ---------------------------------------------------------------------------------------
+
+
+class SendAttempt:
+    """One try of a send: where it went, what came of it, how long it took.
+
+    Attributes:
+        broker_name: The broker that was chosen.
+        address: Its address, or None when it had none.
+        error: Why the try failed.
+        elapsed: Seconds it took.
+    """
+
+    __slots__ = ("address", "broker_name", "elapsed", "error")
+
+    def __init__(self, broker_name: str, address: str | None, error: RocketMQError, elapsed: float) -> None:
+        self.broker_name = broker_name
+        self.address = address
+        self.error = error
+        self.elapsed = elapsed
+
+    def __repr__(self) -> str:
+        """One line for a log."""
+        return f"<{self.broker_name} at {self.address} after {self.elapsed * 1000:.0f} ms: {self.error}>"
+
+
+class SendError(RocketMQError):
+    """Every try of a send failed; the last error is ``__cause__``.
+
+    Attributes:
+        attempts: The tries in order.
+    """
+
+    retriable = True
+
+    def __init__(self, message: str, *, attempts: Sequence[SendAttempt] = ()) -> None:
+        super().__init__(message)
+        self.attempts = tuple(attempts)
+
+
+# --- the store of the reference broker ---------------------------------------------------------------
+
+
+class StoreError(RocketMQError):
+    """The message store cannot do what was asked: no space, an I/O error, locked by another process."""
+
+
+class StoreCorruptError(StoreError):
+    """Files of a store are damaged in a way that recovery must not hide.
+
+    Attributes:
+        path: The file.
+        offset: Position of the damage within it, when it is known.
+    """
+
+    def __init__(self, message: str, *, path: str, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        self.offset = offset
+
+
+for _name in __all__:
+    globals()[_name].__module__ = "rocketpy" if not _name.startswith("Store") else "rocketpy.errors"
+del _name

@@ -1,0 +1,194 @@
+"""The four doors to the outside world: clock, network, disk, randomness.
+
+Everything else in both packages reaches time, files, sockets and chance through these, so that a whole cluster runs
+in one loop over memory streams under a mock clock. This module holds the protocols, the injected wall clock and the
+random source; it imports neither trio nor socket nor threading. The monotonic clock is trio's own.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "File",
+    "MappedView",
+    "Storage",
+    "random_source",
+    "set_random_seed",
+    "set_wall_clock",
+    "wall_clock",
+    "wall_ms",
+]
+
+
+# --- wall clock --------------------------------------------------------------------------------------
+
+
+def _system_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+_wall: Callable[[], int] = _system_ms
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970 by the injected clock. For stamps only: never to measure how long something took."""
+    return _wall()
+
+
+def set_wall_clock(clock: Callable[[], int] | None) -> None:
+    """Inject the function behind `wall_ms`; None puts the system's clock back."""
+    global _wall
+    _wall = clock or _system_ms
+
+
+@contextmanager
+def wall_clock(clock: Callable[[], int]) -> Iterator[None]:
+    """Inject `clock` for the time of a block."""
+    global _wall
+    before = _wall
+    _wall = clock
+    try:
+        yield
+    finally:
+        _wall = before
+
+
+# --- randomness --------------------------------------------------------------------------------------
+
+_random = random.Random()
+
+
+def random_source() -> random.Random:
+    """The one source of chance: jitter, queue choice, ids. Not for secrets."""
+    return _random
+
+
+def set_random_seed(seed: int | None) -> None:
+    """Make the source repeatable; None seeds it from the system again."""
+    _random.seed(seed)
+
+
+# --- disk --------------------------------------------------------------------------------------------
+
+
+class MappedView(Protocol):
+    """A read-only mapping of a whole file. Readers copy out; nobody keeps a slice alive past the call."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Copy `size` bytes from `offset`; short at the end of the file."""
+        ...
+
+    def unpack(self, layout: object, offset: int) -> tuple[int, ...]:
+        """``layout.unpack_from`` (a struct.Struct) on the mapped bytes, without a copy in between."""
+        ...
+
+    def __len__(self) -> int:
+        """Bytes mapped."""
+        ...
+
+    def close(self) -> None:
+        """Give the mapping up."""
+        ...
+
+
+class File(Protocol):
+    """An open file of the store. Writes are positional; nothing is written through a mapping."""
+
+    def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
+        """Write all of `data` at `offset`; OSError when not all could be written."""
+        ...
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Read up to `size` bytes from `offset`; short at the end of the file."""
+        ...
+
+    def map(self) -> MappedView:
+        """Map the file as long as it is now, for reading."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut or grow (with zeros) to `size` bytes."""
+        ...
+
+    def fdatasync(self) -> None:
+        """Return when the data has reached the disk. Blocks: services call it in a thread."""
+        ...
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        ...
+
+    def close(self) -> None:
+        """Close the file; its data may still be on its way to the disk."""
+        ...
+
+
+class Storage(Protocol):
+    """A directory tree as the store sees it. Paths are "/"-joined and relative to the root. Raises OSError."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing; with `create` make the file (and its folders) when it is missing."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or folder is there."""
+        ...
+
+    def list(self, path: str) -> list[str]:
+        """Names in a folder, sorted; empty when there is no such folder."""
+        ...
+
+    def is_dir(self, path: str) -> bool:
+        """Whether `path` is a folder."""
+        ...
+
+    def read_bytes(self, path: str) -> bytes:
+        """A whole small file."""
+        ...
+
+    def write_bytes_atomic(self, path: str, data: bytes) -> None:
+        """Replace a whole small file: temporary file, fdatasync, rename, sync of the folder."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Move within the tree, replacing the target."""
+        ...
+
+    def unlink(self, path: str) -> None:
+        """Remove a file."""
+        ...
+
+    def remove_dir(self, path: str) -> None:
+        """Remove an empty folder."""
+        ...
+
+    def make_dir(self, path: str) -> None:
+        """Make a folder and those above it."""
+        ...
+
+    def sync_dir(self, path: str) -> None:
+        """Return when the folder's entries have reached the disk."""
+        ...
+
+    def modified_ms(self, path: str) -> int:
+        """When the file was last changed, ms since 1970."""
+        ...
+
+    def lock(self, path: str) -> Callable[[], None]:
+        """Take an exclusive lock on a file, made when missing. Returns the release; OSError when another holds it."""
+        ...
+
+    def usage(self) -> float:
+        """Share of the disk in use, 0.0 to 1.0."""
+        ...
+
+    def describe(self, path: str) -> str:
+        """The path as an operator would look for it, for error texts."""
+        ...

@@ -1,0 +1,207 @@
+"""The two header encodings, JSON and ROCKETMQ (binary), in both directions.
+
+JSON headers are read as leniently as fastjson reads them: unknown members are skipped, numbers stand for text and
+text for numbers, and what Python's parser refuses gets a second look by `lenient_json`. Plays the part of
+RemotingSerializable and RocketMQSerializable.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from rocketpy.errors import LocalProtocolError, RemoteProtocolError
+from rocketpy.wire.codes import LanguageCode, SerializeType
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.frame import Frame, encode_frame
+from rocketpy.wire.lenient_json import parse_json
+from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
+
+__all__ = ["decode_command", "encode_command"]
+
+_FIXED = struct.Struct(">hBhii")
+_INT32 = struct.Struct(">i")
+_KEY = struct.Struct(">h")
+_LANGUAGES: dict[int, LanguageCode] = {int(code): code for code in LanguageCode}
+_LANGUAGE_NAMES: dict[str, LanguageCode] = {code.name: code for code in LanguageCode}
+_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
+
+
+def encode_command(command: RemotingCommand, *, limits: WireLimits = DEFAULT_LIMITS) -> bytes:
+    """The whole frame of a command, in the encoding that the command names.
+
+    Raises:
+        LocalProtocolError: a field does not fit the protocol (text that is not valid Unicode, too many bytes).
+    """
+    try:
+        header = _json_header(command) if command.serialize_type == SerializeType.JSON else _binary_header(command)
+    except (UnicodeEncodeError, struct.error) as exc:
+        raise LocalProtocolError(f"{command} cannot be written: {exc}") from exc
+    return encode_frame(command.serialize_type, header, command.body, limits=limits)
+
+
+def decode_command(frame: Frame, *, limits: WireLimits = DEFAULT_LIMITS) -> RemotingCommand:
+    """The command in a frame.
+
+    Raises:
+        RemoteProtocolError: the header is not valid.
+    """
+    if frame.serialize_type == SerializeType.JSON:
+        return _from_json(frame, limits)
+    return _from_binary(frame, limits)
+
+
+# --- JSON ----------------------------------------------------------------------------------------------
+
+
+def _json_header(command: RemotingCommand) -> bytes:
+    """Members in the order Java writes them; what is null is left out."""
+    header: dict[str, Any] = {"code": command.code}
+    if command.ext_fields:
+        header["extFields"] = command.ext_fields
+    header["flag"] = command.flag
+    header["language"] = (LanguageCode.OTHER if command.language is None else command.language).name
+    header["opaque"] = command.opaque
+    if command.remark is not None:
+        header["remark"] = command.remark
+    header["serializeTypeCurrentRPC"] = "JSON"
+    header["version"] = command.version
+    return _encode_json(header).encode()
+
+
+def _from_json(frame: Frame, limits: WireLimits) -> RemotingCommand:
+    header = parse_json(frame.header, max_depth=limits.max_header_depth, max_members=limits.max_ext_fields + 64)
+    if not isinstance(header, dict):
+        raise RemoteProtocolError("the header is not a JSON object")
+    remark = header.get("remark")
+    return RemotingCommand(
+        _number(header, "code"),
+        _ext_fields(header.get("extFields"), limits),
+        frame.body,
+        _number(header, "opaque"),
+        _number(header, "flag"),
+        None if remark is None else _text(remark),
+        _LANGUAGE_NAMES.get(header["language"]) if isinstance(header.get("language"), str) else LanguageCode.JAVA,
+        _number(header, "version"),
+        SerializeType.JSON,
+    )
+
+
+def _number(header: dict[str, Any], name: str) -> int:
+    """An int32 member; absent and null are 0, digits in quotes count, as fastjson reads them."""
+    value = header.get(name)
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        try:
+            value = int(value) if len(value) <= 11 else None
+        except ValueError:
+            value = None
+    if isinstance(value, bool) or not isinstance(value, int) or not _INT32_MIN <= value <= _INT32_MAX:
+        raise RemoteProtocolError(f"header member {name} is not a 32-bit number")
+    return value
+
+
+def _ext_fields(value: object, limits: WireLimits) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("header member extFields is not an object")
+    if len(value) > limits.max_ext_fields:
+        raise RemoteProtocolError(f"header has {len(value)} fields, the limit is {limits.max_ext_fields}")
+    for item in value.values():
+        if type(item) is not str:
+            return {key: _text(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def _text(value: object) -> str:
+    """Text of a member that should be a string; fastjson makes JSON text of everything else."""
+    if isinstance(value, str):
+        return value
+    return _encode_json(value)
+
+
+# --- ROCKETMQ (binary) ---------------------------------------------------------------------------------
+
+
+def _binary_header(command: RemotingCommand) -> bytes:
+    """Fixed part, remark, fields. The code is cut to 16 bits, as Java cuts it."""
+    parts: list[bytes] = []
+    for key, value in command.ext_fields.items():
+        key_bytes, value_bytes = key.encode(), value.encode()
+        parts += (_KEY.pack(len(key_bytes)), key_bytes, _INT32.pack(len(value_bytes)), value_bytes)
+    ext = b"".join(parts)
+    remark = (command.remark or "").encode()
+    code = (command.code & 0xFFFF ^ 0x8000) - 0x8000
+    language = LanguageCode.OTHER if command.language is None else command.language
+    fixed = _FIXED.pack(code, language, command.version, command.opaque, command.flag)
+    return b"".join((fixed, _INT32.pack(len(remark)), remark, _INT32.pack(len(ext)), ext))
+
+
+def _from_binary(frame: Frame, limits: WireLimits) -> RemotingCommand:
+    reader = _Reader(frame.header)
+    if len(frame.header) < _FIXED.size:
+        raise RemoteProtocolError(f"binary header of {len(frame.header)} bytes is shorter than its fixed part")
+    code, language, version, opaque, flag = _FIXED.unpack_from(frame.header)
+    reader.position = _FIXED.size
+    remark = reader.text(reader.length(_INT32, "remark"), "remark")
+    ext_length = reader.length(_INT32, "fields")
+    fields = _binary_fields(reader, reader.position + ext_length, limits)
+    return RemotingCommand(
+        code,
+        fields,
+        frame.body,
+        opaque,
+        flag,
+        remark or None,
+        _LANGUAGES.get(language),
+        version,
+        SerializeType.ROCKETMQ,
+    )
+
+
+def _binary_fields(reader: _Reader, end: int, limits: WireLimits) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    reader.end = end
+    count = 0
+    while reader.position < end:
+        count += 1
+        if count > limits.max_ext_fields:
+            raise RemoteProtocolError(f"header has more than {limits.max_ext_fields} fields")
+        key = reader.text(reader.length(_KEY, "field name"), "field name")
+        fields[key] = reader.text(reader.length(_INT32, "field value"), f"field {key[:64]!r}")
+    return fields
+
+
+class _Reader:
+    """A cursor that never moves backwards and never past its end, whatever lengths the peer writes."""
+
+    __slots__ = ("data", "end", "position")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.end = len(data)
+        self.position = 0
+
+    def length(self, layout: struct.Struct, what: str) -> int:
+        """Read a length and check it against what is left."""
+        start = self.position
+        if self.end - start < layout.size:
+            raise RemoteProtocolError(f"binary header ends before the length of its {what}")
+        length: int = layout.unpack_from(self.data, start)[0]
+        self.position = start + layout.size
+        if length < 0 or length > self.end - self.position:
+            raise RemoteProtocolError(f"binary header: {what} of {length} bytes, {self.end - self.position} are left")
+        return length
+
+    def text(self, length: int, what: str) -> str:
+        """Read that many bytes of UTF-8."""
+        start = self.position
+        self.position = start + length
+        try:
+            return self.data[start : self.position].decode()
+        except UnicodeDecodeError as exc:
+            raise RemoteProtocolError(f"binary header: {what} is not UTF-8") from exc
