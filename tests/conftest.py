@@ -1,3 +1,42 @@
-"""What every test shares."""
+"""What every test shares: Hypothesis settings, and the rule that nothing is skipped under CI."""
 
 from __future__ import annotations
+
+import os
+
+import hypothesis
+import pytest
+
+# A busy machine is slow, not wrong: deadlines belong into the tests that are about time.
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+_skipped: list[str] = []
+
+
+def _note(report: pytest.CollectReport | pytest.TestReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        _skipped.append(report.nodeid)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _note(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    _note(report)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Under CI a skipped test is a failed run: what the project claims must have been tried."""
+    if os.environ.get("CI") and _skipped:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if os.environ.get("CI") and _skipped:
+        terminalreporter.section("skipped, which CI does not allow")
+        for nodeid in _skipped:
+            terminalreporter.line(nodeid)

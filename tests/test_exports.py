@@ -1,0 +1,25 @@
+"""Pins the public names: a name appears or goes by a decision, never by accident."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+PUBLIC: dict[str, set[str]] = {
+    "rocketpy": {"__version__"},
+    "rocketpy_broker_sim": {"__version__"},
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names(module: str) -> None:
+    assert set(importlib.import_module(module).__all__) == PUBLIC[module]
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names_exist_once_and_resolve(module: str) -> None:
+    names = importlib.import_module(module).__all__
+    assert len(names) == len(set(names))
+    for public in names:
+        assert hasattr(importlib.import_module(module), public), f"{module}.{public}"
