@@ -74,9 +74,7 @@ def test_trio_cancelled_is_never_caught() -> None:
         f"{name(path)}:{handler.lineno}"
         for path in LIBRARY
         for handler in ast.walk(parse(path))
-        if isinstance(handler, ast.ExceptHandler)
-        and handler.type
-        and "Cancelled" in ast.unparse(handler.type)
+        if isinstance(handler, ast.ExceptHandler) and handler.type and "Cancelled" in ast.unparse(handler.type)
     ]
     assert not caught, "cancellation belongs to whoever asked for it: " + ", ".join(caught)
 

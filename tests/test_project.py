@@ -36,9 +36,7 @@ def test_links_in_the_papers_lead_somewhere() -> None:
 def test_no_paper_sends_a_reader_to_the_index() -> None:
     """There the name belongs to another project."""
     for paper in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
-        assert not re.search(
-            r"pip install [\"']?rocketpy(\[[^]]*\])?[\"']?\s*$", paper.read_text(), re.MULTILINE
-        )
+        assert not re.search(r"pip install [\"']?rocketpy(\[[^]]*\])?[\"']?\s*$", paper.read_text(), re.MULTILINE)
 
 
 def test_fragments_are_named_by_subject_and_kind() -> None:
