@@ -1,0 +1,37 @@
+"""Runs every example of the documentation, page by page, with the standard library's doctest.
+
+`./dev docs` runs them again through Sphinx; this is the quick way that needs no extra package.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXECUTED = {"{doctest}"}
+NOT_PYTHON = {"text", "console", "{toctree}", "{include}", "{eval-rst}", "toml", "ini", "json"}
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return [(kind, body) for kind, body in FENCE.findall(page.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_fence_is_executed_or_not_python(page: Path) -> None:
+    assert {kind for kind, _ in blocks(page)} <= EXECUTED | NOT_PYTHON
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_of_a_page(page: Path) -> None:
+    source = "\n".join(body for kind, body in blocks(page) if kind in EXECUTED)
+    test = doctest.DocTestParser().get_doctest(source, {}, page.name, str(page), 0)
+    said: list[str] = []
+    result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+    assert result.failed == 0, "".join(said)
+    assert result.attempted == len(test.examples)
