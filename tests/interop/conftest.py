@@ -1,0 +1,69 @@
+"""Fixtures for the tests beside Apache's servers: one release, one cluster for the whole session.
+
+Without Java the tests skip and say what is missing; with CI set the same is a failure. A failed test shows
+the latest output of every server that was up.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.interop import jvm
+from tests.interop.apache import VERSION, Apache, Cluster, unavailable
+from tests.interop.drivers import JavaAdmin, java_admin
+from tests.interop.process import running_reports
+from tests.interop.requirement import require
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+QUICK_RETRIES = {"messageDelayLevel": "1s 5s 1s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2h"}
+"""The shared broker retries after 1 s (level 3), not after 10: a test of a retry need not wait for it."""
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def apache() -> Apache:
+    """Apache RocketMQ, resolved; its servers start with the quick JVM options."""
+    require(unavailable(VERSION))
+    return Apache.resolve(VERSION, options=jvm.QUICK)
+
+
+@pytest.fixture(scope="session")
+def apache_cluster(apache: Apache) -> Iterator[Cluster]:
+    """One Apache name server and one Apache broker, shared: use topics and groups of your own."""
+    with apache.cluster(overrides=QUICK_RETRIES) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def apache_admin(apache: Apache, apache_cluster: Cluster) -> Iterator[JavaAdmin]:
+    """Apache's admin client on the shared cluster."""
+    with java_admin(apache, apache_cluster.namesrv) as admin:
+        yield admin
+
+
+@pytest.fixture
+def fresh_name() -> Callable[[str], str]:
+    """Topic and group names that no other test of the session uses."""
+
+    def fresh(stem: str) -> str:
+        return f"{stem}-{next(_numbers)}"
+
+    return fresh
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put the servers' output into the report of a failed test."""
+    del item, call
+    report = yield
+    if report.failed:
+        report.sections.extend(running_reports())
+    return report

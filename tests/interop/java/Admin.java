@@ -1,0 +1,139 @@
+import com.alibaba.fastjson.JSON;
+import com.alibaba.fastjson.JSONObject;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+
+/**
+ * Apache's admin client behind standard input: each line a JSON object with a "command" and its arguments, each
+ * answered by one "result" or "failed" line, in order. The end of input ends it.
+ */
+public final class Admin {
+    private final DefaultMQAdminExt admin;
+
+    private Admin(Options options) {
+        admin = new DefaultMQAdminExt(10_000L);
+        admin.setNamesrvAddr(options.required("namesrv"));
+        admin.setInstanceName("java-admin-" + ProcessHandle.current().pid());
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Admin driver = new Admin(new Options(arguments));
+        driver.admin.start();
+        Events.emit("ready");
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            driver.answer(JSON.parseObject(line));
+        }
+        driver.admin.shutdown();
+        System.exit(0);
+    }
+
+    private void answer(JSONObject request) {
+        try {
+            Events.emit("result", "value", execute(request));
+        } catch (Exception error) {
+            Events.emit("failed", "error", Events.describe(error));
+        }
+    }
+
+    // The protocol's classes live in other packages in 4.x and 5.x: `var` keeps their names out of this file.
+    private Object execute(JSONObject request) throws Exception {
+        switch (request.getString("command")) {
+            case "create_topic":
+                return createTopic(request);
+            case "delete_topic":
+                return deleteTopic(request);
+            case "topics":
+                return new TreeSet<>(admin.fetchAllTopicList().getTopicList());
+            case "route":
+                return JSON.toJSON(admin.examineTopicRouteInfo(request.getString("topic")));
+            case "cluster":
+                return cluster();
+            case "topic_offsets":
+                return topicOffsets(request.getString("topic"));
+            case "consumer_offsets":
+                return consumerOffsets(request.getString("group"), request.getString("topic"));
+            case "consumers":
+                return consumers(request.getString("group"));
+            case "search_offset":
+                return admin.searchOffset(new MessageQueue(request.getString("topic"), request.getString("broker"),
+                    request.getIntValue("queueId")), request.getLongValue("timestamp"));
+            default:
+                throw new IllegalArgumentException("no such command: " + request);
+        }
+    }
+
+    private Object createTopic(JSONObject request) throws Exception {
+        TopicConfig config = new TopicConfig(request.getString("topic"));
+        config.setReadQueueNums(request.getIntValue("queues"));
+        config.setWriteQueueNums(request.getIntValue("queues"));
+        for (String address : masters().values()) {
+            admin.createAndUpdateTopicConfig(address, config);
+        }
+        return masters().keySet();
+    }
+
+    private Object deleteTopic(JSONObject request) throws Exception {
+        String topic = request.getString("topic");
+        admin.deleteTopicInBroker(new TreeSet<>(masters().values()), topic);
+        for (String cluster : admin.examineBrokerClusterInfo().getClusterAddrTable().keySet()) {
+            admin.deleteTopicInNameServer(new TreeSet<>(admin.getNameServerAddressList()), cluster, topic);
+        }
+        return topic;
+    }
+
+    /** Broker name to the address of its master. */
+    private Map<String, String> masters() throws Exception {
+        Map<String, String> found = new TreeMap<>();
+        for (var data : admin.examineBrokerClusterInfo().getBrokerAddrTable().values()) {
+            String master = data.getBrokerAddrs().get(0L);
+            if (master != null) {
+                found.put(data.getBrokerName(), master);
+            }
+        }
+        return found;
+    }
+
+    private Object cluster() throws Exception {
+        Map<String, Object> brokers = new TreeMap<>();
+        for (var data : admin.examineBrokerClusterInfo().getBrokerAddrTable().values()) {
+            brokers.put(data.getBrokerName(), Map.of("cluster", data.getCluster(), "addresses", data.getBrokerAddrs()));
+        }
+        return brokers;
+    }
+
+    private Object topicOffsets(String topic) throws Exception {
+        Map<String, Object> queues = new TreeMap<>();
+        admin.examineTopicStats(topic).getOffsetTable().forEach((queue, stats) ->
+            queues.put(named(queue), Map.of("min", stats.getMinOffset(), "max", stats.getMaxOffset())));
+        return queues;
+    }
+
+    private Object consumerOffsets(String group, String topic) throws Exception {
+        Map<String, Object> queues = new TreeMap<>();
+        admin.examineConsumeStats(group, topic).getOffsetTable().forEach((queue, stats) ->
+            queues.put(named(queue), Map.of("broker", stats.getBrokerOffset(), "consumer", stats.getConsumerOffset())));
+        return queues;
+    }
+
+    private Object consumers(String group) throws Exception {
+        Map<String, Object> clients = new LinkedHashMap<>();
+        for (var connection : admin.examineConsumerConnectionInfo(group).getConnectionSet()) {
+            clients.put(connection.getClientId(), Map.of("address", connection.getClientAddr(),
+                "language", connection.getLanguage().name(), "version", connection.getVersion()));
+        }
+        return clients;
+    }
+
+    private static String named(MessageQueue queue) {
+        return queue.getBrokerName() + ":" + queue.getQueueId();
+    }
+}

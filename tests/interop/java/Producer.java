@@ -1,0 +1,197 @@
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
+import org.apache.rocketmq.common.message.Message;
+
+/**
+ * Sends --count messages to --topic and prints a "sent" or "failed" line for each and a "done" line at the end.
+ *
+ * In --keys, --body, --sharding-key a "%d" stands for the message's number, counted from --first.
+ * --tags is a list, taken in turn. --mode is sync, async (at most --window in flight), oneway or batch (--batch-size).
+ */
+public final class Producer {
+    private final Options options;
+    private final DefaultMQProducer producer;
+    private final String mode;
+    private final boolean quiet;
+    private final AtomicInteger sent = new AtomicInteger();
+    private final AtomicInteger failed = new AtomicInteger();
+
+    private Producer(Options options) {
+        this.options = options;
+        mode = options.text("mode", "sync");
+        quiet = options.flag("quiet");
+        producer = new DefaultMQProducer(options.text("group", "java-producer"));
+        producer.setNamesrvAddr(options.required("namesrv"));
+        producer.setSendMsgTimeout(options.number("timeout-ms", 10_000));
+        producer.setCompressMsgBodyOverHowmuch(options.number("compress-over", 4096));
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Producer driver = new Producer(new Options(arguments));
+        driver.producer.start();
+        try {
+            driver.run();
+        } finally {
+            driver.producer.shutdown();
+        }
+        System.exit(0);
+    }
+
+    private void run() throws Exception {
+        int first = options.number("first", 0);
+        int count = options.number("count", 1);
+        Events.emit("ready");
+        long begun = System.nanoTime();
+        switch (mode) {
+            case "sync":
+                for (int i = first; i < first + count; i++) {
+                    sendAndWait(i);
+                }
+                break;
+            case "async":
+                sendAsynchronously(first, count);
+                break;
+            case "oneway":
+                for (int i = first; i < first + count; i++) {
+                    sendOneway(i);
+                }
+                break;
+            case "batch":
+                int size = options.number("batch-size", 10);
+                for (int i = first; i < first + count; i += size) {
+                    sendBatch(i, Math.min(size, first + count - i));
+                }
+                break;
+            default:
+                throw new IllegalArgumentException("no such mode: " + mode);
+        }
+        long micros = (System.nanoTime() - begun) / 1000;
+        Events.emit("done", "sent", sent.get(), "failed", failed.get(), "micros", micros);
+    }
+
+    private void sendAndWait(int number) {
+        String shardingKey = numbered("sharding-key", number);
+        try {
+            Message message = message(number);
+            report(number, shardingKey == null ? producer.send(message)
+                : producer.send(message, new SelectMessageQueueByHash(), shardingKey));
+        } catch (Exception error) {
+            reportFailure(number, error);
+        }
+    }
+
+    private void sendAsynchronously(int first, int count) throws InterruptedException {
+        int window = options.number("window", 64);
+        Semaphore room = new Semaphore(window);
+        for (int i = first; i < first + count; i++) {
+            int number = i;
+            room.acquire();
+            try {
+                producer.send(message(number), new SendCallback() {
+                    @Override
+                    public void onSuccess(SendResult result) {
+                        report(number, result);
+                        room.release();
+                    }
+
+                    @Override
+                    public void onException(Throwable error) {
+                        reportFailure(number, error);
+                        room.release();
+                    }
+                });
+            } catch (Exception error) {
+                reportFailure(number, error);
+                room.release();
+            }
+        }
+        room.acquire(window);
+    }
+
+    private void sendOneway(int number) {
+        try {
+            producer.sendOneway(message(number));
+            sent.incrementAndGet();
+        } catch (Exception error) {
+            reportFailure(number, error);
+        }
+    }
+
+    private void sendBatch(int first, int count) {
+        List<Message> messages = new ArrayList<>();
+        for (int i = first; i < first + count; i++) {
+            messages.add(message(i));
+        }
+        try {
+            report(first, producer.send(messages));
+            sent.addAndGet(count - 1);
+        } catch (Exception error) {
+            reportFailure(first, error);
+            failed.addAndGet(count - 1);
+        }
+    }
+
+    private Message message(int number) {
+        Message message = new Message(options.required("topic"), body(number));
+        String tags = options.text("tags", "");
+        if (!tags.isEmpty()) {
+            String[] all = tags.split(",");
+            message.setTags(all[number % all.length]);
+        }
+        String keys = numbered("keys", number);
+        if (keys != null) {
+            message.setKeys(keys);
+        }
+        int level = options.number("delay-level", 0);
+        if (level > 0) {
+            message.setDelayTimeLevel(level);
+        }
+        for (String pair : options.text("properties", "").split(",")) {
+            if (!pair.isEmpty()) {
+                message.putUserProperty(pair.substring(0, pair.indexOf('=')), pair.substring(pair.indexOf('=') + 1));
+            }
+        }
+        return message;
+    }
+
+    /** The body text, padded with dots to --body-size bytes where that is given. */
+    private byte[] body(int number) {
+        byte[] text = options.text("body", "body-%d").replace("%d", Integer.toString(number))
+            .getBytes(StandardCharsets.UTF_8);
+        int size = options.number("body-size", text.length);
+        byte[] body = Arrays.copyOf(text, size);
+        if (size > text.length) {
+            Arrays.fill(body, text.length, size, (byte) '.');
+        }
+        return body;
+    }
+
+    private String numbered(String option, int number) {
+        String pattern = options.text(option, null);
+        return pattern == null ? null : pattern.replace("%d", Integer.toString(number));
+    }
+
+    private void report(int number, SendResult result) {
+        sent.incrementAndGet();
+        if (!quiet) {
+            Events.emit("sent", "number", number, "status", result.getSendStatus().name(),
+                "msgId", result.getMsgId(), "offsetMsgId", result.getOffsetMsgId(),
+                "topic", result.getMessageQueue().getTopic(), "brokerName", result.getMessageQueue().getBrokerName(),
+                "queueId", result.getMessageQueue().getQueueId(), "queueOffset", result.getQueueOffset(),
+                "transactionId", result.getTransactionId(), "regionId", result.getRegionId());
+        }
+    }
+
+    private void reportFailure(int number, Throwable error) {
+        failed.incrementAndGet();
+        Events.emit("failed", "number", number, "error", Events.describe(error));
+    }
+}

@@ -1,0 +1,155 @@
+import java.util.Base64;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+/**
+ * Consumes --topic (--tags or --sql) in --group and prints a "message" line for each message.
+ *
+ * A "ready" line follows the first assignment, when every queue of the share has its process queue; then it runs until
+ * the end of standard input. The first --fail-first deliveries of every message are answered with "later"
+ * (--retry-level sets the delay of the next one). --orderly, --broadcast, --circle and --quiet are true or false.
+ */
+public final class PushConsumer {
+    private static final int PAUSE_MS = 10;
+
+    private final Options options;
+    private final DefaultMQPushConsumer consumer;
+    private final AnnouncedAllocation allocation;
+    private final AtomicInteger received = new AtomicInteger();
+    private final int failFirst;
+    private final int retryLevel;
+    private final boolean quiet;
+
+    private PushConsumer(Options options) throws Exception {
+        this.options = options;
+        failFirst = options.number("fail-first", 0);
+        retryLevel = options.number("retry-level", 0);
+        quiet = options.flag("quiet");
+        allocation = new AnnouncedAllocation(options.flag("circle")
+            ? new AllocateMessageQueueAveragelyByCircle() : new AllocateMessageQueueAveragely());
+        consumer = new DefaultMQPushConsumer(options.required("group"));
+        configure();
+        subscribe();
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        PushConsumer driver = new PushConsumer(new Options(arguments));
+        driver.consumer.start();
+        driver.awaitAssignment();
+        Events.emit("ready", "clientId", driver.clientId());
+        while (System.in.read() >= 0) {
+            continue;
+        }
+        driver.consumer.shutdown();
+        Events.emit("stopped", "received", driver.received.get());
+        System.exit(0);
+    }
+
+    private void configure() {
+        consumer.setNamesrvAddr(options.required("namesrv"));
+        consumer.setInstanceName(options.text("instance", "java-" + ProcessHandle.current().pid()));
+        consumer.setAllocateMessageQueueStrategy(allocation);
+        consumer.setConsumeFromWhere("last".equals(options.text("from", "first"))
+            ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setMaxReconsumeTimes(options.number("max-reconsume", -1));
+        consumer.setConsumeMessageBatchMaxSize(options.number("batch", 1));
+        consumer.setPollNameServerInterval(options.number("poll-ms", 1_000));
+        consumer.setAwaitTerminationMillisWhenShutdown(5_000);
+        consumer.setConsumeThreadMin(options.number("threads", 4));
+        consumer.setConsumeThreadMax(options.number("threads", 4));
+        if (options.flag("broadcast")) {
+            // The enum moved between releases; asked for its class, it needs no import.
+            consumer.setMessageModel(Enum.valueOf(consumer.getMessageModel().getDeclaringClass(), "BROADCASTING"));
+        }
+    }
+
+    private void subscribe() throws Exception {
+        String sql = options.text("sql", null);
+        if (sql == null) {
+            consumer.subscribe(options.required("topic"), options.text("tags", "*"));
+        } else {
+            consumer.subscribe(options.required("topic"), MessageSelector.bySql(sql));
+        }
+        if (options.flag("orderly")) {
+            consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+                return take(messages) ? ConsumeOrderlyStatus.SUCCESS : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
+            });
+        } else {
+            consumer.registerMessageListener((MessageListenerConcurrently) this::listen);
+        }
+    }
+
+    private ConsumeConcurrentlyStatus listen(List<MessageExt> messages, ConsumeConcurrentlyContext context) {
+        if (take(messages)) {
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        }
+        context.setDelayLevelWhenNextConsume(retryLevel);
+        return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+    }
+
+    /** Print the messages; false when they have not failed often enough yet. */
+    private boolean take(List<MessageExt> messages) {
+        boolean success = true;
+        for (MessageExt message : messages) {
+            boolean accepted = message.getReconsumeTimes() >= failFirst;
+            received.incrementAndGet();
+            success &= accepted;
+            if (!quiet) {
+                Events.emit(described(message, accepted));
+            }
+        }
+        return success;
+    }
+
+    private static Map<String, Object> described(MessageExt message, boolean accepted) {
+        Map<String, Object> line = new LinkedHashMap<>();
+        line.put("event", "message");
+        line.put("accepted", accepted);
+        line.put("topic", message.getTopic());
+        line.put("brokerName", message.getBrokerName());
+        line.put("queueId", message.getQueueId());
+        line.put("queueOffset", message.getQueueOffset());
+        line.put("msgId", message.getMsgId());
+        line.put("tags", message.getTags());
+        line.put("keys", message.getKeys());
+        line.put("body", Base64.getEncoder().encodeToString(message.getBody()));
+        line.put("reconsumeTimes", message.getReconsumeTimes());
+        line.put("sysFlag", message.getSysFlag());
+        line.put("flag", message.getFlag());
+        line.put("bornTimestamp", message.getBornTimestamp());
+        line.put("storeTimestamp", message.getStoreTimestamp());
+        line.put("properties", message.getProperties());
+        return line;
+    }
+
+    private String clientId() {
+        return consumer.getDefaultMQPushConsumerImpl().getmQClientFactory().getClientId();
+    }
+
+    /** Until its process queue stands, a queue's starting offset is not decided: only then may a test send. */
+    private void awaitAssignment() throws InterruptedException {
+        List<MessageQueue> share = allocationOf(options.required("topic"));
+        while (!consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().keySet()
+            .containsAll(share)) {
+            Thread.sleep(PAUSE_MS);
+        }
+    }
+
+    private List<MessageQueue> allocationOf(String topic) throws InterruptedException {
+        return options.flag("broadcast") ? List.of() : allocation.awaitShare(topic);
+    }
+}

@@ -1,0 +1,180 @@
+"""Ask a server a question in plain RocketMQ remoting, with nothing of our own packages.
+
+The harness uses it to see whether servers are ready and to make topics. It speaks JSON headers over a
+blocking socket and knows a handful of requests; being written apart from `rocketpy`, it does not share
+an error with what it helps to test.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tests.interop.failure import InteropError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+UPDATE_AND_CREATE_TOPIC = 17
+GET_ROUTEINFO_BY_TOPIC = 105
+GET_BROKER_CLUSTER_INFO = 106
+SUCCESS = 0
+TOPIC_NOT_EXIST = 17
+
+PAUSE = 0.05
+"""Between two looks at a server that is not ready: the only wait for a time in the harness."""
+
+T = TypeVar("T")
+_opaque = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response frame."""
+
+    code: int
+    remark: str | None
+    body: bytes
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    def json(self) -> Any:
+        """The body, which fastjson may have written with bare numbers as keys."""
+        text = self.body.decode("utf-8")
+        return json.loads(re.sub(r"([{,])(-?\d+):", r'\1"\2":', text))
+
+
+def call(
+    address: str, code: int, fields: Mapping[str, object] | None = None, body: bytes = b"", *, timeout: float = 3.0
+) -> Answer:
+    """One request on a connection of its own.
+
+    Raises:
+        OSError: Nobody answers at the address (TimeoutError within it).
+    """
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout) as connection:
+        connection.sendall(encode(code, fields or {}, body))
+        (total,) = struct.unpack(">i", _receive(connection, 4))
+        return decode(_receive(connection, total))
+
+
+def encode(code: int, fields: Mapping[str, object], body: bytes) -> bytes:
+    """A request frame with a JSON header."""
+    header = json.dumps(
+        {
+            "code": code,
+            "language": "PYTHON",
+            "version": 0,
+            "opaque": next(_opaque),
+            "flag": 0,
+            "serializeTypeCurrentRPC": "JSON",
+            "extFields": {key: str(value) for key, value in fields.items()},
+        }
+    ).encode()
+    return struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body
+
+
+def decode(frame: bytes) -> Answer:
+    """Read a frame without its first length; servers answer in the encoding of the question."""
+    (mark,) = struct.unpack_from(">i", frame)
+    if mark >> 24:
+        raise InteropError(f"the probe asked in JSON and got header encoding {mark >> 24}")
+    header = json.loads(frame[4 : 4 + mark])
+    return Answer(header["code"], header.get("remark"), frame[4 + mark :], header.get("extFields") or {})
+
+
+def eventually(look: Callable[[], T | None], what: str, timeout: float) -> T:
+    """Look until the answer is neither None nor an OSError.
+
+    Raises:
+        InteropError: The time passed; the message says what the last look met.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        last: object = None
+        try:
+            answer = look()
+        except OSError as exc:
+            answer, last = None, exc
+        if answer is not None:
+            return answer
+        if time.monotonic() >= deadline:
+            raise InteropError(f"no {what} within {timeout:g} s" + (f", last: {last!r}" if last else ""))
+        time.sleep(PAUSE)
+
+
+def broker_addresses(namesrv: str) -> dict[str, dict[str, str]]:
+    """Broker name to id to address, as a name server knows them now."""
+    answer = call(namesrv, GET_BROKER_CLUSTER_INFO)
+    if answer.code != SUCCESS:
+        raise InteropError(f"{namesrv} answers the cluster request with {answer.code}: {answer.remark}")
+    table = answer.json().get("brokerAddrTable") or {}
+    return {name: dict(data["brokerAddrs"]) for name, data in table.items()}
+
+
+def wait_serving(address: str, timeout: float = 30.0) -> None:
+    """Wait until a name server answers requests."""
+    eventually(lambda: broker_addresses(address) is not None or None, f"name server at {address}", timeout)
+
+
+def wait_registered(namesrv: str, broker: str, timeout: float = 30.0) -> str:
+    """Wait until a master is registered; its address."""
+
+    def look() -> str | None:
+        return broker_addresses(namesrv).get(broker, {}).get("0")
+
+    return eventually(look, f"registration of {broker} at {namesrv}", timeout)
+
+
+def create_topic(broker: str, topic: str, *, queues: int = 4, timeout: float = 5.0) -> None:
+    """Create or update a topic at one broker, as `updateTopic -b` does."""
+    fields = {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": queues,
+        "writeQueueNums": queues,
+        "perm": 6,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": "false",
+    }
+    answer = call(broker, UPDATE_AND_CREATE_TOPIC, fields, timeout=timeout)
+    if answer.code != SUCCESS:
+        raise InteropError(f"{broker} refuses topic {topic}: {answer.code} {answer.remark}")
+
+
+def route(namesrv: str, topic: str) -> dict[str, Any] | None:
+    """The route of a topic, None while the name server knows none."""
+    answer = call(namesrv, GET_ROUTEINFO_BY_TOPIC, {"topic": topic, "acceptStandardJsonOnly": "true"})
+    if answer.code == TOPIC_NOT_EXIST:
+        return None
+    if answer.code != SUCCESS:
+        raise InteropError(f"{namesrv} answers the route of {topic} with {answer.code}: {answer.remark}")
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def wait_route(namesrv: str, topic: str, *, brokers: int = 1, timeout: float = 15.0) -> dict[str, Any]:
+    """Wait until a topic is routed to at least so many brokers."""
+
+    def look() -> dict[str, Any] | None:
+        found = route(namesrv, topic)
+        return found if found and len(found.get("queueDatas") or []) >= brokers else None
+
+    return eventually(look, f"route of {topic} at {namesrv}", timeout)
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = connection.recv(size - len(parts))
+        if not part:
+            raise ConnectionResetError(f"closed after {len(parts)} of {size} bytes")
+        parts += part
+    return bytes(parts)

@@ -1,0 +1,145 @@
+"""Apache's name server and broker as processes: started on free ports, ready when yielded, stopped after.
+
+A broker counts as ready once it has registered at its name server, whoever plays that one: ours or
+Apache's. A server in a temporary directory is killed at the end, because an orderly stop of Apache's broker
+takes 11 s and nobody reads that store again; `server.process.stop()` and a home of one's own stop it in order.
+Not here: which jars are started, and what talks to the servers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.interop import jvm, probe, settings
+from tests.interop.failure import InteropError
+from tests.interop.ports import port_block
+from tests.interop.process import JavaProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+NAME_SERVER_MAIN = "org.apache.rocketmq.namesrv.NamesrvStartup"
+BROKER_MAIN = "org.apache.rocketmq.broker.BrokerStartup"
+BOOT_SECONDS = 90.0
+REGISTER_SECONDS = 40.0
+"""More than the 10 s and 30 s after which a broker registers again by itself."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How the JVM of a server is started."""
+
+    class_path: Sequence[Path]
+    heap: int = 512
+    options: Sequence[str] = ()
+    """Further JVM options, such as `jvm.QUICK`."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that is up."""
+
+    name: str
+    address: str
+    process: JavaProcess
+
+    @property
+    def store(self) -> Path:
+        """Where a broker keeps its messages."""
+        return self.process.home / "store"
+
+
+@contextmanager
+def name_server(launch: Launch, *, overrides: Mapping[str, object] | None = None) -> Iterator[Server]:
+    """Run an Apache name server."""
+    with temporary_home("namesrv") as home, port_block() as port:
+        settings.prepare_home(home)
+        values = {**settings.name_server_properties(home, port), **(overrides or {})}
+        with _booted("Apache name server", launch, home, NAME_SERVER_MAIN, values, JavaProcess.kill) as process:
+            server = Server("namesrv", f"{settings.LOOPBACK}:{port}", process)
+            with _blamed_on(process):
+                probe.wait_serving(server.address)
+            yield server
+
+
+@contextmanager
+def broker(
+    launch: Launch,
+    namesrv: str,
+    *,
+    name: str = "broker-a",
+    overrides: Mapping[str, object] | None = None,
+    home: Path | None = None,
+) -> Iterator[Server]:
+    """Run an Apache broker, registered at the name servers when this yields.
+
+    Args:
+        launch: The JVM.
+        namesrv: One or more name-server addresses joined by semicolons, Apache's or ours.
+        name: Its brokerName.
+        overrides: Keys of broker.conf beside or instead of the harness's own.
+        home: Keep everything here rather than in a temporary directory, to start again on the same store.
+    """
+    with _home_or_temporary(home, name) as place, port_block() as base:
+        settings.prepare_home(place)
+        # Apache also listens on listenPort - 2, so the block's first port is that one.
+        own = settings.broker_properties(place, name=name, namesrv=namesrv, listen=base + 2, ha=base + 3)
+        values = {**own, **(overrides or {})}
+        end = JavaProcess.kill if home is None else JavaProcess.stop
+        with _booted(f"Apache broker {name}", launch, place, BROKER_MAIN, values, end) as process:
+            with _blamed_on(process):
+                known = [probe.wait_registered(each, name, REGISTER_SECONDS) for each in namesrv.split(";")]
+            yield Server(name, known[0], process)
+
+
+@contextmanager
+def temporary_home(name: str) -> Iterator[Path]:
+    """A directory that is gone afterwards."""
+    home = Path(tempfile.mkdtemp(prefix=f"rocketpy-interop-{name}-")).resolve()
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def _home_or_temporary(home: Path | None, name: str) -> Iterator[Path]:
+    if home is not None:
+        yield home
+        return
+    with temporary_home(name) as place:
+        yield place
+
+
+@contextmanager
+def _booted(
+    title: str,
+    launch: Launch,
+    home: Path,
+    main: str,
+    values: Mapping[str, object],
+    end: Callable[[JavaProcess], object],
+) -> Iterator[JavaProcess]:
+    config = home / "conf" / "server.properties"
+    settings.write_properties(config, values)
+    command = jvm.server_command(home, launch.class_path, main, heap=launch.heap, options=launch.options)
+    process = JavaProcess(title, [*command, "-c", str(config)], home)
+    try:
+        process.wait_line(lambda line: "boot success" in line, "its boot success line", BOOT_SECONDS)
+        yield process
+    finally:
+        end(process)
+
+
+@contextmanager
+def _blamed_on(process: JavaProcess) -> Iterator[None]:
+    """Put the server's logs beside what the probe says."""
+    try:
+        yield
+    except InteropError as exc:
+        raise InteropError(f"{process.name}: {exc}\n{process.report()}") from exc
