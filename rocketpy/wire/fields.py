@@ -198,15 +198,14 @@ class Header:
         return ext
 
     def to_short_ext(self) -> dict[str, str]:
-        """The header in its one-letter form; fields without a short name are left out."""
+        """The header in its one-letter form; fields without a short name keep their long one."""
         ext: dict[str, str] = {}
         for field in self.wire_fields:
             value = getattr(self, field.attribute)
-            if value is None:
-                if field.required:
-                    raise LocalProtocolError(f"{type(self).__name__} needs {field.attribute}")
-            elif field.short is not None:
-                ext[field.short] = field.write(value)
+            if value is not None:
+                ext[field.short or field.name] = field.write(value)
+            elif field.required:
+                raise LocalProtocolError(f"{type(self).__name__} needs {field.attribute}")
         return ext
 
     @classmethod

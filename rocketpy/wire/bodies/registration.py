@@ -1,0 +1,149 @@
+"""What a broker tells the name server about its topics: RegisterBrokerBody in its plain and its compressed form.
+
+The compressed form is one zlib stream of length-prefixed parts. Plays the part of RegisterBrokerBody and
+TopicConfigAndMappingSerializeWrapper.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from rocketpy.errors import RemoteProtocolError
+from rocketpy.wire.bodies.topics import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicQueueMappingDetail,
+    TopicQueueMappingInfo,
+)
+from rocketpy.wire.json_body import Body, body, member
+from rocketpy.wire.lenient_json import parse_json, write_json
+from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
+
+__all__ = ["RegisterBrokerBody", "TopicConfigAndMappingSerializeWrapper"]
+
+_INT32 = struct.Struct(">i")
+_ZLIB_START = 0x78
+_MAPPINGS_SINCE = 413
+"""Ordinal of V5_0_0, the first version that sends mappings in the compressed form."""
+
+
+@body
+class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper):
+    """All topics of a broker, with the static ones among them (5.x)."""
+
+    topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] = member(factory=dict)
+    topic_queue_mapping_detail_map: dict[str, TopicQueueMappingDetail] = member(factory=dict)
+    mapping_data_version: DataVersion = member(factory=DataVersion)
+
+
+@body
+class RegisterBrokerBody(Body):
+    """The body of REGISTER_BROKER."""
+
+    topic_config_serialize_wrapper: TopicConfigAndMappingSerializeWrapper = member(
+        factory=TopicConfigAndMappingSerializeWrapper
+    )
+    filter_server_list: list[str] = member(factory=list)
+
+    def encode_compressed(self) -> bytes:
+        """The compressed form."""
+        wrapper = self.topic_config_serialize_wrapper
+        topics = list(wrapper.topic_config_table.values())
+        mappings = list(wrapper.topic_queue_mapping_info_map.values())
+        parts = [_sized(wrapper.data_version.encode()), _INT32.pack(len(topics))]
+        parts += [_sized(topic.to_text().encode()) for topic in topics]
+        parts += [_sized(write_json(self.filter_server_list).encode()), _INT32.pack(len(mappings))]
+        parts += [_sized(mapping.encode()) for mapping in mappings]
+        return zlib.compress(b"".join(parts), 9)
+
+    @classmethod
+    def decode_any(
+        cls, data: bytes, *, version: int, compressed: bool = False, limits: WireLimits = DEFAULT_LIMITS
+    ) -> RegisterBrokerBody:
+        """Read either form; the first byte tells a compressed one whose header forgot to say so.
+
+        Args:
+            data: the body; an empty one registers no topics.
+            version: the version in the frame of the sender, which tells whether mappings follow.
+            compressed: what the header says.
+            limits: bounds of what is read.
+
+        Raises:
+            RemoteProtocolError: it is neither form.
+        """
+        if not data:
+            return cls()
+        if not compressed and data[0] != _ZLIB_START:
+            return cls.decode(data, limits=limits)
+        return _Compressed(_inflate(data, limits.max_inflated), limits).read(version >= _MAPPINGS_SINCE)
+
+
+def _sized(data: bytes) -> bytes:
+    return _INT32.pack(len(data)) + data
+
+
+def _inflate(data: bytes, limit: int) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        found = inflater.decompress(data, limit)
+    except zlib.error as exc:
+        raise RemoteProtocolError(f"RegisterBrokerBody: the compressed form is damaged: {exc}") from exc
+    if not inflater.eof:
+        raise RemoteProtocolError(f"RegisterBrokerBody: cut off, or over the limit of {limit} bytes")
+    return found
+
+
+class _Compressed:
+    """Reads the inflated parts in order, every length checked against what is left."""
+
+    def __init__(self, data: bytes, limits: WireLimits) -> None:
+        self.data = data
+        self.limits = limits
+        self.position = 0
+
+    def read(self, with_mappings: bool) -> RegisterBrokerBody:
+        """The whole body."""
+        version = DataVersion.decode(self.part(), limits=self.limits)
+        topics = [TopicConfig.from_text(self.text()) for _ in range(self.count())]
+        servers = parse_json(self.part(), max_depth=2, max_members=self.limits.max_body_members)
+        mappings = [TopicQueueMappingInfo.decode(self.part()) for _ in range(self.count())] if with_mappings else []
+        wrapper = TopicConfigAndMappingSerializeWrapper(
+            data_version=version,
+            topic_config_table={topic.topic_name: topic for topic in topics},
+            topic_queue_mapping_info_map={mapping.topic or "": mapping for mapping in mappings},
+        )
+        found = RegisterBrokerBody.from_json({"filterServerList": servers})
+        found.topic_config_serialize_wrapper = wrapper
+        return found
+
+    def number(self) -> int:
+        """A length or a count, never more than there are bytes left."""
+        left = len(self.data) - self.position - 4
+        value: int = _INT32.unpack_from(self.data, self.position)[0] if left >= 0 else -1
+        if not 0 <= value <= left:
+            raise RemoteProtocolError(f"RegisterBrokerBody: a length of {value}, {max(left, 0)} bytes are left")
+        self.position += 4
+        return value
+
+    def count(self) -> int:
+        """How many parts follow."""
+        value = self.number()
+        if value > self.limits.max_body_members:
+            raise RemoteProtocolError(f"RegisterBrokerBody: {value} entries are over the limit")
+        return value
+
+    def part(self) -> bytes:
+        """One part."""
+        length = self.number()
+        start = self.position
+        self.position += length
+        return self.data[start : self.position]
+
+    def text(self) -> str:
+        """One part as text."""
+        try:
+            return self.part().decode()
+        except UnicodeDecodeError as exc:
+            raise RemoteProtocolError("RegisterBrokerBody: text that is not UTF-8") from exc

@@ -1,0 +1,157 @@
+"""Headers of administration: topics, subscription groups, broker configuration and statistics."""
+
+from __future__ import annotations
+
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.fields import Header, boolean, header, int32, text
+from rocketpy.wire.headers.common import RpcHeader, TopicHeader
+
+__all__ = [
+    "CreateTopicListRequestHeader",
+    "CreateTopicRequestHeader",
+    "DeleteSubscriptionGroupRequestHeader",
+    "DeleteTopicRequestHeader",
+    "GetAllSubscriptionGroupRequestHeader",
+    "GetAllSubscriptionGroupResponseHeader",
+    "GetAllTopicConfigRequestHeader",
+    "GetAllTopicConfigResponseHeader",
+    "GetBrokerConfigResponseHeader",
+    "GetConsumeStatsInBrokerHeader",
+    "GetConsumeStatsRequestHeader",
+    "GetSubscriptionGroupConfigRequestHeader",
+    "GetTopicConfigRequestHeader",
+    "GetTopicStatsInfoRequestHeader",
+    "UpdateGroupForbiddenRequestHeader",
+    "ViewBrokerStatsDataRequestHeader",
+]
+
+
+@header(RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC)
+class CreateTopicRequestHeader(TopicHeader):
+    """Create a topic on a broker, or change it."""
+
+    topic: str = text()
+    default_topic: str = text()
+    read_queue_nums: int = int32()
+    write_queue_nums: int = int32()
+    perm: int = int32()
+    topic_filter_type: str = text()
+    topic_sys_flag: int | None = int32(default=None)
+    order: bool = boolean(default=False)
+    attributes: str | None = text(default=None)
+    force: bool = boolean(default=False)
+
+
+@header(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST)
+class CreateTopicListRequestHeader(RpcHeader):
+    """Create or change several topics; they are in the body."""
+
+
+@header(RequestCode.DELETE_TOPIC_IN_BROKER)
+class DeleteTopicRequestHeader(TopicHeader):
+    """Delete a topic and its queues on a broker."""
+
+    topic: str = text()
+
+
+@header(RequestCode.GET_ALL_TOPIC_CONFIG)
+class GetAllTopicConfigRequestHeader(Header):
+    """Ask for the topics of a broker, all at once or page by page."""
+
+    topic_seq: int | None = int32(default=None)
+    data_version: str | None = text(default=None)
+    max_topic_num: int | None = int32(default=None)
+
+
+@header(RequestCode.GET_ALL_TOPIC_CONFIG, answer=True)
+class GetAllTopicConfigResponseHeader(Header):
+    """How many topics there are."""
+
+    total_topic_num: int | None = int32(default=None)
+
+
+@header(RequestCode.GET_TOPIC_CONFIG)
+class GetTopicConfigRequestHeader(TopicHeader):
+    """Ask for the settings of one topic."""
+
+    topic: str = text()
+
+
+@header(RequestCode.GET_TOPIC_STATS_INFO)
+class GetTopicStatsInfoRequestHeader(TopicHeader):
+    """Ask for the offsets of a topic on a broker."""
+
+    topic: str = text()
+
+
+@header(RequestCode.DELETE_SUBSCRIPTIONGROUP)
+class DeleteSubscriptionGroupRequestHeader(RpcHeader):
+    """Delete a consumer group on a broker."""
+
+    group_name: str = text()
+    clean_offset: bool = boolean(default=False)
+    remove_offset: bool | None = boolean(default=None)
+    """What 4.x calls `clean_offset`."""
+
+
+@header(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+class GetAllSubscriptionGroupRequestHeader(Header):
+    """Ask for the groups of a broker, all at once or page by page."""
+
+    group_seq: int | None = int32(default=None)
+    data_version: str | None = text(default=None)
+    max_group_num: int | None = int32(default=None)
+
+
+@header(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, answer=True)
+class GetAllSubscriptionGroupResponseHeader(Header):
+    """How many groups there are."""
+
+    total_group_num: int | None = int32(default=None)
+
+
+@header(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
+class GetSubscriptionGroupConfigRequestHeader(RpcHeader):
+    """Ask for the settings of one group."""
+
+    group: str = text()
+
+
+@header(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN)
+class UpdateGroupForbiddenRequestHeader(TopicHeader):
+    """Forbid or allow a group to read a topic; answers what holds."""
+
+    group: str = text()
+    topic: str = text()
+    readable: bool | None = boolean(default=None)
+
+
+@header(RequestCode.GET_BROKER_CONFIG, answer=True)
+class GetBrokerConfigResponseHeader(Header):
+    """Version of the configuration in the body."""
+
+    version: str = text()
+
+
+@header(RequestCode.GET_CONSUME_STATS)
+class GetConsumeStatsRequestHeader(TopicHeader):
+    """Ask how far a group has come."""
+
+    consumer_group: str = text()
+    topic: str | None = text(default=None)
+    topic_list: str | None = text(default=None)
+
+
+@header(RequestCode.GET_BROKER_CONSUME_STATS)
+class GetConsumeStatsInBrokerHeader(Header):
+    """Ask how far all groups of a broker have come."""
+
+    is_order: bool = boolean()
+
+
+@header(RequestCode.VIEW_BROKER_STATS_DATA)
+class ViewBrokerStatsDataRequestHeader(Header):
+    """Ask for one statistic of a broker."""
+
+    stats_name: str = text()
+    stats_key: str = text()
