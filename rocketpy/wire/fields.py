@@ -221,7 +221,7 @@ class Header:
 
     @classmethod
     def from_short_ext(cls, ext: dict[str, str]) -> Self:
-        """Read the header from its one-letter form; a long name counts where the short one is missing.
+        """Read the header from its one-letter form; fields without a short name go by their long one.
 
         Raises:
             HeaderFieldError: a required field is missing or is not of its type.

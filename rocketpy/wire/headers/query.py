@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rocketpy.wire.codes import RequestCode
-from rocketpy.wire.fields import Header, header, int32, int64, text
+from rocketpy.wire.fields import Header, boolean, header, int32, int64, text
 from rocketpy.wire.headers.common import TopicHeader
 
 __all__ = [
