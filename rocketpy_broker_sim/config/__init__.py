@@ -1,0 +1,40 @@
+"""Settings of the servers, under Java's names in snake case, and their readers. Pure."""
+
+from __future__ import annotations
+
+from rocketpy_broker_sim.config.broker import BROKER_PORT, MASTER_ID, BrokerConfig
+from rocketpy_broker_sim.config.keys import as_properties, format_properties, parse_properties
+from rocketpy_broker_sim.config.namesrv import NAMESRV_PORT, NamesrvConfig
+from rocketpy_broker_sim.config.reading import (
+    broker_config,
+    namesrv_config,
+    read_broker_properties,
+    read_namesrv_properties,
+    refuse_what_is_missing,
+)
+from rocketpy_broker_sim.config.server import NettyServerConfig
+from rocketpy_broker_sim.config.store import BrokerRole, FlushDiskType, MessageStoreConfig
+from rocketpy_broker_sim.config.updates import BROKER_UPDATES, NAMESRV_UPDATES, update_settings
+
+__all__ = [
+    "BROKER_PORT",
+    "BROKER_UPDATES",
+    "MASTER_ID",
+    "NAMESRV_PORT",
+    "NAMESRV_UPDATES",
+    "BrokerConfig",
+    "BrokerRole",
+    "FlushDiskType",
+    "MessageStoreConfig",
+    "NamesrvConfig",
+    "NettyServerConfig",
+    "as_properties",
+    "broker_config",
+    "format_properties",
+    "namesrv_config",
+    "parse_properties",
+    "read_broker_properties",
+    "read_namesrv_properties",
+    "refuse_what_is_missing",
+    "update_settings",
+]

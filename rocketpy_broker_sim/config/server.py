@@ -1,0 +1,21 @@
+"""Settings of a listening server, broker and name server alike. Plays the part of NettyServerConfig."""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["NettyServerConfig"]
+
+
+@attrs.define(kw_only=True)
+class NettyServerConfig:
+    """Where a server listens and how long it bears silence."""
+
+    bind_address: str = "127.0.0.1"
+    """Interface to listen on. Java's default is every interface; files of Apache's keep that default."""
+    listen_port: int = 0
+    """0 takes any free port."""
+    server_channel_max_idle_time_seconds: int = 120
+    """A connection that says nothing for so long is closed."""
+    shutdown_wait_time_seconds: int = 30
+    """How long a stop may wait for the answers that are still due."""

@@ -1,0 +1,87 @@
+"""Changing settings while a server runs: by an allow-list of harmless keys, typed and bounded.
+
+No path, no address, no port, nothing that is ever executed or written elsewhere can be changed; everything that is
+not listed is refused. Nothing of it is written to disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rocketpy.errors import BrokerError, ConfigError
+from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.config.keys import fields_by_key, read_value
+
+__all__ = ["BROKER_UPDATES", "NAMESRV_UPDATES", "update_settings"]
+
+_MILLIS = (0, 3_600_000)
+_COUNT = (1, 1_000_000)
+_SWITCH = (0, 1)
+
+BROKER_UPDATES: dict[str, tuple[int, int]] = {
+    "autoCreateSubscriptionGroup": _SWITCH,
+    "autoCreateTopicEnable": _SWITCH,
+    "brokerFastFailureEnable": _SWITCH,
+    "brokerPermission": (0, 7),
+    "defaultTopicQueueNums": (1, 1024),
+    "litePullMessageEnable": _SWITCH,
+    "longPollingEnable": _SWITCH,
+    "maxMessageSize": (1, 4 * 1024 * 1024),
+    "notifyConsumerIdsChangedEnable": _SWITCH,
+    "rejectPullConsumerEnable": _SWITCH,
+    "rejectTransactionMessage": _SWITCH,
+    "shortPollingTimeMills": _MILLIS,
+    "slaveReadEnable": _SWITCH,
+    "traceOn": _SWITCH,
+    "useServerSideResetOffset": _SWITCH,
+    "waitTimeMillsInAckQueue": _MILLIS,
+    "waitTimeMillsInAdminBrokerQueue": _MILLIS,
+    "waitTimeMillsInHeartbeatQueue": _MILLIS,
+    "waitTimeMillsInLitePullQueue": _MILLIS,
+    "waitTimeMillsInPullQueue": _MILLIS,
+    "waitTimeMillsInSendQueue": _MILLIS,
+    "waitTimeMillsInTransactionQueue": _MILLIS,
+}
+"""Keys of a broker that may change, with the bounds of their values."""
+
+NAMESRV_UPDATES: dict[str, tuple[int, int]] = {
+    "deleteTopicWithBrokerRegistration": _SWITCH,
+    "enableAllTopicList": _SWITCH,
+    "enableTopicList": _SWITCH,
+    "orderMessageEnable": _SWITCH,
+    "returnOrderTopicConfigToBroker": _SWITCH,
+    "waitSecondsForService": (0, 3600),
+}
+"""Keys of a name server that may change, with the bounds of their values."""
+
+
+def update_settings(parts: list[Any], properties: Mapping[str, str], allowed: Mapping[str, tuple[int, int]]) -> None:
+    """Change settings, all or none.
+
+    Raises:
+        BrokerError: NO_PERMISSION for a key that is not allowed, INVALID_PARAMETER for a value that is not.
+    """
+    owners = {key: (part, *field) for part in parts for key, field in fields_by_key(type(part)).items()}
+    changes = []
+    for key, text in properties.items():
+        if key not in allowed or key not in owners:
+            raise BrokerError.for_code(
+                ResponseCode.NO_PERMISSION, f"the key {key[:64]!r} cannot be changed at run time"
+            )
+        part, name, kind = owners[key]
+        changes.append((part, name, _bounded(key, text, kind, allowed[key])))
+    for part, name, value in changes:
+        setattr(part, name, value)
+
+
+def _bounded(key: str, text: str, kind: Any, bounds: tuple[int, int]) -> Any:
+    try:
+        value = read_value(key, text, kind)
+    except ConfigError as exc:
+        raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, str(exc)) from exc
+    if not bounds[0] <= value <= bounds[1]:
+        raise BrokerError.for_code(
+            ResponseCode.INVALID_PARAMETER, f"{key}={value} is not within {bounds[0]} and {bounds[1]}"
+        )
+    return value

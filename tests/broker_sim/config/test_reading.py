@@ -1,0 +1,183 @@
+"""Files of Apache's as they are, keywords, and what is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketpy.errors import ConfigError
+from rocketpy_broker_sim.config import (
+    BrokerRole,
+    FlushDiskType,
+    as_properties,
+    broker_config,
+    format_properties,
+    namesrv_config,
+    parse_properties,
+    read_broker_properties,
+    read_namesrv_properties,
+)
+
+STOCK = """\
+# Licensed to somebody
+brokerClusterName = DefaultCluster
+brokerName = broker-a
+brokerId = 0
+deleteWhen = 04
+fileReservedTime = 48
+brokerRole = ASYNC_MASTER
+flushDiskType = ASYNC_FLUSH
+"""
+
+
+def test_the_stock_broker_conf_starts_unchanged() -> None:
+    config, warnings = read_broker_properties(STOCK)
+    assert (config.broker_cluster_name, config.broker_name, config.broker_id) == ("DefaultCluster", "broker-a", 0)
+    assert (config.store.delete_when, config.store.file_reserved_time) == ("04", 48)
+    assert config.store.broker_role is BrokerRole.ASYNC_MASTER
+    assert config.store.flush_disk_type is FlushDiskType.ASYNC_FLUSH
+    assert (config.server.bind_address, config.server.listen_port) == ("0.0.0.0", 10911)
+    assert len(warnings) == 1
+    assert "bindAddress" in warnings[0]
+
+
+def test_a_bind_address_of_this_machine_warns_of_nothing() -> None:
+    config, warnings = read_broker_properties("bindAddress=127.0.0.1\nlistenPort=0\nbrokerIP1=127.0.0.1")
+    assert warnings == []
+    assert (config.server.listen_port, config.broker_ip1) == (0, "127.0.0.1")
+
+
+def test_the_irregular_lane_keys_are_taken_as_they_are() -> None:
+    text = """
+    sendMessageThreadPoolNums=1
+    sendThreadPoolQueueCapacity=2
+    processReplyMessageThreadPoolNums=3
+    replyThreadPoolQueueCapacity=4
+    endTransactionThreadPoolNums=5
+    endTransactionPoolQueueCapacity=6
+    clientManageThreadPoolNums=7
+    clientManagerThreadPoolQueueCapacity=8
+    waitTimeMillsInSendQueue=9
+    waitTimeMillsInPullQueue=10
+    waitTimeMillsInLitePullQueue=11
+    waitTimeMillsInHeartbeatQueue=12
+    waitTimeMillsInTransactionQueue=13
+    waitTimeMillsInAckQueue=14
+    waitTimeMillsInAdminBrokerQueue=15
+    bindAddress=127.0.0.1
+    """
+    config, warnings = read_broker_properties(text)
+    assert warnings == []
+    assert [
+        config.send_message_thread_pool_nums,
+        config.send_thread_pool_queue_capacity,
+        config.process_reply_message_thread_pool_nums,
+        config.reply_thread_pool_queue_capacity,
+        config.end_transaction_thread_pool_nums,
+        config.end_transaction_pool_queue_capacity,
+        config.client_manage_thread_pool_nums,
+        config.client_manager_thread_pool_queue_capacity,
+        config.wait_time_mills_in_send_queue,
+        config.wait_time_mills_in_pull_queue,
+        config.wait_time_mills_in_lite_pull_queue,
+        config.wait_time_mills_in_heartbeat_queue,
+        config.wait_time_mills_in_transaction_queue,
+        config.wait_time_mills_in_ack_queue,
+        config.wait_time_mills_in_admin_broker_queue,
+    ] == list(range(1, 16))
+
+
+def test_the_last_of_a_doubled_key_wins() -> None:
+    config, _ = read_broker_properties("brokerName=first\nbrokerName=last\n")
+    assert config.broker_name == "last"
+
+
+def test_an_unknown_key_warns_by_name_and_a_known_one_without_effect_does_not() -> None:
+    _, warnings = read_broker_properties("brokerNmae=x\ntransientStorePoolEnable=true\nbindAddress=127.0.0.1")
+    assert len(warnings) == 1
+    assert "brokerNmae" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("enableDLegerCommitLog=true", "enableDLegerCommitLog"),
+        ("enableControllerMode=true", "enableControllerMode"),
+        ("storeType=defaultRocksDB", "storeType"),
+        ("proxyMode=LOCAL", "proxyMode"),
+        ("aclEnable=true", "aclEnable"),
+        ("authenticationEnabled=TRUE", "authenticationEnabled"),
+        ("brokerRole=SLAVE", "SLAVE"),
+        ("brokerId=1", "brokerId"),
+        ("messageStorePlugIn=org.example.Store", "messageStorePlugIn"),
+    ],
+)
+def test_what_is_not_here_is_refused_by_name(line: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        read_broker_properties(line)
+
+
+def test_switched_off_it_is_no_matter() -> None:
+    config, _ = read_broker_properties("enableDLegerCommitLog=false\nenableControllerMode=false\nstoreType=default")
+    assert config.broker_id == 0
+
+
+def test_a_name_server_with_a_controller_inside_is_refused() -> None:
+    with pytest.raises(ConfigError, match="enableControllerInNamesrv"):
+        read_namesrv_properties("enableControllerInNamesrv = true")
+
+
+def test_a_name_server_file() -> None:
+    config, warnings = read_namesrv_properties("listenPort=19876\nbindAddress=127.0.0.1\nclusterTest=true\nfoo=1")
+    assert (config.server.listen_port, config.cluster_test) == (19876, True)
+    assert len(warnings) == 1
+    assert "'foo'" in warnings[0]
+
+
+@pytest.mark.parametrize("line", ["listenPort=many", "autoCreateTopicEnable=yes", "flushDiskType=SOMETIMES"])
+def test_a_value_of_the_wrong_kind_names_its_key(line: str) -> None:
+    with pytest.raises(ConfigError, match=line.partition("=")[0]):
+        read_broker_properties(line)
+
+
+def test_keywords_reach_every_part() -> None:
+    config = broker_config(broker_name="b", flush_disk_type="SYNC_FLUSH", listen_port=0, max_message_size=10)
+    assert (config.broker_name, config.server.listen_port, config.store.max_message_size) == ("b", 0, 10)
+    assert config.store.flush_disk_type is FlushDiskType.SYNC_FLUSH
+    assert namesrv_config(listen_port=1, kv_config_path="x").kv_config_path == "x"
+
+
+def test_a_keyword_nobody_knows_is_refused() -> None:
+    with pytest.raises(ConfigError, match="brokr_name"):
+        broker_config(brokr_name="b")
+    with pytest.raises(ConfigError, match="broker_name"):
+        namesrv_config(broker_name="b")
+
+
+def test_two_configs_share_no_part() -> None:
+    one, other = broker_config(listen_port=1), broker_config(listen_port=2)
+    assert (one.server.listen_port, other.server.listen_port) == (1, 2)
+
+
+def test_settings_as_properties_and_back() -> None:
+    config = broker_config(
+        broker_name="b", broker_ip1="10.0.0.1", bind_address="127.0.0.1", enabled_append_prop_crc=True
+    )
+    properties = as_properties(config)
+    assert properties["brokerIP1"] == "10.0.0.1"
+    assert properties["enabledAppendPropCRC"] == "true"
+    assert properties["flushDiskType"] == "ASYNC_FLUSH"
+    again, warnings = read_broker_properties(format_properties({k: v for k, v in properties.items() if k[:3] != "max"}))
+    assert again == config
+    assert warnings == []
+
+
+def test_the_properties_format() -> None:
+    text = "a=1\n! note\n  b : two words  \nc three\nlong = x\\\n   y\\\n  z\n\\u0064=\\u00e9\\n\nempty\nk\\=ey=v\\\\\n"
+    assert parse_properties(text) == {
+        "a": "1", "b": "two words", "c": "three", "long": "xyz", "d": "é\n", "empty": "", "k=ey": "v\\",
+    }  # fmt: skip
+
+
+def test_a_bad_escape_is_an_error_of_the_file() -> None:
+    with pytest.raises(ConfigError, match="escaped"):
+        parse_properties("a=\\u00g1")
