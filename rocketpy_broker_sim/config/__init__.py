@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from rocketpy_broker_sim.config.broker import BROKER_PORT, MASTER_ID, BrokerConfig
-from rocketpy_broker_sim.config.keys import as_properties, format_properties, parse_properties
+from rocketpy_broker_sim.config.keys import (
+    as_properties,
+    fields_by_key,
+    format_properties,
+    parse_properties,
+    read_value,
+)
 from rocketpy_broker_sim.config.namesrv import NAMESRV_PORT, NamesrvConfig
 from rocketpy_broker_sim.config.reading import (
     broker_config,
@@ -30,11 +36,13 @@ __all__ = [
     "NettyServerConfig",
     "as_properties",
     "broker_config",
+    "fields_by_key",
     "format_properties",
     "namesrv_config",
     "parse_properties",
     "read_broker_properties",
     "read_namesrv_properties",
+    "read_value",
     "refuse_what_is_missing",
     "update_settings",
 ]

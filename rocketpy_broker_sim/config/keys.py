@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import attrs
 
@@ -19,7 +19,15 @@ from rocketpy.wire.fields import camel_case
 if TYPE_CHECKING:
     from attrs import AttrsInstance
 
-__all__ = ["as_properties", "fields_by_key", "format_properties", "java_key", "parse_properties", "read_value"]
+__all__ = [
+    "as_properties",
+    "fields_by_key",
+    "format_properties",
+    "java_key",
+    "parse_properties",
+    "read_value",
+    "set_value",
+]
 
 _KEY = "rocketpy.java_key"
 
@@ -35,7 +43,8 @@ def fields_by_key(kind: type[AttrsInstance]) -> dict[str, tuple[str, Any]]:
     found = {}
     for field in attrs.fields(kind):
         if not attrs.has(hints[field.name]):
-            found[field.metadata.get(_KEY) or camel_case(field.name)] = (field.name, hints[field.name])
+            kind = next((one for one in get_args(hints[field.name]) if one is not type(None)), hints[field.name])
+            found[field.metadata.get(_KEY) or camel_case(field.name)] = (field.name, kind)
     return found
 
 
@@ -57,6 +66,18 @@ def read_value(key: str, text: str, kind: Any) -> Any:
     except (ValueError, KeyError):
         raise ConfigError(f"{key}={text!r} is not {_expected(kind)}") from None
     return text
+
+
+def set_value(part: AttrsInstance, name: str, key: str, value: Any) -> None:
+    """Set a field; what its validator refuses becomes an error of the key.
+
+    Raises:
+        ConfigError: the value is out of bounds.
+    """
+    try:
+        setattr(part, name, value)
+    except (ValueError, TypeError) as exc:
+        raise ConfigError(f"{key}={value!r} is not usable: {exc}") from exc
 
 
 _BOOLEANS = {"true": True, "false": False}

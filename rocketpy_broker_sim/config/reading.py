@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from rocketpy.errors import ConfigError
 from rocketpy_broker_sim.config.broker import BROKER_PORT, BrokerConfig
-from rocketpy_broker_sim.config.keys import fields_by_key, parse_properties, read_value
+from rocketpy_broker_sim.config.keys import fields_by_key, parse_properties, read_value, set_value
 from rocketpy_broker_sim.config.known_keys import KNOWN_BROKER_KEYS, KNOWN_NAMESRV_KEYS
 from rocketpy_broker_sim.config.namesrv import NAMESRV_PORT, NamesrvConfig
 from rocketpy_broker_sim.config.server import NettyServerConfig
@@ -73,7 +73,7 @@ def _fill(
     for key, text in properties.items():
         if key in owners:
             part, name, kind = owners[key]
-            setattr(part, name, read_value(key, text, kind))
+            set_value(part, name, key, read_value(key, text, kind))
         elif key not in known:
             warnings.append(f"unknown key {key!r} is ignored: is it misspelt?")
     if config.server.bind_address in (_EVERYWHERE, "::"):
@@ -112,7 +112,7 @@ def _spread(config: _Config, parts: list[Any], settings: Mapping[str, Any]) -> _
         if name not in owners:
             raise ConfigError(f"there is no setting {name!r}")
         part, key, kind = owners[name]
-        setattr(part, name, read_value(key, value, kind) if isinstance(value, str) else value)
+        set_value(part, name, key, read_value(key, value, kind) if isinstance(value, str) else value)
     return config
 
 

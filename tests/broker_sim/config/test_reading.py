@@ -133,14 +133,19 @@ def test_a_name_server_file() -> None:
     assert "'foo'" in warnings[0]
 
 
-@pytest.mark.parametrize("line", ["listenPort=many", "autoCreateTopicEnable=yes", "flushDiskType=SOMETIMES"])
+@pytest.mark.parametrize(
+    "line", ["listenPort=many", "autoCreateTopicEnable=yes", "flushDiskType=SOMETIMES", "maxMessageSize=0"]
+)
 def test_a_value_of_the_wrong_kind_names_its_key(line: str) -> None:
     with pytest.raises(ConfigError, match=line.partition("=")[0]):
         read_broker_properties(line)
 
 
 def test_keywords_reach_every_part() -> None:
-    config = broker_config(broker_name="b", flush_disk_type="SYNC_FLUSH", listen_port=0, max_message_size=10)
+    config = broker_config(
+        broker_name="b", flush_disk_type="SYNC_FLUSH", listen_port=0, max_message_size=10, memory_size="7"
+    )
+    assert config.store.memory_size == 7
     assert (config.broker_name, config.server.listen_port, config.store.max_message_size) == ("b", 0, 10)
     assert config.store.flush_disk_type is FlushDiskType.SYNC_FLUSH
     assert namesrv_config(listen_port=1, kv_config_path="x").kv_config_path == "x"
