@@ -172,7 +172,10 @@ def _binary_fields(reader: _Reader, end: int, limits: WireLimits) -> dict[str, s
         if count > limits.max_ext_fields:
             raise RemoteProtocolError(f"header has more than {limits.max_ext_fields} fields")
         key = reader.text(reader.length(_KEY, "field name"), "field name")
-        fields[key] = reader.text(reader.length(_INT32, "field value"), f"field {key[:64]!r}")
+        value = reader.text(reader.length(_INT32, "field value"), f"field {key[:64]!r}")
+        # No bytes are Java's null here: an empty value (or name) is none.
+        if key and value:
+            fields[key] = value
     return fields
 
 

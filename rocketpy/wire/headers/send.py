@@ -107,3 +107,4 @@ class RecallMessageResponseHeader(Header):
     """Which message was taken back."""
 
     msg_id: str = text()
+    region_id: str | None = text(default=None, name="MSG_REGION")

@@ -1,0 +1,81 @@
+"""Frames that were captured between Apache's own clients, brokers and name servers, and what is declared for them."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+import pkgutil
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import rocketpy.wire.headers
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.fields import Header
+from rocketpy.wire.frame import Frame, FrameDecoder
+
+FOLDER = Path(__file__).resolve().parent.parent / "golden" / "wire"
+FILES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/*.jsonl"))
+SHORT_FORM = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2}
+
+# Fields that are put beside the declared ones: by signing and by clients of the proxy.
+EXTRAS = {"AccessKey", "Signature", "SecurityToken", "ReqT"}
+
+
+@dataclass(frozen=True)
+class GoldenFrame:
+    """One line of a capture."""
+
+    record: dict[str, Any]
+    data: bytes
+    """The frame with its length word; the first bytes only when it was kept cut."""
+
+    @property
+    def is_cut(self) -> bool:
+        return "frame_b64" not in self.record
+
+    @property
+    def is_answer(self) -> bool:
+        return bool(self.record["flag"] & 1)
+
+    @property
+    def request_code(self) -> int | None:
+        return self.record["request_code"] if self.is_answer else self.record["code"]
+
+    def __str__(self) -> str:
+        return f"line {self.record['n']}, {self.record['code_name']} {'answer' if self.is_answer else 'request'}"
+
+    def frame(self) -> Frame:
+        decoder = FrameDecoder()
+        decoder.receive_data(self.data)
+        (frame,) = decoder.frames()
+        assert decoder.buffered == 0
+        return frame
+
+
+@cache
+def load(file: str) -> list[GoldenFrame]:
+    found = []
+    for line in (FOLDER / file).read_text("utf-8").splitlines():
+        record = json.loads(line)
+        found.append(GoldenFrame(record, base64.b64decode(record.get("frame_b64") or record["frame_head_b64"])))
+    return found
+
+
+def whole_frames() -> list[GoldenFrame]:
+    """Every frame of every file that was not cut."""
+    return [frame for file in FILES for frame in load(file) if not frame.is_cut]
+
+
+@cache
+def header_classes() -> dict[tuple[int, bool], type[Header]]:
+    """Every declared header by request code and by whether it is of the answer."""
+    found: dict[tuple[int, bool], type[Header]] = {}
+    for module in pkgutil.iter_modules(rocketpy.wire.headers.__path__):
+        names = vars(importlib.import_module(f"rocketpy.wire.headers.{module.name}"))
+        for kind in names.values():
+            if isinstance(kind, type) and issubclass(kind, Header):
+                found.update({(int(code), kind.is_answer): kind for code in kind.codes})
+    return found
