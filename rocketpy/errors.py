@@ -19,7 +19,7 @@ Retry logic asks ``error.retriable``, never a list of types. Facts are attribute
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,11 +155,13 @@ class MessageDecodeError(RemoteProtocolError):
 
     Attributes:
         position: Offset of the bad record within the bytes that were given, when it is known.
+        decoded: The messages before it, which are good.
     """
 
-    def __init__(self, message: str, *, position: int | None = None) -> None:
+    def __init__(self, message: str, *, position: int | None = None, decoded: Sequence[Any] = ()) -> None:
         super().__init__(message)
         self.position = position
+        self.decoded = tuple(decoded)
 
 
 # --- where a topic lives -----------------------------------------------------------------------------

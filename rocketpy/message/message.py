@@ -1,0 +1,172 @@
+"""Message: what a user hands to a producer. Everything about it that can be wrong is refused when it is made.
+
+The topic's spelling and the size are checked by the producer, which knows the limits. Plays the part of Message.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from rocketpy.errors import ConfigError
+from rocketpy.message.accessors import PropertyAccessors
+from rocketpy.message.property_names import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
+
+__all__ = ["Message"]
+
+_SEPARATORS = frozenset("\x01\x02")
+
+
+class Message(PropertyAccessors):
+    """A message to send.
+
+    Args:
+        topic: Where it goes.
+        body: The payload, at least one byte.
+        tags: One tag, for filtering by consumers.
+        keys: Business keys for finding the message again, or one string of keys with spaces between.
+        properties: More names and values, all text.
+        sharding_key: Messages with equal sharding keys go to one queue, in the order they are sent.
+        delay_level: One of the broker's delay levels, 1 to 18; 0 is none.
+        delay: Seconds (or a timedelta) until delivery, to the millisecond. RocketMQ 5 brokers only.
+        deliver_at: An aware datetime, or milliseconds since 1970. RocketMQ 5 brokers only.
+        wait_store_ok: Whether the answer waits until the message is flushed and replicated as the broker is
+            configured.
+
+    Raises:
+        ConfigError: something about the message cannot be sent.
+    """
+
+    __slots__ = ("body", "flag", "properties", "topic")
+
+    topic: str
+    body: bytes
+    flag: int
+    """A number of the user's own that travels along (int32)."""
+    properties: dict[str, str]
+    """Everything besides the body, the tag, keys and delay included, under the names of the wire."""
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        tags: str | None = None,
+        keys: Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        sharding_key: str | None = None,
+        delay_level: int = 0,
+        delay: float | timedelta | None = None,
+        deliver_at: datetime | int | None = None,
+        wait_store_ok: bool = True,
+    ) -> None:
+        self.topic = _checked_topic(topic)
+        self.body = body if type(body) is bytes and body else _checked_body(body)
+        self.flag = 0
+        wire: dict[str, str] = {PropertyName.WAIT: "true" if wait_store_ok else "false"}
+        self.properties = wire
+        if properties:
+            _put_user_properties(wire, properties)
+        if tags:
+            wire[PropertyName.TAGS] = _checked_text("tags", tags)
+        if keys:
+            wire[PropertyName.KEYS] = _joined_keys(keys)
+        if sharding_key is not None:
+            wire[PropertyName.SHARDING_KEY] = _checked_text("sharding_key", sharding_key)
+        if delay_level or delay is not None or deliver_at is not None:
+            _put_delay(wire, delay_level, delay, deliver_at)
+
+    def __repr__(self) -> str:
+        """Short form for logs: never the body."""
+        details = "".join(f" {name}={value!r}" for name, value in (("tags", self.tags), ("keys", self.keys)) if value)
+        return f"<Message to {self.topic}, {len(self.body)} bytes{details}>"
+
+
+def _checked_topic(topic: object) -> str:
+    if not isinstance(topic, str) or not topic:
+        raise ConfigError(f"the topic is {topic!r}: give its name")
+    return topic
+
+
+def _checked_body(body: object) -> bytes:
+    if isinstance(body, str):
+        raise ConfigError(
+            "the body is a str: encode it (text.encode()), or turn a value into bytes with a serializer "
+            "of rocketpy.serialization"
+        )
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise ConfigError(
+            f"the body is of type {type(body).__name__}: give bytes, or turn the value into bytes with a serializer "
+            "of rocketpy.serialization"
+        )
+    if not len(body):
+        raise ConfigError("the body is empty: RocketMQ refuses messages without a body")
+    return bytes(body)
+
+
+def _checked_text(what: str, text: object) -> str:
+    """Text that survives the property encoding."""
+    if not isinstance(text, str):
+        raise ConfigError(f"{what} is of type {type(text).__name__}: give a str")
+    if not text or text.isspace():
+        raise ConfigError(f"{what} is empty or blank")
+    if not _SEPARATORS.isdisjoint(text):
+        raise ConfigError(
+            f"{what} contains the control character \\x01 or \\x02, which separates properties: remove it"
+        )
+    return text
+
+
+def _joined_keys(keys: Iterable[str]) -> str:
+    if isinstance(keys, str):
+        return _checked_text("keys", keys)
+    parts = [_checked_text("a key", key) for key in keys]
+    for part in parts:
+        if KEY_SEPARATOR in part:
+            raise ConfigError(f"the key {part!r} contains a space, which separates keys: it would become several keys")
+    return KEY_SEPARATOR.join(parts)
+
+
+def _put_user_properties(wire: dict[str, str], properties: Mapping[str, str]) -> None:
+    for name, value in properties.items():
+        if name in RESERVED_PROPERTIES:
+            raise ConfigError(f"the property name {name!r} is used by RocketMQ itself: choose another")
+        _checked_text("a property name", name)
+        wire[name] = _checked_text(f"property {name!r}", value)
+
+
+def _put_delay(
+    wire: dict[str, str], level: int, delay: float | timedelta | None, deliver_at: datetime | int | None
+) -> None:
+    if (level != 0) + (delay is not None) + (deliver_at is not None) > 1:
+        raise ConfigError("give one of delay_level, delay and deliver_at, not several")
+    if delay is not None:
+        wire[PropertyName.TIMER_DELAY_MS] = str(_delay_ms(delay))
+    elif deliver_at is not None:
+        wire[PropertyName.TIMER_DELIVER_MS] = str(_deliver_ms(deliver_at))
+    else:
+        wire[PropertyName.DELAY] = str(_checked_level(level))
+
+
+def _checked_level(level: object) -> int:
+    if not isinstance(level, int) or isinstance(level, bool) or level < 0:
+        raise ConfigError(f"delay_level is {level!r}: give a level from 1 to 18, or 0 for none")
+    return level
+
+
+def _delay_ms(delay: object) -> int:
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise ConfigError(f"delay is {delay!r}: give seconds, zero or more, or a timedelta")
+    return round(seconds * 1000)
+
+
+def _deliver_ms(deliver_at: object) -> int:
+    if isinstance(deliver_at, datetime):
+        if deliver_at.tzinfo is None:
+            raise ConfigError("deliver_at has no time zone: give an aware datetime, or milliseconds since 1970")
+        return round(deliver_at.timestamp() * 1000)
+    if isinstance(deliver_at, bool) or not isinstance(deliver_at, int) or deliver_at < 0:
+        raise ConfigError(f"deliver_at is {deliver_at!r}: give an aware datetime, or milliseconds since 1970")
+    return deliver_at

@@ -1,0 +1,208 @@
+"""MessageExt: a message as it came from a broker, with where and when it was stored.
+
+This class holds values that are there already; user code makes one to test a listener. What a pull answer is decoded
+to is its subclass `rocketpy.wire.stored_message.StoredMessage`, which unpacks on first use. Plays the part of
+MessageExt.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from rocketpy.message.accessors import PropertyAccessors
+from rocketpy.message.message_queue import MessageQueue
+from rocketpy.message.property_names import KEY_SEPARATOR, PropertyName
+
+__all__ = ["MessageExt", "RecordHead"]
+
+_NO_HOST = b"\0" * 8
+
+
+class RecordHead(NamedTuple):
+    """The fixed part of a stored message, in the order in which it is written."""
+
+    total_size: int
+    magic: int
+    body_crc: int
+    """CRC-32 of the body as stored, without its top bit."""
+    queue_id: int
+    flag: int
+    queue_offset: int
+    physical_offset: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: bytes
+    """Address (4 or 16 bytes) and port (4 bytes)."""
+    store_timestamp: int
+    store_host: bytes
+    reconsume_times: int
+    prepared_transaction_offset: int
+    body_length: int
+    """Bytes of the body as stored."""
+
+
+class MessageExt(PropertyAccessors):
+    """A message that a broker holds.
+
+    Attributes:
+        topic: The topic; a consumer puts the original one back on messages that come from a retry topic.
+        broker_name: The broker it was read from, "" when that is not known.
+    """
+
+    __slots__ = ("_body", "_head", "_properties", "broker_name", "topic")
+
+    topic: str
+    broker_name: str
+    _head: RecordHead
+    _body: bytes
+    _properties: dict[str, str]
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        tags: str | None = None,
+        keys: Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        queue_id: int = 0,
+        queue_offset: int = 0,
+        reconsume_times: int = 0,
+        born_timestamp: int = 0,
+        store_timestamp: int = 0,
+        broker_name: str = "",
+    ) -> None:
+        self.topic = topic
+        self.broker_name = broker_name
+        self._body = body
+        self._properties = dict(properties or {})
+        if tags is not None:
+            self._properties[PropertyName.TAGS] = tags
+        if keys:
+            self._properties[PropertyName.KEYS] = keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys)
+        self._head = RecordHead(
+            total_size=0,
+            magic=0,
+            body_crc=0,
+            queue_id=queue_id,
+            flag=0,
+            queue_offset=queue_offset,
+            physical_offset=0,
+            sys_flag=0,
+            born_timestamp=born_timestamp,
+            born_host=_NO_HOST,
+            store_timestamp=store_timestamp,
+            store_host=_NO_HOST,
+            reconsume_times=reconsume_times,
+            prepared_transaction_offset=0,
+            body_length=len(body),
+        )
+
+    @property
+    def body(self) -> bytes:
+        """The payload, unpacked when it was stored compressed.
+
+        Raises:
+            MessageDecodeError: the stored bytes cannot be unpacked.
+        """
+        return self._body
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Everything that travels beside the body, under the names of the wire."""
+        return self._properties
+
+    # The head is indexed, not asked by name: it is a plain tuple where it comes straight from the decoder.
+
+    @property
+    def store_size(self) -> int:
+        """Bytes of the whole stored record."""
+        return self._head[0]
+
+    @property
+    def body_crc(self) -> int:
+        """CRC-32 of the body as stored, without its top bit."""
+        return self._head[2]
+
+    @property
+    def queue_id(self) -> int:
+        """Number of the queue on its broker."""
+        return self._head[3]
+
+    @property
+    def flag(self) -> int:
+        """The user's own number."""
+        return self._head[4]
+
+    @property
+    def queue_offset(self) -> int:
+        """Position in the queue."""
+        return self._head[5]
+
+    @property
+    def commit_log_offset(self) -> int:
+        """Position in the commit log of the broker."""
+        return self._head[6]
+
+    @property
+    def sys_flag(self) -> int:
+        """Bits of `rocketpy.wire.sysflag` as they were stored."""
+        return self._head[7]
+
+    @property
+    def born_timestamp(self) -> int:
+        """When the producer sent it, ms since 1970 by the producer's clock."""
+        return self._head[8]
+
+    @property
+    def born_host(self) -> str:
+        """The producer's "ip:port"."""
+        return _host_text(self._head[9])
+
+    @property
+    def store_timestamp(self) -> int:
+        """When the broker stored it, ms since 1970 by the broker's clock."""
+        return self._head[10]
+
+    @property
+    def store_host(self) -> str:
+        """The broker's "ip:port"."""
+        return _host_text(self._head[11])
+
+    @property
+    def reconsume_times(self) -> int:
+        """How often its group has given it back."""
+        return self._head[12]
+
+    @property
+    def prepared_transaction_offset(self) -> int:
+        """Commit log position of the half message that this one commits."""
+        return self._head[13]
+
+    @property
+    def offset_message_id(self) -> str:
+        """The id that names broker and commit log position."""
+        return f"{self._head[11].hex().upper()}{self._head[6] & 0xFFFFFFFFFFFFFFFF:016X}"
+
+    @property
+    def message_id(self) -> str:
+        """The id that the producer gave; the offset id for messages without one."""
+        return self.properties.get(PropertyName.UNIQUE_KEY) or self.offset_message_id
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The queue it was read from, under its present topic."""
+        return MessageQueue(self.topic, self.broker_name, self._head[3])
+
+    def __repr__(self) -> str:
+        """Short form for logs: never the body."""
+        return f"<MessageExt {self.message_id} of {self.topic}@{self.broker_name}:{self.queue_id}+{self.queue_offset}>"
+
+
+def _host_text(host: bytes) -> str:
+    port = int.from_bytes(host[-4:], "big", signed=True)
+    if len(host) == 8:
+        return f"{host[0]}.{host[1]}.{host[2]}.{host[3]}:{port}"
+    return f"[{ipaddress.IPv6Address(host[:16])}]:{port}"

@@ -1,0 +1,113 @@
+"""The text that carries message properties: ``name \\x01 value \\x02`` again and again.
+
+It stands in send requests as text and in stored messages as UTF-8. Readers never fail: what is no pair is left out,
+as in Java. Plays the part of the properties half of MessageDecoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketpy.errors import LocalProtocolError
+
+__all__ = [
+    "CRC_PROPERTY_SIZE",
+    "MAX_PROPERTIES_SIZE",
+    "decode_properties",
+    "delete_property",
+    "encode_crc_property",
+    "encode_properties",
+    "find_property",
+    "put_property",
+]
+
+MAX_PROPERTIES_SIZE = 32767
+"""Bytes that a stored message can carry: their number is a signed int16."""
+CRC_PROPERTY_SIZE = 20
+"""Bytes of the property that holds the CRC of a whole record, which is always the last one."""
+
+_NAME_END = "\x01"
+_PAIR_END = "\x02"
+
+
+def encode_properties(
+    properties: Mapping[str, str] | Mapping[str, str | None], *, refuse_separators: bool = False
+) -> str:
+    """The text of a property map.
+
+    Args:
+        properties: Names and values; a value that is None is left out.
+        refuse_separators: For the sender: a separator inside a name or a value would change the meaning.
+
+    Raises:
+        LocalProtocolError: `refuse_separators` found one.
+    """
+    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items() if value is not None])
+    if refuse_separators and not text.count(_NAME_END) == text.count(_PAIR_END) <= len(properties):
+        raise LocalProtocolError("a property name or value contains \\x01 or \\x02, which separate properties")
+    return text
+
+
+def decode_properties(text: str) -> dict[str, str]:
+    """The map of a property text; the last of equal names wins, pairs without name or value are left out."""
+    pieces = text.split(_PAIR_END)
+    if not pieces[-1]:
+        pieces.pop()
+    try:
+        found = dict([piece.split(_NAME_END, 1) for piece in pieces])
+    except ValueError:
+        return _decode_sloppy(pieces)
+    if "" in found or "" in found.values():
+        return _decode_sloppy(pieces)
+    return found
+
+
+def _decode_sloppy(pieces: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for piece in pieces:
+        name, _, value = piece.partition(_NAME_END)
+        if name and value:
+            found[name] = value
+    return found
+
+
+def find_property(data: bytes, name: bytes) -> bytes | None:
+    """One value out of encoded properties, without taking the others apart; None when it is not there."""
+    start = data.rfind(b"\x02%b\x01" % name)
+    if start >= 0:
+        start += len(name) + 2
+    elif data.startswith(b"%b\x01" % name):
+        start = len(name) + 1
+    else:
+        return None
+    end = data.find(b"\x02", start)
+    value = data[start:] if end < 0 else data[start:end]
+    if value:
+        return value
+    # An empty value does not count, so an earlier pair of this name may; nobody writes such text on purpose.
+    return find_property(data[: start - len(name) - 1], name) if start > len(name) + 1 else None
+
+
+def put_property(text: str, name: str, value: str) -> str:
+    """The text with one more pair at its end; a missing last separator is put in first."""
+    if text and not text.endswith(_PAIR_END):
+        text += _PAIR_END
+    return f"{text}{name}\x01{value}\x02"
+
+
+def delete_property(text: str, name: str) -> str:
+    """The text without the pairs of that name; everything else stays as it was written."""
+    head = name + _NAME_END
+    if head not in text:
+        return text
+    pieces = text.split(_PAIR_END)
+    last = pieces.pop()
+    kept = [piece + _PAIR_END for piece in pieces if not piece.startswith(head)]
+    if last and not last.startswith(head):
+        kept.append(last)
+    return "".join(kept)
+
+
+def encode_crc_property(crc: int) -> bytes:
+    """The property that ends a record with its own CRC: ten digits, the lowest first."""
+    return b"__CRC32#\x01%b\x02" % f"{crc:010d}"[::-1].encode()
