@@ -14,7 +14,11 @@ __all__ = ["PropertyAccessors", "int_property", "split_keys"]
 
 def split_keys(text: str | None) -> tuple[str, ...]:
     """The keys in the text of the property KEYS."""
-    return tuple([key for key in text.split(KEY_SEPARATOR) if key]) if text else ()
+    if not text:
+        return ()
+    if KEY_SEPARATOR not in text:
+        return (text,)
+    return tuple([key for key in text.split(KEY_SEPARATOR) if key])
 
 
 def int_property(properties: Mapping[str, str], name: str, default: int = 0) -> int:

@@ -7,9 +7,9 @@ lives in `record` and `batch`; their functions are offered here too. Plays the p
 from __future__ import annotations
 
 import struct
-import zlib
 from functools import partial
 from typing import Any
+from zlib import crc32
 
 from rocketpy.errors import MessageDecodeError
 from rocketpy.message import MessageExt, RecordHead
@@ -47,6 +47,7 @@ __all__ = [
 
 _HEAD_V4 = head_layout(0)
 _unpack_v4 = _HEAD_V4.unpack_from
+_HEAD_SIZE_V4 = _HEAD_V4.size
 _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 _new_message = StoredMessage.__new__
 
@@ -67,15 +68,11 @@ def decode_messages(
             says where the record begins. Offsets must not move past what was decoded.
     """
     messages: list[MessageExt] = []
-    position, end = 0, len(data)
-    while position < end:
-        try:
-            message = decode_record(data, position, broker_name=broker_name, check_crc=check_crc, limit=limit)
-        except MessageDecodeError as error:
-            error.decoded = tuple(messages)
-            raise
-        messages.append(message)
-        position += message.store_size
+    try:
+        _decode_into(messages, data, 0, len(data), broker_name, check_crc, limit)
+    except MessageDecodeError as error:
+        error.decoded = tuple(messages)
+        raise
     return messages
 
 
@@ -92,49 +89,64 @@ def decode_record(
     Raises:
         MessageDecodeError: the record is damaged or not whole.
     """
-    body_at = offset + _HEAD_V4.size
+    messages: list[MessageExt] = []
+    # No record is shorter than two bytes, so the loop ends after the first.
+    _decode_into(messages, data, offset, offset + 1, broker_name, check_crc, limit)
+    return messages[0]
+
+
+def _decode_into(
+    messages: list[MessageExt], data: bytes, position: int, stop: int, broker_name: str, check_crc: bool, limit: int
+) -> None:
+    """Decode records that begin before `stop`. One flat loop: calls would cost as much as what they do."""
+    size = len(data)
     try:
-        head: Any = _unpack_v4(data, offset)
-        if head[7] & _HOSTS_V6:
-            layout = head_layout(head[7])
-            head = layout.unpack_from(data, offset)
-            body_at = offset + layout.size
-        total = head[0]
-        body_end = body_at + head[14]
-        end = offset + total
-        # The shortest tail is a topic of no bytes and properties of no bytes: one byte and two.
-        if head[14] < 0 or body_end + 3 > end or end > len(data):
-            raise _bad_record(data, offset)
-        if head[1] == MAGIC_V1:
-            topic_at = body_end + 1
-            topic_end = topic_at + data[body_end]
-        elif head[1] == MAGIC_V2:
-            topic_at = body_end + 2
-            topic_end = topic_at + (data[body_end] << 8 | data[body_end + 1])
-        else:
-            raise _bad_record(data, offset)
-        properties_at = topic_end + 2
-        if (
-            not 0 <= end - properties_at <= MAX_PROPERTIES_SIZE
-            or data[topic_end] << 8 | data[topic_end + 1] != end - properties_at
-        ):
-            raise _bad_record(data, offset)
+        while position < stop:
+            head: Any = _unpack_v4(data, position)
+            body_at = position + _HEAD_SIZE_V4
+            sys_flag = head[7]
+            if sys_flag & _HOSTS_V6:
+                head, body_at = _unpack_v6(data, position, sys_flag)
+            end = position + head[0]
+            body_end = body_at + head[14]
+            # The shortest tail is a topic and properties of no bytes, which leaves three bytes of lengths.
+            if body_end < body_at or body_end + 3 > end or end > size:
+                raise _bad_record(data, position)
+            if head[1] == MAGIC_V1:
+                topic_at = body_end + 1
+                topic_end = topic_at + data[body_end]
+            elif head[1] == MAGIC_V2:
+                topic_at = body_end + 2
+                topic_end = topic_at + (data[body_end] << 8 | data[body_end + 1])
+            else:
+                raise _bad_record(data, position)
+            left = end - topic_end - 2
+            if not 0 <= left <= MAX_PROPERTIES_SIZE or data[topic_end] << 8 | data[topic_end + 1] != left:
+                raise _bad_record(data, position)
+            body = data[body_at:body_end]
+            if check_crc and crc32(body) & 0x7FFFFFFF != head[2]:
+                raise MessageDecodeError(
+                    f"the body of the record at {position} does not match its CRC", position=position
+                )
+            message = _new_message(StoredMessage)
+            message._head = head
+            message.topic = data[topic_at:topic_end].decode("utf-8", "replace")
+            message.broker_name = broker_name
+            message._packed_properties = data[topic_end + 2 : end]
+            if sys_flag & COMPRESSED:
+                message._inflate = partial(decompress, body, sys_flag, limit=limit)
+            else:
+                message._body = body
+                message._inflate = None
+            messages.append(message)
+            position = end
     except struct.error as exc:
-        raise _bad_record(data, offset) from exc
-    body = data[body_at:body_end]
-    if check_crc and zlib.crc32(body) & 0x7FFFFFFF != head[2]:
-        raise MessageDecodeError(f"the body of the message at {offset} does not match its CRC", position=offset)
-    message = _new_message(StoredMessage)
-    message._head = head
-    message.topic = str(data[topic_at:topic_end], "utf-8", "replace")
-    message.broker_name = broker_name
-    message._packed_properties = data[properties_at:end]
-    if head[7] & COMPRESSED:
-        message._inflate = partial(decompress, body, head[7], limit=limit)
-    else:
-        message._body = body
-        message._inflate = None
-    return message
+        raise _bad_record(data, position) from exc
+
+
+def _unpack_v6(data: bytes, position: int, sys_flag: int) -> tuple[Any, int]:
+    layout = head_layout(sys_flag)
+    return layout.unpack_from(data, position), position + layout.size
 
 
 def _bad_record(data: bytes, offset: int) -> MessageDecodeError:

@@ -50,23 +50,10 @@ def encode_properties(
 
 def decode_properties(text: str) -> dict[str, str]:
     """The map of a property text; the last of equal names wins, pairs without name or value are left out."""
-    pieces = text.split(_PAIR_END)
-    if not pieces[-1]:
-        pieces.pop()
-    try:
-        found = dict([piece.split(_NAME_END, 1) for piece in pieces])
-    except ValueError:
-        return _decode_sloppy(pieces)
-    if "" in found or "" in found.values():
-        return _decode_sloppy(pieces)
-    return found
-
-
-def _decode_sloppy(pieces: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for piece in pieces:
-        name, _, value = piece.partition(_NAME_END)
-        if name and value:
+    for pair in text.split(_PAIR_END):
+        name, _, value = pair.partition(_NAME_END)
+        if value and name:
             found[name] = value
     return found
 

@@ -7,8 +7,8 @@ of MessageExtEncoder and of the layout half of MessageDecoder.
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Final
+from zlib import crc32
 
 from rocketpy.errors import LocalProtocolError, MessageDecodeError
 from rocketpy.message import RecordHead
@@ -24,6 +24,7 @@ __all__ = [
     "MAGIC_AT",
     "MAGIC_V1",
     "MAGIC_V2",
+    "MAX_TOPIC_SIZE",
     "MIN_RECORD_SIZE",
     "PHYSICAL_OFFSET_AT",
     "QUEUE_ID_AT",
@@ -33,10 +34,12 @@ __all__ = [
     "body_crc",
     "encode_blank",
     "encode_record",
+    "fill_crc_property",
     "has_valid_crc_property",
     "head_layout",
     "read_head",
     "record_size",
+    "reserve_crc_property",
     "store_timestamp_at",
 ]
 
@@ -59,6 +62,7 @@ BORN_TIMESTAMP_AT: Final = 40
 BORN_HOST_AT: Final = 48
 STORE_TIMESTAMP_AT: Final = 56
 
+MAX_TOPIC_SIZE: Final = 255
 _V1_TOPIC_LENGTH: Final = 127
 _HOSTS_V6: Final = BORN_HOST_V6 | STORE_HOST_V6
 _LAYOUTS: Final = {
@@ -67,8 +71,18 @@ _LAYOUTS: Final = {
     STORE_HOST_V6: struct.Struct(">iiiiiqqiq8sq20siqi"),
     _HOSTS_V6: struct.Struct(">iiiiiqqiq20sq20siqi"),
 }
+_FRONT: Final = struct.Struct(">iiiiiqqiq")
+_LONG: Final = struct.Struct(">q")
+_BACK: Final = struct.Struct(">iqi")
+_FIXED_SIZE: Final = _FRONT.size + _LONG.size + _BACK.size + 2
+"""Bytes of everything whose size is fixed, the length of the properties included."""
 _SYS_FLAG: Final = struct.Struct(">i")
 _LENGTH_16: Final = struct.Struct(">H")
+_TOPIC_PREFIX: Final = [
+    (MAGIC_V1, bytes((size,))) if size <= _V1_TOPIC_LENGTH else (MAGIC_V2, _LENGTH_16.pack(size))
+    for size in range(MAX_TOPIC_SIZE + 1)
+]
+"""Magic number and length field by the bytes of the topic."""
 _BLANK: Final = struct.Struct(">ii")
 
 
@@ -84,7 +98,7 @@ def store_timestamp_at(sys_flag: int) -> int:
 
 def body_crc(data: bytes | memoryview) -> int:
     """CRC-32 without its top bit, as everywhere in RocketMQ."""
-    return zlib.crc32(data) & 0x7FFFFFFF
+    return crc32(data) & 0x7FFFFFFF
 
 
 def record_size(topic: bytes, body: bytes, properties: bytes, sys_flag: int = 0) -> int:
@@ -110,82 +124,63 @@ def encode_record(
     reconsume_times: int = 0,
     prepared_transaction_offset: int = 0,
     body_crc: int | None = None,
-    crc_property: bool = False,
 ) -> bytes:
     """One record, version 2 when the topic is longer than 127 characters.
 
     Args:
         body_crc: The CRC of the body when it is known already.
-        crc_property: Whether to end the properties with the CRC of everything before it; then nothing may be patched
-            afterwards.
 
     Raises:
         LocalProtocolError: a part does not fit the layout: a topic over 255 bytes, properties over 32,767, a number
             out of its range, a host that is not as long as the flag word says.
     """
-    if crc_property:
-        properties = _with_room_for_crc(properties)
-    topic_size = len(topic)
-    layout = _LAYOUTS[sys_flag & _HOSTS_V6]
-    if (
-        topic_size > 255
-        or len(properties) > MAX_PROPERTIES_SIZE
-        or len(born_host) + len(store_host) != layout.size - 72
-    ):
-        raise LocalProtocolError(_misfit(topic, properties, born_host, store_host, sys_flag))
-    short = topic_size <= _V1_TOPIC_LENGTH
-    head = layout.size + len(body)
+    topic_size, body_size, properties_size = len(topic), len(body), len(properties)
+    _check_fit(topic_size, properties_size, len(born_host), len(store_host), sys_flag)
+    magic, topic_prefix = _TOPIC_PREFIX[topic_size]
+    size = _FIXED_SIZE + len(born_host) + len(store_host) + body_size + len(topic_prefix) + topic_size + properties_size
+    crc = crc32(body) & 0x7FFFFFFF if body_crc is None else body_crc
     try:
-        record = b"".join(
-            (
-                layout.pack(
-                    head + topic_size + len(properties) + (3 if short else 4),
-                    MAGIC_V1 if short else MAGIC_V2,
-                    zlib.crc32(body) & 0x7FFFFFFF if body_crc is None else body_crc,
-                    queue_id,
-                    flag,
-                    queue_offset,
-                    physical_offset,
-                    sys_flag,
-                    born_timestamp,
-                    born_host,
-                    store_timestamp,
-                    store_host,
-                    reconsume_times,
-                    prepared_transaction_offset,
-                    len(body),
-                ),
-                body,
-                _SHORT[topic_size] if short else _LENGTH_16.pack(topic_size),
-                topic,
-                _LENGTH_16.pack(len(properties)),
-                properties,
-            )
+        parts = (
+            _FRONT.pack(size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp),
+            born_host,
+            _LONG.pack(store_timestamp),
+            store_host,
+            _BACK.pack(reconsume_times, prepared_transaction_offset, body_size),
+            body,
+            topic_prefix,
+            topic,
+            _LENGTH_16.pack(properties_size),
+            properties,
         )
     except struct.error as exc:
         raise LocalProtocolError(f"a message cannot be stored: {exc}") from exc
-    return record[:-CRC_PROPERTY_SIZE] + encode_crc_property(_crc_before(record)) if crc_property else record
+    return b"".join(parts)
 
 
-_SHORT: Final = [bytes((length,)) for length in range(_V1_TOPIC_LENGTH + 1)]
+def _check_fit(topic: int, properties: int, born_host: int, store_host: int, sys_flag: int) -> None:
+    """Compare the sizes of the parts with what the layout can carry."""
+    if topic > MAX_TOPIC_SIZE:
+        raise LocalProtocolError(f"a topic of {topic} bytes cannot be stored, {MAX_TOPIC_SIZE} fit")
+    if properties > MAX_PROPERTIES_SIZE:
+        raise LocalProtocolError(f"properties of {properties} bytes cannot be stored, {MAX_PROPERTIES_SIZE} fit")
+    if born_host != (20 if sys_flag & BORN_HOST_V6 else 8) or store_host != (20 if sys_flag & STORE_HOST_V6 else 8):
+        raise LocalProtocolError(f"hosts of {born_host} and {store_host} bytes do not fit the flag word {sys_flag:#x}")
 
 
-def _misfit(topic: bytes, properties: bytes, born_host: bytes, store_host: bytes, sys_flag: int) -> str:
-    if len(topic) > 255:
-        return f"a topic of {len(topic)} bytes cannot be stored, 255 fit"
-    if len(properties) > MAX_PROPERTIES_SIZE:
-        return f"properties of {len(properties)} bytes cannot be stored, {MAX_PROPERTIES_SIZE} fit"
-    return f"hosts of {len(born_host)} and {len(store_host)} bytes do not fit the flag word {sys_flag:#x}"
-
-
-def _with_room_for_crc(properties: bytes) -> bytes:
+def reserve_crc_property(properties: bytes) -> bytes:
+    """Properties that end with room for the CRC of the record, which `fill_crc_property` puts there."""
     if properties and not properties.endswith(b"\x02"):
         properties += b"\x02"
     return properties + bytes(CRC_PROPERTY_SIZE)
 
 
-def _crc_before(record: bytes) -> int:
-    return zlib.crc32(memoryview(record)[:-CRC_PROPERTY_SIZE]) & 0x7FFFFFFF
+def fill_crc_property(record: bytes | bytearray) -> bytes:
+    """The record with the CRC of everything before it in its last property; nothing may be patched afterwards."""
+    return bytes(record[:-CRC_PROPERTY_SIZE]) + encode_crc_property(_crc_before(record))
+
+
+def _crc_before(record: bytes | bytearray) -> int:
+    return crc32(memoryview(record)[:-CRC_PROPERTY_SIZE]) & 0x7FFFFFFF
 
 
 def has_valid_crc_property(record: bytes) -> bool | None:

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy.message import MessageExt, PropertyName
-from rocketpy.message.accessors import split_keys
-from rocketpy.wire.properties import decode_properties, find_property
+from rocketpy.message import MessageExt
+from rocketpy.wire.properties import decode_properties
 
 if TYPE_CHECKING:
     from functools import partial
 
 __all__ = ["StoredMessage"]
-
-_TAGS = PropertyName.TAGS.encode()
-_KEYS = PropertyName.KEYS.encode()
-_UNIQUE_KEY = PropertyName.UNIQUE_KEY.encode()
 
 
 class StoredMessage(MessageExt):
@@ -60,25 +55,3 @@ class StoredMessage(MessageExt):
     def property_bytes(self) -> bytes | None:
         """The properties as stored, for `find_property`; None once `properties` has been used."""
         return self._packed_properties
-
-    def _find(self, name: str, packed_name: bytes) -> str | None:
-        packed = self._packed_properties
-        if packed is None:
-            return self._properties.get(name)
-        value = find_property(packed, packed_name)
-        return None if value is None else value.decode("utf-8", "replace")
-
-    @property
-    def tags(self) -> str | None:
-        """The tag, for filtering."""
-        return self._find(PropertyName.TAGS, _TAGS)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys under which the broker finds the message."""
-        return split_keys(self._find(PropertyName.KEYS, _KEYS))
-
-    @property
-    def message_id(self) -> str:
-        """The id that the producer gave; the offset id for messages without one."""
-        return self._find(PropertyName.UNIQUE_KEY, _UNIQUE_KEY) or self.offset_message_id
