@@ -14,6 +14,7 @@ reflection in RemotingCommand.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
@@ -65,13 +66,19 @@ class WireField:
     kind: str
     """"text", "int32", "int64", "boolean", "float64" or the name of an enumeration."""
     required: bool
+    """Whether writing the header needs it, and reading it, too, when `missing` is None."""
     default: Any
+    missing: Any
+    """What a required field reads as where it is not there."""
     read: Callable[[str], Any]
     """Text to value; None when the text is no such value."""
     write: Callable[[Any], str]
 
 
 # --- field specifiers ----------------------------------------------------------------------------------
+
+
+_DECIMAL = re.compile("[+-]?[0-9]+")
 
 
 def _read_text(value: str) -> str | None:
@@ -82,15 +89,10 @@ def _bounded_reader(bits: int) -> Callable[[str], int | None]:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
 
     def read(value: str) -> int | None:
-        if len(value) > 20:
-            return None
-        try:
-            number = int(value)
-        except ValueError:
-            return None
         # int() also takes blanks, underscores and digits of other scripts; Java's parser does not.
-        if not (value.isascii() and value[-1].isdigit()) or "_" in value or value[0] == " ":
+        if len(value) > 20 or _DECIMAL.fullmatch(value) is None:
             return None
+        number = int(value)
         return number if low <= number <= high else None
 
     return read
@@ -115,9 +117,11 @@ def _read_float(value: str) -> float | None:
         return None
 
 
-def text(*, default: Any = _REQUIRED, name: str | None = None, short: str | None = None) -> Any:
-    """A field of text."""
-    return _field("text", _read_text, str, default, name, short)
+def text(
+    *, default: Any = _REQUIRED, name: str | None = None, short: str | None = None, missing: str | None = None
+) -> Any:
+    """A field of text. With `missing` we always write it, and a peer that leaves it out is still served."""
+    return _field("text", _read_text, str, default, name, short, missing)
 
 
 def int32(*, default: Any = _REQUIRED, name: str | None = None, short: str | None = None) -> Any:
@@ -162,9 +166,10 @@ def _field(
     default: Any,
     name: str | None,
     short: str | None,
+    missing: Any = None,
 ) -> Any:
     required = default is _REQUIRED
-    wire = WireField("", name or "", short, kind, required, None if required else default, read, write)
+    wire = WireField("", name or "", short, kind, required, None if required else default, missing, read, write)
     if required:
         return attrs.field(metadata={_WIRE: wire})
     return attrs.field(default=default, metadata={_WIRE: wire})
@@ -237,6 +242,8 @@ def _value(cls: type[Header], field: WireField, raw: str | None, name: str) -> A
     value = None if raw is None else field.read(raw)
     if value is not None:
         return value
+    if field.missing is not None:
+        return field.missing
     if field.required:
         problem = "is missing" if raw is None else f"is not a valid {field.kind}"
         raise HeaderFieldError(f"{cls.__name__}: the field {name} {problem}", field=name)

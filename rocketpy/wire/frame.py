@@ -63,7 +63,9 @@ class FrameDecoder:
         return len(self._buffer) - self._start
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes as they came from the peer."""
+        """Take bytes as they came from the peer. After an error they are dropped: nothing of them could be cut."""
+        if self._error is not None:
+            return
         if self._start == len(self._buffer):
             # The usual case: nothing is left over, so the chunk is cut where it lies and never copied as a whole.
             self._buffer, self._start = data, 0

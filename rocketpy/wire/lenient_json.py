@@ -9,6 +9,7 @@ Java's form: bare integer keys, object keys. Depth, member count and number size
 from __future__ import annotations
 
 import json
+import math
 import re
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, NoReturn
@@ -53,7 +54,7 @@ def parse_json(data: bytes | str, *, max_depth: int = 64, max_members: int = 200
         if _skip_space(text, end) != len(text):
             raise ValueError("text after the end of the value")
     except (ValueError, RecursionError):
-        value = _Lenient(text, max_depth).document()
+        value = _Lenient(text, max_depth, max_members).document()
     if "\\u" in text or "\\U" in text:
         _refuse_surrogates(value)
     return value
@@ -128,12 +129,14 @@ _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
 
 
 class _Lenient:
-    """One pass over a text in the dialect of fastjson. Depth was bounded before."""
+    """One pass over a text in the dialect of fastjson. It counts for itself: commas and quotes tell less here."""
 
-    def __init__(self, text: str, max_depth: int) -> None:
+    def __init__(self, text: str, max_depth: int, max_members: int) -> None:
         self.text = text
         self.position = 0
-        self.depth_left = max_depth + 1
+        self.depth_left = max_depth
+        self.members_left = max_members
+        self.within_key = False
 
     def document(self) -> Any:
         """The whole text as one value."""
@@ -145,6 +148,9 @@ class _Lenient:
 
     def value(self) -> Any:
         """Any value."""
+        self.members_left -= 1
+        if self.members_left < 0:
+            self.fail("too many members")
         self.skip(_SPACE)
         char = self.text[self.position : self.position + 1]
         if char == "{":
@@ -180,11 +186,20 @@ class _Lenient:
         if char in "\"'":
             return self.string()
         if char == "{":
-            return write_json(self.object())
+            return self.object_key()
         if match := _NAME.match(self.text, self.position) or _NUMBER.match(self.text, self.position):
             self.position = match.end()
             return match.group()
         self.fail("no key")
+
+    def object_key(self) -> str:
+        """An object as a key. Not within another one: each level would double the backslashes of the text."""
+        if self.within_key:
+            self.fail("an object key within an object key")
+        self.within_key = True
+        found = self.object()
+        self.within_key = False
+        return write_json(found)
 
     def array(self) -> list[Any]:
         """An array."""
@@ -253,7 +268,7 @@ def _unescape(match: re.Match[str]) -> str:
 def _join_surrogates(text: str) -> str:
     if _SURROGATE.search(text) is None:
         return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 # --- the writer ----------------------------------------------------------------------------------------
@@ -282,7 +297,8 @@ def _write(value: Any, parts: list[str], browser: bool) -> None:
     elif isinstance(value, int):
         parts.append(int.__repr__(value))
     elif isinstance(value, float):
-        parts.append(float.__repr__(value))
+        # What is no number has no form in JSON; fastjson writes null.
+        parts.append(float.__repr__(value) if math.isfinite(value) else "null")
     elif isinstance(value, dict):
         _write_object(value, parts, browser)
     elif isinstance(value, (list, tuple, set, frozenset)):

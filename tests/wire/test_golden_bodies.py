@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
 import pytest
 
-from rocketpy.wire.bodies import groups, heartbeat, offsets, registration, route, topics
+from rocketpy.wire.bodies import (
+    groups,
+    heartbeat,
+    locks,
+    offsets,
+    registration,
+    route,
+    running,
+    stats,
+    topics,
+)
 from rocketpy.wire.json_body import Body
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.serialize import decode_command
@@ -16,10 +27,13 @@ from tests.wire.golden import FILES, load, whole_frames
 REQUESTS: dict[int, type[Body]] = {
     18: topics.CreateTopicListRequestBody,
     34: heartbeat.HeartbeatData,
+    41: locks.LockBatchRequestBody,
+    42: locks.UnlockBatchRequestBody,
     46: heartbeat.CheckClientRequestBody,
     103: registration.RegisterBrokerBody,
     200: groups.SubscriptionGroupConfig,
     217: route.TopicRouteData,
+    220: offsets.ResetOffsetBody,
     225: groups.SubscriptionGroupList,
     322: topics.DataVersion,
 }
@@ -27,26 +41,38 @@ ANSWERS: dict[int, type[Body]] = {
     21: registration.TopicConfigAndMappingSerializeWrapper,
     28: route.KVTable,
     38: groups.GetConsumerListByGroupResponseBody,
+    41: locks.LockBatchResponseBody,
     43: offsets.ConsumerOffsetSerializeWrapper,
     45: offsets.DelayOffsetSerializeWrapper,
     105: route.TopicRouteData,
     106: route.ClusterInfo,
     201: groups.SubscriptionGroupWrapper,
+    202: stats.TopicStatsTable,
     203: groups.ConsumerConnection,
     204: groups.ProducerConnection,
     206: topics.TopicList,
+    208: stats.ConsumeStats,
     219: route.KVTable,
+    221: offsets.GetConsumerStatusBody,
+    222: offsets.ResetOffsetBody,
+    223: offsets.GetConsumerStatusBody,
     224: topics.TopicList,
     300: groups.GroupList,
+    303: stats.QueryConsumeTimeSpanBody,
     304: topics.TopicList,
     305: topics.TopicList,
+    307: running.ConsumerRunningInfo,
     308: offsets.QueryCorrectionOffsetBody,
+    309: running.ConsumeMessageDirectlyResult,
     311: topics.TopicList,
     312: topics.TopicList,
     313: topics.TopicList,
+    315: stats.BrokerStatsData,
+    317: stats.ConsumeStatsList,
     322: topics.DataVersion,
     328: groups.ProducerTableInfo,
     343: topics.TopicList,
+    345: groups.QuerySubscriptionResponseBody,
     351: topics.TopicConfig,
     352: groups.SubscriptionGroupConfig,
     353: groups.GroupForbidden,
@@ -65,17 +91,25 @@ ADDED = {
     "groupSysFlag",
     "heartbeatFingerprint",
     "mappingDataVersion",
+    "mqPopTable",
+    "onlyThisBroker",
     "order",
+    "pullOffset",
     "stateVersion",
     "topicConfigSerializeWrapper",
     "topicFilterType",
+    "topicPutTps",
     "topicQueueMappingDetailMap",
     "topicQueueMappingInfoMap",
     "topicSysFlag",
+    "totalInflightDiff",
+    "userConsumerInfo",
     "withoutSub",
 }
 # Worked out from the rest of its body, and read by nobody.
 DERIVED = {"groupTopicMap"}
+# Sets in Java, in the order of a hash table.
+SETS = {"codeSet", "groupList", "lockOKMQSet", "mqSet", "tagsSet", "topicList"}
 
 
 def check_same(theirs: Any, ours: Any, where: str) -> None:
@@ -87,9 +121,10 @@ def check_same(theirs: Any, ours: Any, where: str) -> None:
         for key in theirs.keys() - DERIVED:
             check_same(theirs[key], ours[key], f"{where}.{key}")
     elif isinstance(theirs, list):
-        scalars = all(not isinstance(item, dict | list) for item in theirs)
         assert len(theirs) == len(ours), where
-        for one, other in zip(*((sorted(theirs), sorted(ours)) if scalars else (theirs, ours)), strict=True):
+        if where.rpartition(".")[2] in SETS:
+            theirs, ours = sorted(theirs, key=json.dumps), sorted(ours, key=json.dumps)
+        for one, other in zip(theirs, ours, strict=True):
             check_same(one, other, where)
     else:
         assert theirs == ours, where

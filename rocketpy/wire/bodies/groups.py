@@ -20,6 +20,7 @@ __all__ = [
     "ProducerConnection",
     "ProducerInfo",
     "ProducerTableInfo",
+    "QuerySubscriptionResponseBody",
     "SimpleSubscriptionData",
     "SubscriptionGroupConfig",
     "SubscriptionGroupList",
@@ -173,3 +174,12 @@ class ProducerTableInfo(Body):
     """All producers of a broker by group."""
 
     data: dict[str, list[ProducerInfo]] = member(factory=dict)
+
+
+@body
+class QuerySubscriptionResponseBody(Body):
+    """How a group subscribes a topic; None when it does not."""
+
+    subscription_data: SubscriptionData | None = None
+    group: str | None = None
+    topic: str | None = None

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from rocketpy.message import MessageQueue
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.json_body import Body, Int32, body, member
 
-__all__ = ["ConsumerOffsetSerializeWrapper", "DelayOffsetSerializeWrapper", "QueryCorrectionOffsetBody"]
+__all__ = [
+    "ConsumerOffsetSerializeWrapper",
+    "DelayOffsetSerializeWrapper",
+    "GetConsumerStatusBody",
+    "MessageQueueForC",
+    "QueryCorrectionOffsetBody",
+    "ResetOffsetBody",
+    "ResetOffsetBodyForC",
+]
 
 
 @body
@@ -29,3 +38,35 @@ class QueryCorrectionOffsetBody(Body):
     """By queue id, the offset to go on from."""
 
     correction_offsets: dict[Int32, int] = member(factory=dict)
+
+
+@body
+class ResetOffsetBody(Body):
+    """Where the queues of a topic are set to."""
+
+    offset_table: dict[MessageQueue, int] = member(factory=dict)
+
+
+@body
+class MessageQueueForC(Body):
+    """A queue and where it is set to."""
+
+    topic: str
+    broker_name: str
+    queue_id: Int32
+    offset: int = 0
+
+
+@body
+class ResetOffsetBodyForC(Body):
+    """ResetOffsetBody for clients that cannot read a map with objects as keys."""
+
+    offset_table: list[MessageQueueForC] = member(factory=list)
+
+
+@body
+class GetConsumerStatusBody(Body):
+    """Where one client stands, or (gathered by the broker) every client of a group."""
+
+    message_queue_table: dict[MessageQueue, int] = member(factory=dict)
+    consumer_table: dict[str, dict[MessageQueue, int]] = member(factory=dict)

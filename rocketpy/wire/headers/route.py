@@ -34,7 +34,8 @@ __all__ = [
 class GetRouteInfoRequestHeader(TopicHeader):
     """Ask which brokers hold a topic."""
 
-    topic: str = text()
+    topic: str = text(missing="")
+    """A request without it is asked for a topic that nobody has: Apache's name server answers TOPIC_NOT_EXIST."""
     accept_standard_json_only: bool | None = boolean(default=None)
 
 
