@@ -1,0 +1,221 @@
+"""Who consumes: the clients of every consumer group as their heartbeats tell, and what the group subscribes.
+
+Plays the part of ConsumerManager and ConsumerGroupInfo. It is not stored: clients register again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from rocketpy.errors import BrokerError
+from rocketpy.wire.bodies.subscription import SubscriptionData
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, MessageModel
+from rocketpy_broker_sim.broker.tables.clients import Channel, ClientChannel
+
+if TYPE_CHECKING:
+    from rocketpy.wire.bodies.heartbeat import ConsumerData
+    from rocketpy_broker_sim.config import BrokerConfig
+
+__all__ = ["ConsumerGroup", "ConsumerTable"]
+
+log = logging.getLogger(__name__)
+
+Notify = Callable[[str, list[Channel]], None]
+"""Tell the channels that the members or subscriptions of the group changed."""
+
+
+@attrs.define(eq=False)
+class ConsumerGroup:
+    """A consumer group with at least one client connected.
+
+    Attributes:
+        notify: Whether its members want to hear of changes.
+        fingerprint: What the last heartbeat of the second version said about the subscriptions, None before one.
+    """
+
+    name: str
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from_where: ConsumeFromWhere | None = None
+    notify: bool = True
+    fingerprint: int | None = None
+    clients: dict[Channel, ClientChannel] = attrs.Factory(dict)
+    subscriptions: dict[str, SubscriptionData] = attrs.Factory(dict)
+
+    def take(self, data: ConsumerData, *, notify: bool) -> None:
+        """What the newest heartbeat says holds for the group."""
+        self.consume_type = data.consume_type
+        self.message_model = data.message_model
+        self.consume_from_where = data.consume_from_where
+        self.notify = notify
+
+    def subscribe(self, subscriptions: Iterable[SubscriptionData]) -> bool:
+        """Replace the subscriptions; whether a topic came or went. Of two versions of one the newer holds."""
+        wanted = {each.topic: each for each in subscriptions}
+        changed = wanted.keys() != self.subscriptions.keys()
+        for topic, each in wanted.items():
+            known = self.subscriptions.get(topic)
+            if known is not None and known.sub_version >= each.sub_version:
+                wanted[topic] = known
+        self.subscriptions = wanted
+        return changed
+
+
+class ConsumerTable:
+    """The consumer groups that have clients.
+
+    Args:
+        config: of the broker.
+        clock: the loop's clock, in seconds.
+        notify: tells members of a group that it changed.
+    """
+
+    def __init__(self, config: BrokerConfig, *, clock: Callable[[], float], notify: Notify) -> None:
+        self._config = config
+        self._clock = clock
+        self._notify = notify
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._groups_of_channel: dict[Channel, set[str]] = {}
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    def group(self, name: str) -> ConsumerGroup | None:
+        """The group, None when none of its clients is connected."""
+        return self._groups.get(name)
+
+    def groups(self) -> list[ConsumerGroup]:
+        """All groups that have clients."""
+        return list(self._groups.values())
+
+    def client_ids(self, group: str) -> list[str]:
+        """Ids of the members, each once: one that reconnects may be there twice for a moment."""
+        found = self._groups.get(group)
+        return list(dict.fromkeys(client.client_id for client in found.clients.values())) if found else []
+
+    def clients(self, group: str) -> list[ClientChannel]:
+        """The members with their connections."""
+        found = self._groups.get(group)
+        return list(found.clients.values()) if found else []
+
+    def find_client(self, group: str, client_id: str) -> ClientChannel | None:
+        """The member of that id, the one that connected last."""
+        found = [client for client in self.clients(group) if client.client_id == client_id]
+        return found[-1] if found else None
+
+    def subscription(self, group: str, topic: str) -> SubscriptionData | None:
+        """How the group subscribes the topic, None when it does not."""
+        found = self._groups.get(group)
+        return found.subscriptions.get(topic) if found else None
+
+    def groups_of_topic(self, topic: str) -> set[str]:
+        """The connected groups that subscribe a topic."""
+        return {name for name, group in self._groups.items() if topic in group.subscriptions}
+
+    # --- heartbeats ------------------------------------------------------------------------------------
+
+    def register(
+        self,
+        group: str,
+        client: ClientChannel,
+        data: ConsumerData,
+        *,
+        notify: bool = True,
+        with_subscriptions: bool = True,
+    ) -> bool:
+        """Take in a heartbeat; whether the members or the subscribed topics changed, which members then hear.
+
+        Args:
+            group: its name, checked.
+            client: who says so.
+            data: what it says.
+            notify: whether the group's settings want changes to be told.
+            with_subscriptions: False when the heartbeat left them out because they did not change.
+
+        Raises:
+            BrokerError: the group has as many clients as it may have.
+        """
+        found = self._groups.get(group)
+        if found is None:
+            found = self._groups[group] = ConsumerGroup(group)
+        joined = self._join(found, client)
+        found.take(data, notify=notify)
+        changed = found.subscribe(data.subscription_data_set) if with_subscriptions else False
+        if joined or changed:
+            self._tell(found)
+        return joined or changed
+
+    def _join(self, group: ConsumerGroup, client: ClientChannel) -> bool:
+        client.last_seen = self._clock()
+        known = group.clients.get(client.channel)
+        if known is None and len(group.clients) >= self._config.max_clients_per_group:
+            raise BrokerError.for_code(
+                ResponseCode.SYSTEM_ERROR, f"the group has {len(group.clients)} clients, more are not allowed"
+            )
+        if known is not None and known.client_id != client.client_id:
+            log.warning("group %s: %s now calls itself %.256r", group.name, known, client.client_id)
+        group.clients[client.channel] = client
+        self._groups_of_channel.setdefault(client.channel, set()).add(group.name)
+        if known is None:
+            log.info("group %s: %s joined", group.name, client)
+        return known is None
+
+    def fingerprint_changed(self, group: str, fingerprint: int) -> bool:
+        """Note the fingerprint of a heartbeat; whether the one before was another."""
+        found = self._groups.get(group)
+        if found is None:
+            return False
+        before, found.fingerprint = found.fingerprint, fingerprint
+        return before is not None and before != fingerprint
+
+    # --- leaving ---------------------------------------------------------------------------------------
+
+    def unregister(self, group: str, channel: Channel) -> bool:
+        """A client left the group; whether it was in it."""
+        found = self._groups.get(group)
+        if found is None or not self._leave(found, channel):
+            return False
+        self._tell(found)
+        return True
+
+    def on_close(self, channel: Channel) -> None:
+        """A connection ended: its client is out of all its groups."""
+        for name in sorted(self._groups_of_channel.get(channel, ())):
+            self.unregister(name, channel)
+
+    def scan(self) -> list[Channel]:
+        """Drop the clients that have been silent for too long; returns their connections, to be closed."""
+        oldest = self._clock() - self._config.channel_expired_timeout / 1000
+        closing: dict[Channel, None] = {}
+        for group in self.groups():
+            silent = [client for client in group.clients.values() if client.last_seen < oldest]
+            for client in silent:
+                log.warning("group %s: %s has sent no heartbeat for too long", group.name, client)
+                self._leave(group, client.channel)
+                closing[client.channel] = None
+            if silent:
+                self._tell(group)
+        return list(closing)
+
+    def _leave(self, group: ConsumerGroup, channel: Channel) -> bool:
+        client = group.clients.pop(channel, None)
+        if client is None:
+            return False
+        log.info("group %s: %s left", group.name, client)
+        if not group.clients:
+            del self._groups[group.name]
+        names = self._groups_of_channel[channel]
+        names.discard(group.name)
+        if not names:
+            del self._groups_of_channel[channel]
+        return True
+
+    def _tell(self, group: ConsumerGroup) -> None:
+        if not self._config.notify_consumer_ids_changed_enable or not group.notify:
+            return
+        if group.clients and group.message_model is not MessageModel.BROADCASTING:
+            self._notify(group.name, list(group.clients))

@@ -1,0 +1,160 @@
+"""Where every group stands in every queue: consumerOffset.json. Plays the part of ConsumerOffsetManager.
+
+An offset is the next one to consume. Names are those of existing topics and groups: whoever commits has checked that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rocketpy.wire.bodies.offsets import ConsumerOffsetSerializeWrapper
+from rocketpy.wire.bodies.topics import DataVersion
+from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, StoredTable, pretty_json
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.config import BrokerConfig
+
+__all__ = ["NOT_FOUND", "ConsumerOffsetTable"]
+
+log = logging.getLogger(__name__)
+
+NOT_FOUND = -1
+_SEPARATOR = "@"
+"""Between topic and group in the keys of the file; no name can hold it."""
+
+
+class ConsumerOffsetTable(StoredTable):
+    """Offsets by topic, group and queue, and the positions that an administrator set for groups to take up.
+
+    Attributes:
+        data_version: Rises with every so many commits.
+        backward_commits: How many commits went back behind what was committed before.
+    """
+
+    file_name = "consumerOffset.json"
+
+    def __init__(self, config: BrokerConfig, storage: Storage) -> None:
+        super().__init__(storage)
+        self._config = config
+        self._offsets: dict[str, dict[int, int]] = {}
+        self._resets: dict[str, dict[int, int]] = {}
+        self._commits = 0
+        self.data_version = DataVersion()
+        self.backward_commits = 0
+
+    # --- committing and asking -------------------------------------------------------------------------
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Note where a group stands; backward too, as Apache's broker does, but that is counted."""
+        queues = self._offsets.setdefault(_key(topic, group), {})
+        before = queues.get(queue_id, 0)
+        queues[queue_id] = offset
+        self.changed = True  # written with the next round: a commit a queue every 5 s is not worth a write each
+        if offset < before:
+            self.backward_commits += 1
+            log.warning("group %s went back on %s queue %d from %d to %d", group, topic, queue_id, before, offset)
+        self._commits += 1
+        if self._commits % max(1, self._config.consumer_offset_update_version_step) == 0:
+            self.data_version = self.data_version.next_version()
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """Where a group stands, or shall stand after a reset; NOT_FOUND when it never committed."""
+        key = _key(topic, group)
+        if self._config.use_server_side_reset_offset:
+            reset = self._resets.get(key, {}).get(queue_id)
+            if reset is not None:
+                return reset
+        return self._offsets.get(key, {}).get(queue_id, NOT_FOUND)
+
+    def queues(self, group: str, topic: str) -> dict[int, int]:
+        """The offsets of a group by queue."""
+        return dict(self._offsets.get(_key(topic, group), {}))
+
+    def topics_of(self, group: str) -> set[str]:
+        """The topics that a group has committed on."""
+        return {topic for topic, found in map(_names, self._offsets) if found == group}
+
+    def groups_of(self, topic: str) -> set[str]:
+        """The groups that have committed on a topic."""
+        return {group for found, group in map(_names, self._offsets) if found == topic}
+
+    # --- resets ----------------------------------------------------------------------------------------
+
+    def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Have the group go on from `offset`: its next pull is told, and until then its commits do not count."""
+        key = _key(topic, group)
+        self._resets.setdefault(key, {})[queue_id] = offset
+        self._offsets.setdefault(key, {})[queue_id] = offset
+        self.changed = True
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether the group has yet to be told of a reset."""
+        return queue_id in self._resets.get(_key(topic, group), {})
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The position that the group must be told, once."""
+        queues = self._resets.get(_key(topic, group))
+        if queues is None:
+            return None
+        found = queues.pop(queue_id, None)
+        if not queues:
+            del self._resets[_key(topic, group)]
+        return found
+
+    # --- forgetting ------------------------------------------------------------------------------------
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget all offsets on a topic."""
+        self._remove([key for key in (*self._offsets, *self._resets) if _names(key)[0] == topic])
+
+    def remove_group(self, group: str) -> None:
+        """Forget all offsets of a group."""
+        self._remove([key for key in (*self._offsets, *self._resets) if _names(key)[1] == group])
+
+    def _remove(self, keys: list[str]) -> None:
+        for key in keys:
+            self._offsets.pop(key, None)
+            self._resets.pop(key, None)
+        if keys:
+            self.mark_changed()
+
+    # --- the file --------------------------------------------------------------------------------------
+
+    def table(self) -> Mapping[str, Mapping[int, int]]:
+        """All offsets as they travel: by "topic@group", then by queue."""
+        return self._offsets
+
+    def encode(self) -> bytes:
+        """The content of consumerOffset.json."""
+        return pretty_json(
+            {
+                "dataVersion": self.data_version.to_json(),
+                "groupTopicMap": self._group_topics(),
+                "offsetTable": self._offsets,
+            }
+        )
+
+    def _group_topics(self) -> dict[str, list[str]]:
+        """Apache writes it too and reads it back never: the topics of each group."""
+        found: dict[str, list[str]] = {}
+        for topic, group in map(_names, self._offsets):
+            found.setdefault(group, []).append(topic)
+        return found
+
+    def decode(self, data: bytes) -> None:
+        """Take over consumerOffset.json."""
+        wrapper = ConsumerOffsetSerializeWrapper.decode(data, limits=FILE_LIMITS)
+        self._offsets = {key: queues for key, queues in wrapper.offset_table.items() if _SEPARATOR in key}
+        self.data_version = wrapper.data_version or self.data_version
+
+
+def _key(topic: str, group: str) -> str:
+    return f"{topic}{_SEPARATOR}{group}"
+
+
+def _names(key: str) -> tuple[str, str]:
+    topic, _, group = key.partition(_SEPARATOR)
+    return topic, group

@@ -1,0 +1,190 @@
+"""One file of a broker's configuration: fastjson's pretty form, replaced at once, the version before it kept as .bak.
+
+Apache's broker reads and writes the same files. A file that cannot be read is replaced by its .bak; when neither can
+be read the broker does not start, and nothing is deleted. Plays the part of ConfigManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from rocketpy.errors import RemoteProtocolError, StoreCorruptError, StoreError
+from rocketpy.wire.limits import WireLimits
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+
+__all__ = ["FILE_LIMITS", "ConfigFile", "StoredTable", "pretty_json"]
+
+log = logging.getLogger(__name__)
+
+FILE_LIMITS = WireLimits(max_json_body=1 << 30, max_body_members=100_000_000)
+"""Our own files may be larger than anything that a peer may send."""
+_FOLDER = "config"
+_Value = TypeVar("_Value")
+
+
+class ConfigFile:
+    """Reads and replaces one file. Blocking: the broker calls `save` where it may block."""
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage = storage
+        self._path = f"{_FOLDER}/{name}"
+        self._backup = f"{_FOLDER}/{name}.bak"
+        # A file that could not be read must not push out the .bak that could.
+        self._keep_backup = False
+
+    def load(self, read: Callable[[bytes], _Value]) -> _Value | None:
+        """The file as `read` understands it, or its .bak; None when there is neither.
+
+        Raises:
+            StoreCorruptError: there is a file, and neither it nor its .bak can be read.
+            StoreError: the disk cannot be read.
+        """
+        problem: str | None = None
+        for path in (self._path, self._backup):
+            try:
+                if not self._storage.exists(path):
+                    continue
+                found = read(self._storage.read_bytes(path))
+            except RemoteProtocolError as exc:
+                problem = problem or str(exc)
+                log.warning("%s cannot be read: %s", self._storage.describe(path), exc)
+                continue
+            except OSError as exc:
+                raise StoreError(f"cannot read {self._storage.describe(path)}: {exc}") from exc
+            if path == self._backup:
+                log.warning("going on with %s", self._storage.describe(path))
+                self._keep_backup = True
+            return found
+        if problem is None:
+            return None
+        where = self._storage.describe(self._path)
+        raise StoreCorruptError(
+            f"neither {where} nor its .bak can be read ({problem}); nothing was changed. "
+            "Put back a copy, or move both away to start with an empty table",
+            path=where,
+        )
+
+    def save(self, data: bytes) -> None:
+        """Replace the file; what it held becomes its .bak.
+
+        Raises:
+            StoreError: the disk refused; the file or its .bak is still whole.
+        """
+        try:
+            if not self._keep_backup and self._storage.exists(self._path):
+                self._storage.rename(self._path, self._backup)
+            self._storage.write_bytes_atomic(self._path, data)
+        except OSError as exc:
+            raise StoreError(f"cannot write {self._storage.describe(self._path)}: {exc}") from exc
+        self._keep_backup = False
+
+
+class StoredTable(ABC):
+    """A table that survives restarts.
+
+    Attributes:
+        changed: Whether it differs from its file.
+        wake: Called after a change that should reach the disk soon.
+    """
+
+    file_name: ClassVar[str]
+
+    def __init__(self, storage: Storage) -> None:
+        self.file = ConfigFile(storage, self.file_name)
+        self.changed = False
+        self.wake: Callable[[], None] = _nothing
+
+    @abstractmethod
+    def encode(self) -> bytes:
+        """The content of the file."""
+
+    @abstractmethod
+    def decode(self, data: bytes) -> None:
+        """Take over the content of a file.
+
+        Raises:
+            RemoteProtocolError: the bytes are no such file.
+        """
+
+    def load(self) -> bool:
+        """Take over the file; whether there was one.
+
+        Raises:
+            StoreCorruptError: neither the file nor its .bak can be read.
+        """
+
+        def read(data: bytes) -> bool:
+            self.decode(data)
+            return True
+
+        return self.file.load(read) or False
+
+    def persist(self) -> None:
+        """Write the file when something changed.
+
+        Raises:
+            StoreError: the disk refused; the change is kept for the next time.
+        """
+        if self.changed:
+            self.file.save(self.encode())
+            self.changed = False
+
+    def mark_changed(self) -> None:
+        """Have the table written soon."""
+        self.changed = True
+        self.wake()
+
+
+def _nothing() -> None:
+    return None
+
+
+# --- the pretty form -----------------------------------------------------------------------------------
+
+
+def pretty_json(value: Any) -> bytes:
+    """A value in the form in which Apache's broker writes it: tabs, a line a member, no blank after a colon.
+
+    As in fastjson, integer keys are bare and stand on one line, and so do the elements of an array.
+    """
+    parts: list[str] = []
+    _write(value, parts, "\n")
+    return "".join(parts).encode()
+
+
+def _write(value: Any, parts: list[str], line: str) -> None:
+    if isinstance(value, dict):
+        _write_object(value, parts, line)
+    elif isinstance(value, (list, tuple)):
+        _write_array(value, parts, line)
+    elif isinstance(value, str):
+        parts.append(encode_basestring(value))
+    elif value is None or isinstance(value, bool):
+        parts.append({None: "null", True: "true", False: "false"}[value])
+    else:
+        parts.append(repr(value))
+
+
+def _write_object(value: dict[Any, Any], parts: list[str], line: str) -> None:
+    separator = "{"
+    inner = line + "\t"
+    for key, item in value.items():
+        parts.append(f"{separator}{key}:" if isinstance(key, int) else f"{separator}{inner}{encode_basestring(key)}:")
+        _write(item, parts, inner)
+        separator = ","
+    parts.append("{}" if separator == "{" else line + "}")
+
+
+def _write_array(value: list[Any] | tuple[Any, ...], parts: list[str], line: str) -> None:
+    separator = "["
+    for item in value:
+        parts.append(separator)
+        _write(item, parts, line + "\t")
+        separator = ","
+    parts.append("[]" if separator == "[" else "]")

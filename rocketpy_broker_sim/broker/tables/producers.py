@@ -1,0 +1,111 @@
+"""Who produces: the clients of every producer group as their heartbeats tell. Plays the part of ProducerManager.
+
+It is not stored: clients register again. Brokers ask these clients about the state of transactions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import BrokerError
+from rocketpy.wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.tables.clients import Channel, ClientChannel
+    from rocketpy_broker_sim.config import BrokerConfig
+
+__all__ = ["ProducerTable"]
+
+log = logging.getLogger(__name__)
+
+
+class ProducerTable:
+    """The producer groups that have clients.
+
+    Args:
+        config: of the broker.
+        clock: the loop's clock, in seconds.
+    """
+
+    def __init__(self, config: BrokerConfig, *, clock: Callable[[], float]) -> None:
+        self._config = config
+        self._clock = clock
+        self._groups: dict[str, dict[Channel, ClientChannel]] = {}
+        self._groups_of_channel: dict[Channel, set[str]] = {}
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    def groups(self) -> list[str]:
+        """The groups that have clients."""
+        return list(self._groups)
+
+    def clients(self, group: str) -> list[ClientChannel]:
+        """The members with their connections."""
+        return list(self._groups.get(group, {}).values())
+
+    def find_client(self, client_id: str) -> ClientChannel | None:
+        """The client of that id, the one that connected last, whatever its group."""
+        found = [
+            client for clients in self._groups.values() for client in clients.values() if client.client_id == client_id
+        ]
+        return max(found, key=lambda client: client.last_seen) if found else None
+
+    # --- heartbeats ------------------------------------------------------------------------------------
+
+    def register(self, group: str, client: ClientChannel) -> bool:
+        """Take in a heartbeat; whether the client is new in the group.
+
+        Raises:
+            BrokerError: the group has as many clients as it may have, or there are too many groups.
+        """
+        clients = self._groups.get(group, {})
+        known = client.channel in clients
+        if not known and len(clients) >= self._config.max_clients_per_group:
+            raise BrokerError.for_code(
+                ResponseCode.SYSTEM_ERROR, f"the group has {len(clients)} clients, more are not allowed"
+            )
+        if group not in self._groups and len(self._groups) >= self._config.max_groups:
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, "too many producer groups")
+        client.last_seen = self._clock()
+        clients[client.channel] = client
+        self._groups[group] = clients
+        self._groups_of_channel.setdefault(client.channel, set()).add(group)
+        if not known:
+            log.info("producer group %s: %s joined", group, client)
+        return not known
+
+    # --- leaving ---------------------------------------------------------------------------------------
+
+    def unregister(self, group: str, channel: Channel) -> bool:
+        """A client left the group; whether it was in it."""
+        clients = self._groups.get(group, {})
+        client = clients.pop(channel, None)
+        if client is None:
+            return False
+        log.info("producer group %s: %s left", group, client)
+        if not clients:
+            del self._groups[group]
+        names = self._groups_of_channel[channel]
+        names.discard(group)
+        if not names:
+            del self._groups_of_channel[channel]
+        return True
+
+    def on_close(self, channel: Channel) -> None:
+        """A connection ended: its client is out of all its groups."""
+        for name in sorted(self._groups_of_channel.get(channel, ())):
+            self.unregister(name, channel)
+
+    def scan(self) -> list[Channel]:
+        """Drop the clients that have been silent for too long; returns their connections, to be closed."""
+        oldest = self._clock() - self._config.channel_expired_timeout / 1000
+        closing: dict[Channel, None] = {}
+        for group in self.groups():
+            for client in self.clients(group):
+                if client.last_seen < oldest:
+                    log.warning("producer group %s: %s has sent no heartbeat for too long", group, client)
+                    self.unregister(group, client.channel)
+                    closing[client.channel] = None
+        return list(closing)

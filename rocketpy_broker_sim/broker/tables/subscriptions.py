@@ -1,0 +1,184 @@
+"""The consumer groups of one broker and their settings: subscriptionGroup.json.
+
+Plays the part of SubscriptionGroupManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import BrokerError
+from rocketpy.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from rocketpy.wire.bodies.topics import DataVersion
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.names import is_system_group, is_valid_group
+from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, StoredTable, pretty_json
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.config import BrokerConfig
+
+__all__ = ["DEFAULT_GROUPS", "SubscriptionGroupTable"]
+
+log = logging.getLogger(__name__)
+
+DEFAULT_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+"""Groups that every broker has from its first moment."""
+_READ_FORBIDDEN = 1 << 2
+
+
+class SubscriptionGroupTable(StoredTable):
+    """The groups by name, and the topics that a group may not read.
+
+    Attributes:
+        data_version: Rises with every change.
+    """
+
+    file_name = "subscriptionGroup.json"
+
+    def __init__(self, config: BrokerConfig, storage: Storage) -> None:
+        super().__init__(storage)
+        self._config = config
+        self._groups = {name: SubscriptionGroupConfig(group_name=name) for name in DEFAULT_GROUPS}
+        self._forbidden: dict[str, dict[str, int]] = {}
+        self.data_version = DataVersion()
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> SubscriptionGroupConfig | None:
+        """The group, None when it is not known."""
+        return self._groups.get(name)
+
+    def find(self, name: str) -> SubscriptionGroupConfig | None:
+        """The group, made when it is new and the settings allow that; None otherwise.
+
+        Raises:
+            BrokerError: the table is full.
+        """
+        existing = self._groups.get(name)
+        if existing is not None:
+            return existing
+        if not is_valid_group(name) or not self._may_create(name):
+            return None
+        made = SubscriptionGroupConfig(group_name=name)
+        self.put(made)
+        return made
+
+    def _may_create(self, name: str) -> bool:
+        if self._config.auto_create_subscription_group:
+            return True
+        return self._config.enable_create_sys_group and is_system_group(name)
+
+    def all(self) -> Mapping[str, SubscriptionGroupConfig]:
+        """All groups by name; a view, not to be kept."""
+        return MappingProxyType(self._groups)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is such a group."""
+        return name in self._groups
+
+    def __len__(self) -> int:
+        """How many groups there are."""
+        return len(self._groups)
+
+    # --- changing --------------------------------------------------------------------------------------
+
+    def put(self, group: SubscriptionGroupConfig) -> None:
+        """Make or replace a group.
+
+        Raises:
+            BrokerError: the name is not allowed, or the table is full.
+        """
+        self.put_all([group])
+
+    def put_all(self, groups: Iterable[SubscriptionGroupConfig]) -> None:
+        """Make or replace several groups, all or none.
+
+        Raises:
+            BrokerError: a name is not allowed, or the table is full.
+        """
+        found = {group.group_name: group for group in groups}
+        for name in found:
+            if not is_valid_group(name):
+                raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the group name is not allowed")
+        if (
+            len(self._groups.keys() | found.keys()) > self._config.max_groups
+            and not found.keys() <= self._groups.keys()
+        ):
+            raise BrokerError.for_code(
+                ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._groups)} groups, more are not allowed"
+            )
+        for name in found:
+            log.info("%s group %s", "update" if name in self._groups else "create", name)
+        self._groups.update(found)
+        self._next_version()
+
+    def delete(self, name: str) -> bool:
+        """Forget a group and what it was forbidden; whether it was there."""
+        forbidden = self._forbidden.pop(name, None)
+        existing = self._groups.pop(name, None)
+        if existing is None and forbidden is None:
+            return False
+        log.info("delete group %.256r", name)
+        self._next_version()
+        return existing is not None
+
+    def _next_version(self) -> None:
+        self.data_version = self.data_version.next_version()
+        self.mark_changed()
+
+    # --- what a group may not read ---------------------------------------------------------------------
+
+    def is_readable(self, group: str, topic: str) -> bool:
+        """Whether the group may read the topic."""
+        return not self._forbidden.get(group, {}).get(topic, 0) & _READ_FORBIDDEN
+
+    def set_readable(self, group: str, topic: str, readable: bool) -> None:
+        """Allow or forbid a group to read a topic.
+
+        Unlike Apache's, allowing one topic leaves alone what the group is forbidden on others.
+        """
+        if readable == self.is_readable(group, topic):
+            return
+        bits = self._forbidden.setdefault(group, {})
+        bits[topic] = bits.get(topic, 0) ^ _READ_FORBIDDEN
+        if bits[topic] <= 0:
+            del bits[topic]
+        if not bits:
+            del self._forbidden[group]
+        self._next_version()
+
+    def forbidden(self) -> Mapping[str, Mapping[str, int]]:
+        """Bits by group and topic; a view, not to be kept."""
+        return MappingProxyType(self._forbidden)
+
+    # --- the file --------------------------------------------------------------------------------------
+
+    def wrapper(self) -> SubscriptionGroupWrapper:
+        """The whole table as it travels and as it stands in the file."""
+        return SubscriptionGroupWrapper(
+            subscription_group_table=self._groups, forbidden_table=self._forbidden, data_version=self.data_version
+        )
+
+    def encode(self) -> bytes:
+        """The content of subscriptionGroup.json."""
+        return pretty_json(self.wrapper().to_json())
+
+    def decode(self, data: bytes) -> None:
+        """Take over subscriptionGroup.json; groups made at boot that it lacks stay."""
+        wrapper = SubscriptionGroupWrapper.decode(data, limits=FILE_LIMITS)
+        self._groups.update(wrapper.subscription_group_table)
+        self._forbidden.update({group: bits for group, bits in wrapper.forbidden_table.items() if bits})
+        self.data_version = wrapper.data_version

@@ -1,0 +1,243 @@
+"""The topics of one broker: topics.json, the topics made at boot, and those made by the first send or by a group.
+
+Plays the part of TopicConfigManager. Names that come from a peer are checked here too, whoever asked before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import BrokerError
+from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.names import (
+    AUTO_CREATE_TOPIC,
+    SCHEDULE_TOPIC,
+    TRANSACTION_HALF_TOPIC,
+    TRANSACTION_OP_TOPIC,
+    is_system_topic,
+    is_valid_stored_topic,
+)
+from rocketpy.wire.sysflag import Permission
+from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, StoredTable, pretty_json
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.config import BrokerConfig
+
+__all__ = ["READ_WRITE", "TopicTable"]
+
+log = logging.getLogger(__name__)
+
+READ_WRITE = Permission.READ | Permission.WRITE
+_SCHEDULE_QUEUES = 18
+_REVIVE_QUEUES = 8
+_BENCHMARK_QUEUES = 1024
+
+
+class TopicTable(StoredTable):
+    """The topics by name.
+
+    Attributes:
+        data_version: Rises with every change; name servers compare it.
+        on_change: Called with the topics that were made or changed, so that name servers hear of them.
+    """
+
+    file_name = "topics.json"
+
+    def __init__(self, config: BrokerConfig, storage: Storage) -> None:
+        super().__init__(storage)
+        self._config = config
+        self._topics: dict[str, TopicConfig] = {topic.topic_name: topic for topic in default_topics(config)}
+        self._system = frozenset(self._topics)
+        self.data_version = DataVersion()
+        self.on_change: Callable[[list[TopicConfig]], None] = _ignore
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> TopicConfig | None:
+        """The topic, None when there is none."""
+        return self._topics.get(name)
+
+    def all(self) -> Mapping[str, TopicConfig]:
+        """All topics by name; a view, not to be kept."""
+        return MappingProxyType(self._topics)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is such a topic."""
+        return name in self._topics
+
+    def __len__(self) -> int:
+        """How many topics there are."""
+        return len(self._topics)
+
+    def is_order(self, name: str) -> bool:
+        """Whether the topic is declared to be consumed in order."""
+        topic = self._topics.get(name)
+        return topic is not None and topic.order
+
+    def is_system(self, name: str) -> bool:
+        """Whether the topic is the system's own: those that every broker has, and those of this one."""
+        return is_system_topic(name, self._system)
+
+    # --- making topics on the way ----------------------------------------------------------------------
+
+    def create_on_send(
+        self, topic: str, default_topic: str, client_queues: int, sys_flag: int = 0
+    ) -> TopicConfig | None:
+        """The topic, made after the example of `default_topic` when it is new.
+
+        Returns:
+            None when it is new and the default topic is not there or may not be copied.
+
+        Raises:
+            BrokerError: the name is not allowed, or the table is full.
+        """
+        existing = self._topics.get(topic)
+        if existing is not None:
+            return existing
+        model = self._topics.get(default_topic)
+        if model is None or not self._may_copy(model):
+            log.warning("topic %.256r was not made: the default topic %.256r is no model", topic, default_topic)
+            return None
+        queues = max(0, min(client_queues, model.write_queue_nums))
+        made = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=model.perm & ~Permission.INHERIT,
+            topic_sys_flag=sys_flag,
+            topic_filter_type=model.topic_filter_type,
+        )
+        self.put(made)
+        return made
+
+    def _may_copy(self, model: TopicConfig) -> bool:
+        # A file of an earlier run may hold TBW102 although topics are no longer made by sends.
+        if model.topic_name == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
+            return False
+        return Permission.is_inherited(model.perm)
+
+    def create_retry(
+        self, topic: str, queues: int, perm: int = READ_WRITE, sys_flag: int = 0, *, order: bool = False
+    ) -> TopicConfig:
+        """The retry or dead letter topic of a group, made when it is new; its order flag follows `order`.
+
+        Raises:
+            BrokerError: the name is not allowed, or the table is full.
+        """
+        existing = self._topics.get(topic)
+        if existing is not None:
+            if existing.order == order:
+                return existing
+            made = TopicConfig.from_json({**existing.to_json(), "order": order})
+        else:
+            made = TopicConfig(
+                topic_name=topic,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=perm,
+                topic_sys_flag=sys_flag,
+                order=order,
+            )
+        self.put(made)
+        return made
+
+    # --- changing --------------------------------------------------------------------------------------
+
+    def put(self, topic: TopicConfig) -> None:
+        """Make or replace a topic.
+
+        Raises:
+            BrokerError: the name is not allowed, or the table is full.
+        """
+        self.put_all([topic])
+
+    def put_all(self, topics: Iterable[TopicConfig]) -> None:
+        """Make or replace several topics, all or none.
+
+        Raises:
+            BrokerError: a name is not allowed, or the table is full.
+        """
+        found = {topic.topic_name: topic for topic in topics}
+        for name in found:
+            if not is_valid_stored_topic(name):
+                raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the topic name is not allowed")
+        if (
+            len(self._topics.keys() | found.keys()) > self._config.max_topics
+            and not found.keys() <= self._topics.keys()
+        ):
+            raise BrokerError.for_code(
+                ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._topics)} topics, more are not allowed"
+            )
+        for name, topic in found.items():
+            log.info("%s topic %s", "update" if name in self._topics else "create", topic.to_text())
+        self._topics.update(found)
+        self.next_version()
+        self.on_change(list(found.values()))
+
+    def delete(self, name: str) -> bool:
+        """Forget a topic; whether it was there."""
+        if self._topics.pop(name, None) is None:
+            return False
+        log.info("delete topic %s", name)
+        self.next_version()
+        return True
+
+    def next_version(self) -> None:
+        """The table changed, or something that is told with it (the permission of the whole broker)."""
+        self.data_version = self.data_version.next_version()
+        self.mark_changed()
+
+    # --- the file --------------------------------------------------------------------------------------
+
+    def encode(self) -> bytes:
+        """The content of topics.json."""
+        wrapper = TopicConfigSerializeWrapper(topic_config_table=self._topics, data_version=self.data_version)
+        return pretty_json(wrapper.to_json())
+
+    def decode(self, data: bytes) -> None:
+        """Take over topics.json; topics made at boot that it lacks stay."""
+        wrapper = TopicConfigSerializeWrapper.decode(data, limits=FILE_LIMITS)
+        added = self._topics.keys() - wrapper.topic_config_table.keys()
+        self._topics.update(wrapper.topic_config_table)
+        self.data_version = wrapper.data_version
+        if added:
+            self.next_version()  # or name servers would take it for the table that they know
+
+
+def _ignore(topics: list[TopicConfig]) -> None:
+    return None
+
+
+def default_topics(config: BrokerConfig) -> list[TopicConfig]:
+    """The topics that every broker has from its first moment."""
+    cluster, name = config.broker_cluster_name, config.broker_name
+    cluster_perm = READ_WRITE if config.cluster_topic_enable else 0
+    broker_perm = READ_WRITE if config.broker_topic_enable else 0
+    made = [
+        _topic("SELF_TEST_TOPIC", 1),
+        _topic("BenchmarkTest", _BENCHMARK_QUEUES),
+        _topic(cluster, 16, Permission.INHERIT | cluster_perm),
+        _topic(name, 1, Permission.INHERIT | broker_perm),
+        _topic("OFFSET_MOVED_EVENT", 1),
+        _topic(SCHEDULE_TOPIC, _SCHEDULE_QUEUES),
+        _topic(f"{cluster}_REPLY_TOPIC", 1),
+        _topic(f"rmq_sys_REVIVE_LOG_{cluster}", _REVIVE_QUEUES),
+        _topic(f"rmq_sys_SYNC_BROKER_MEMBER_{name}", 1, Permission.INHERIT),
+        _topic(TRANSACTION_HALF_TOPIC, 1),
+        _topic(TRANSACTION_OP_TOPIC, 1),
+        _topic("rmq_sys_wheel_timer", 1),
+    ]
+    if config.auto_create_topic_enable:
+        made.append(_topic(AUTO_CREATE_TOPIC, config.default_topic_queue_nums, Permission.INHERIT | READ_WRITE))
+    if config.trace_topic_enable:
+        made.append(_topic(config.msg_trace_topic_name, 1))
+    return made
+
+
+def _topic(name: str, queues: int, perm: int = READ_WRITE) -> TopicConfig:
+    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
