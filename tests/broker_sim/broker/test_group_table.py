@@ -1,0 +1,111 @@
+"""The consumer groups of a broker: made on first use, changed, forbidden, forgotten, there again after a restart."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketpy.errors import BrokerError, InvalidParameterError
+from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
+from rocketpy.wire.lenient_json import parse_json
+from rocketpy_broker_sim.broker.tables.subscriptions import DEFAULT_GROUPS, SubscriptionGroupTable
+from rocketpy_broker_sim.config import BrokerConfig
+from rocketpy_broker_sim.store.memory import MemoryStorage
+from tests.broker_sim.broker.support import BAD_NAMES, GOLDEN
+
+
+def make(storage: MemoryStorage | None = None, **settings: object) -> SubscriptionGroupTable:
+    return SubscriptionGroupTable(BrokerConfig(**settings), storage or MemoryStorage())  # type: ignore[arg-type]
+
+
+def reopened(table: SubscriptionGroupTable, storage: MemoryStorage) -> SubscriptionGroupTable:
+    table.persist()
+    again = make(storage)
+    assert again.load()
+    return again
+
+
+def test_the_groups_of_the_first_moment_are_those_of_apache() -> None:
+    golden = parse_json((GOLDEN / "5.3.3-clean" / "subscriptionGroup.json").read_bytes())["subscriptionGroupTable"]
+    ours = {name: group.to_json() for name, group in make().all().items()}
+    assert set(ours) == set(DEFAULT_GROUPS)
+    assert {name: golden[name] for name in ours} == ours
+
+
+def test_A4_groups_are_made_changed_and_deleted_and_survive_a_restart() -> None:
+    storage = MemoryStorage()
+    table = make(storage)
+    table.put(SubscriptionGroupConfig(group_name="G", retry_max_times=3))
+    table.put_all([SubscriptionGroupConfig(group_name="H"), SubscriptionGroupConfig(group_name="I")])
+    again = reopened(table, storage)
+    assert again.get("G") == SubscriptionGroupConfig(group_name="G", retry_max_times=3)
+    assert {"H", "I"} <= set(again.all())
+    again.put(SubscriptionGroupConfig(group_name="G", retry_max_times=5))
+    assert again.delete("H")
+    assert not again.delete("H")
+    third = reopened(again, storage)
+    assert third.get("G").retry_max_times == 5  # type: ignore[union-attr]
+    assert "H" not in third
+    assert third.data_version.counter == 4
+
+
+def test_A4_an_unknown_group_is_made_on_first_use_when_that_is_allowed() -> None:
+    table = make()
+    assert table.get("G") is None
+    assert table.find("G") == SubscriptionGroupConfig(group_name="G")
+    assert table.changed
+    closed = make(auto_create_subscription_group=False)
+    assert closed.find("G") is None
+    assert closed.find("CID_RMQ_SYS_X") is not None
+    assert make(auto_create_subscription_group=False, enable_create_sys_group=False).find("CID_RMQ_SYS_X") is None
+
+
+def test_A4_a_group_is_forbidden_topics_one_by_one_and_that_survives_a_restart() -> None:
+    storage = MemoryStorage()
+    table = make(storage)
+    table.set_readable("G", "A", False)
+    table.set_readable("G", "B", False)
+    table.set_readable("H", "A", False)
+    again = reopened(table, storage)
+    assert not again.is_readable("G", "A")
+    again.set_readable("G", "A", True)
+    assert again.is_readable("G", "A")
+    assert not again.is_readable("G", "B"), "allowing one topic allowed another"
+    again.set_readable("G", "B", True)
+    assert again.delete("H") is False
+    assert again.is_readable("H", "A")
+    assert dict(again.forbidden()) == {}
+    assert reopened(again, storage).is_readable("G", "B")
+
+
+def test_A4_other_forbidden_bits_of_a_file_are_kept() -> None:
+    storage = MemoryStorage()
+    storage.write_bytes_atomic(
+        "config/subscriptionGroup.json",
+        b'{"dataVersion":{"counter":1,"timestamp":1},"forbiddenTable":{"G":{"T":5},"E":{}},"subscriptionGroupTable":{}}',
+    )
+    table = make(storage)
+    table.load()
+    assert not table.is_readable("G", "T")
+    table.set_readable("G", "T", True)
+    assert table.forbidden() == {"G": {"T": 1}}
+    assert "TOOLS_CONSUMER" in table
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_threat_A1_no_bad_name_becomes_a_group(name: str) -> None:
+    table = make()
+    before = dict(table.all())
+    assert table.find(name) is None
+    with pytest.raises(InvalidParameterError):
+        table.put_all([SubscriptionGroupConfig(group_name="good"), SubscriptionGroupConfig(group_name=name)])
+    assert dict(table.all()) == before
+    assert not table.changed
+
+
+def test_threat_L8_the_number_of_groups_is_bounded() -> None:
+    table = make(max_groups=len(DEFAULT_GROUPS) + 1)
+    table.find("A")
+    with pytest.raises(BrokerError, match="more are not allowed"):
+        table.find("B")
+    table.put(SubscriptionGroupConfig(group_name="A", retry_max_times=1))
+    assert table.get("A").retry_max_times == 1  # type: ignore[union-attr]

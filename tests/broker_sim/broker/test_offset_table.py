@@ -1,0 +1,94 @@
+"""Where groups stand: committed, asked, kept, reset, forgotten with their topic or group."""
+
+from __future__ import annotations
+
+from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND, ConsumerOffsetTable
+from rocketpy_broker_sim.config import BrokerConfig
+from rocketpy_broker_sim.store.memory import MemoryStorage
+
+
+def make(storage: MemoryStorage | None = None, **settings: object) -> ConsumerOffsetTable:
+    return ConsumerOffsetTable(BrokerConfig(**settings), storage or MemoryStorage())  # type: ignore[arg-type]
+
+
+def test_OF2_a_commit_is_found_again_and_nothing_else_is() -> None:
+    table = make()
+    table.commit("G", "T", 0, 10)
+    table.commit("G", "T", 1, 0)
+    assert table.query("G", "T", 0) == 10
+    assert table.query("G", "T", 1) == 0
+    for group, topic, queue in (("G", "T", 2), ("G", "U", 0), ("H", "T", 0), ("T", "G", 0)):
+        assert table.query(group, topic, queue) == NOT_FOUND
+    assert table.queues("G", "T") == {0: 10, 1: 0}
+    assert table.topics_of("G") == {"T"}
+    assert table.groups_of("T") == {"G"}
+
+
+def test_OF2_offsets_survive_a_restart() -> None:
+    storage = MemoryStorage()
+    table = make(storage)
+    for queue in range(20):
+        table.commit("G", "%RETRY%G", queue, queue * 2**33)
+    table.persist()
+    again = make(storage)
+    assert again.load()
+    assert again.queues("G", "%RETRY%G") == {queue: queue * 2**33 for queue in range(20)}
+    assert not again.changed
+
+
+def test_OF2_offsets_go_with_their_topic_and_with_their_group() -> None:
+    table = make()
+    for topic in ("T", "TT", "G"):
+        for group in ("G", "GG", "T"):
+            table.commit(group, topic, 0, 1)
+            table.assign_reset(group, topic, 1, 1)
+    table.remove_topic("T")
+    assert table.groups_of("T") == set()
+    assert table.groups_of("TT") == table.groups_of("G") == {"G", "GG", "T"}
+    table.remove_group("G")
+    assert table.topics_of("G") == set()
+    assert table.topics_of("GG") == table.topics_of("T") == {"TT", "G"}
+    assert not table.has_reset("G", "TT", 1)
+    assert table.has_reset("GG", "TT", 1)
+
+
+def test_threat_A9_a_commit_may_go_back_and_is_counted() -> None:
+    table = make()
+    table.commit("G", "T", 0, 10)
+    table.commit("G", "T", 0, 9)
+    assert table.query("G", "T", 0) == 9
+    assert table.backward_commits == 1
+
+
+def test_the_version_rises_with_every_so_many_commits() -> None:
+    table = make(consumer_offset_update_version_step=3)
+    for offset in range(7):
+        table.commit("G", "T", 0, offset)
+    assert table.data_version.counter == 2
+
+
+def test_a_reset_holds_until_it_is_taken() -> None:
+    table = make()
+    table.commit("G", "T", 0, 10)
+    table.assign_reset("G", "T", 0, 3)
+    assert table.query("G", "T", 0) == 3
+    assert table.has_reset("G", "T", 0)
+    assert table.take_reset("G", "T", 0) == 3
+    assert table.take_reset("G", "T", 0) is None
+    assert not table.has_reset("G", "T", 0)
+    assert table.query("G", "T", 0) == 3
+
+
+def test_a_reset_can_be_switched_off() -> None:
+    table = make(use_server_side_reset_offset=False)
+    table.assign_reset("G", "T", 0, 3)
+    table.commit("G", "T", 0, 10)
+    assert table.query("G", "T", 0) == 10
+
+
+def test_keys_without_a_group_in_a_file_are_left_out() -> None:
+    storage = MemoryStorage()
+    storage.write_bytes_atomic("config/consumerOffset.json", b'{"offsetTable":{"T@G":{0:5},"T":{0:1}}}')
+    table = make(storage)
+    table.load()
+    assert dict(table.table()) == {"T@G": {0: 5}}
