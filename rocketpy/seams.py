@@ -117,6 +117,10 @@ class File(Protocol):
         """Cut or grow (with zeros) to `size` bytes."""
         ...
 
+    def clear(self, offset: int) -> bool:
+        """Make everything from `offset` on zero, keeping the size. True when there was something else."""
+        ...
+
     def fdatasync(self) -> None:
         """Return when the data has reached the disk. Blocks: services call it in a thread."""
         ...
