@@ -1,0 +1,270 @@
+"""Putting messages: check, find the place in queue and log, encode with that place inside, gather, write together.
+
+A put only computes and encodes. The records of many puts are written by one commit, and wait here as requests for the
+dispatcher. Plays the part of CommitLog.putMessage, MessageExtEncoder and DefaultAppendMessageCallback.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import LocalProtocolError, StoreError
+from rocketpy.seams import wall_ms
+from rocketpy.wire.batch import BatchItem
+from rocketpy.wire.names import RETRY_PREFIX, TOPIC_MAX_LENGTH, is_valid_stored_topic
+from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, delete_property
+from rocketpy.wire.record import encode_record, fill_crc_property, record_size, reserve_crc_property
+from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6
+from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest, is_consumable, tags_code_of
+from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult, PutMessageStatus
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.queue_table import QueueTable
+
+__all__ = ["MessageWriter"]
+
+RESERVED_BEYOND_BODY = 64 * 1024
+"""How much larger than the largest body a record may be."""
+ITEM_OVERHEAD = 22
+"""Bytes of a batch item beside its body and properties."""
+_CRC_NAME = "__CRC32#"
+_HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
+_MAX_QUEUE_ID = 0x7FFFFFFF
+_OK = PutMessageStatus.PUT_OK
+
+
+class MessageWriter:
+    """Gathers records, and the requests that go to the dispatcher once they are written.
+
+    Attributes:
+        pending: Requests of written records that are not dispatched yet, in log order.
+        timestamp: Store time of the newest record; never goes back, whatever the clock does.
+    """
+
+    def __init__(self, config: MessageStoreConfig, commit_log: CommitLog, queues: QueueTable) -> None:
+        self._config = config
+        self._log = commit_log
+        self._queues = queues
+        self._levels = DelayLevels(config.message_delay_level)
+        self._with_crc = config.enabled_append_prop_crc
+        self._gathered: list[DispatchRequest] = []
+        self.pending: list[DispatchRequest] = []
+        self.timestamp = 0
+
+    # --- putting
+
+    def put(self, message: IncomingMessage) -> PutMessageResult:
+        """Give a message its place. It counts once the commit that follows has returned."""
+        queue = self._queues.find((message.topic, message.queue_id)) or self._new_queue(message)
+        if queue is None:
+            return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        body = message.body
+        properties = self._closed(self._encoded(message.properties))
+        sys_flag = _with_host_bits(message)
+        size = record_size(queue.topic_bytes, body, properties, sys_flag)
+        refusal = self._judge(len(body), len(properties), size)
+        if refusal is not None:
+            return PutMessageResult(refusal)
+        position = self._log.reserve(size)
+        timestamp = self._now()
+        offset = queue.next_offset if is_consumable(sys_flag) else 0
+        try:
+            self._add(queue, message, message.flag, body, properties, sys_flag, offset, position, size, timestamp)
+        except LocalProtocolError:
+            self._log.position = position
+            return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        return PutMessageResult(_OK, position, offset, size, timestamp, message.store_host)
+
+    def put_batch(self, message: IncomingMessage) -> PutMessageResult:
+        """Give the items of a batch consecutive places, all in one file; they count together or not at all."""
+        queue = self._queues.find((message.topic, message.queue_id)) or self._new_queue(message)
+        if queue is None or not message.batch:
+            return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        sys_flag = _with_host_bits(message)
+        items = self._stored_items(message.batch, self._encoded(message.properties))
+        sizes = [record_size(queue.topic_bytes, item.body, item.properties, sys_flag) for item in items]
+        refusal = self._judge_batch(message.batch, items, sizes)
+        if refusal is not None:
+            return PutMessageResult(refusal)
+        return self._add_batch(queue, message, items, sizes, sys_flag)
+
+    def _add_batch(
+        self, queue: ConsumeQueue, message: IncomingMessage, items: list[BatchItem], sizes: list[int], sys_flag: int
+    ) -> PutMessageResult:
+        total = sum(sizes)
+        position = begin = self._log.reserve(total)
+        timestamp = self._now()
+        first = queue.next_offset
+        positions: list[int] = []
+        try:
+            for item, size in zip(items, sizes, strict=True):
+                offset = queue.next_offset
+                self._add(
+                    queue, message, item.flag, item.body, item.properties, sys_flag, offset, position, size, timestamp
+                )
+                positions.append(position)
+                position += size
+        except LocalProtocolError:
+            self._take_back(queue, len(positions), first)
+            self._log.position = begin
+            return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        return PutMessageResult(_OK, begin, first, total, timestamp, message.store_host, positions)
+
+    def _take_back(self, queue: ConsumeQueue, count: int, next_offset: int) -> None:
+        """Forget the items of a batch that were added before one could not be encoded."""
+        if count:
+            del self._gathered[-count:]
+            self._log.drop_last(count)
+        queue.next_offset = next_offset
+
+    def _add(
+        self,
+        queue: ConsumeQueue,
+        message: IncomingMessage,
+        flag: int,
+        body: bytes,
+        properties: bytes,
+        sys_flag: int,
+        offset: int,
+        position: int,
+        size: int,
+        timestamp: int,
+    ) -> None:
+        """Encode one record for its place and gather it."""
+        record = encode_record(
+            topic=queue.topic_bytes,
+            body=body,
+            properties=properties,
+            queue_id=message.queue_id,
+            flag=flag,
+            queue_offset=offset,
+            physical_offset=position,
+            sys_flag=sys_flag,
+            born_timestamp=message.born_timestamp,
+            born_host=message.born_host,
+            store_timestamp=timestamp,
+            store_host=message.store_host,
+            reconsume_times=message.reconsume_times,
+            prepared_transaction_offset=message.prepared_transaction_offset,
+        )
+        self._log.add(fill_crc_property(record) if self._with_crc else record)
+        if queue.is_schedule:
+            code = self._levels.deliver_time(properties, timestamp)
+        elif message.tags_code is None or message.batch is not None:
+            code = tags_code_of(properties)
+        else:
+            code = message.tags_code
+        self._gathered.append(DispatchRequest(queue, offset, position, size, code, timestamp, sys_flag, properties))
+        if is_consumable(sys_flag):
+            queue.next_offset = offset + 1
+
+    # --- checking
+
+    def _new_queue(self, message: IncomingMessage) -> ConsumeQueue | None:
+        """The queue of a first message; None when no queue may have this name or number."""
+        topic = message.topic
+        allowed = is_valid_stored_topic(topic) and (len(topic) <= TOPIC_MAX_LENGTH or topic.startswith(RETRY_PREFIX))
+        if not allowed or not 0 <= message.queue_id <= _MAX_QUEUE_ID:
+            return None
+        return self._queues.open(topic, message.queue_id)
+
+    def _judge(self, body_size: int, properties_size: int, size: int) -> PutMessageStatus | None:
+        """Why a record may not be stored; None when it may."""
+        if properties_size > MAX_PROPERTIES_SIZE:
+            return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
+        limit = self._config.max_message_size
+        if body_size > limit or size > limit + RESERVED_BEYOND_BODY or not self._log.fits(size):
+            return PutMessageStatus.MESSAGE_ILLEGAL
+        return None
+
+    def _judge_batch(
+        self, sent: Sequence[BatchItem], items: list[BatchItem], sizes: list[int]
+    ) -> PutMessageStatus | None:
+        if sum(len(item.body) + len(item.properties) + ITEM_OVERHEAD for item in sent) > self._config.max_message_size:
+            return PutMessageStatus.MESSAGE_ILLEGAL
+        for item, size in zip(items, sizes, strict=True):
+            refusal = self._judge(len(item.body), len(item.properties), size)
+            if refusal is not None:
+                return refusal
+        return None if self._log.fits(sum(sizes)) else PutMessageStatus.MESSAGE_ILLEGAL
+
+    def _encoded(self, text: str) -> bytes:
+        """The bytes of a property text; a checksum that a sender put there would be taken for ours."""
+        if self._with_crc and _CRC_NAME in text:
+            text = delete_property(text, _CRC_NAME)
+        return text.encode("utf-8", "replace")
+
+    def _closed(self, properties: bytes) -> bytes:
+        """The properties as they are stored: with room for the checksum when records carry one."""
+        return reserve_crc_property(properties) if self._with_crc else properties
+
+    def _stored_items(self, batch: Sequence[BatchItem], added: bytes) -> list[BatchItem]:
+        """The items with the broker's properties behind their own."""
+        items: list[BatchItem] = []
+        for item in batch:
+            own = item.properties
+            if self._with_crc:
+                own = self._encoded(own.decode("utf-8", "replace"))
+            joint = b"\x02" if own and added and not own.endswith(b"\x02") else b""
+            items.append(BatchItem(item.flag, item.body, self._closed(own + joint + added)))
+        return items
+
+    def _now(self) -> int:
+        now = wall_ms()
+        if now > self.timestamp:
+            self.timestamp = now
+        return self.timestamp
+
+    # --- writing
+
+    def commit(self) -> None:
+        """Write what has gathered.
+
+        Raises:
+            StoreError: The disk refused; none of the gathered messages counts, their offsets will be given again.
+        """
+        gathered = self._gathered
+        if not gathered:
+            return
+        self._gathered = []
+        try:
+            self._log.commit(gathered[-1].store_timestamp)
+        except StoreError:
+            for request in reversed(gathered):
+                if is_consumable(request.sys_flag):
+                    request.queue.next_offset = request.queue_offset
+            raise
+        self.pending.extend(gathered)
+
+    def take_pending(self, end: int | None) -> list[DispatchRequest]:
+        """Hand out the written requests, up to a position of the log when one is given."""
+        pending = self.pending
+        if not pending or end is None or pending[-1].position + pending[-1].size <= end:
+            self.pending = []
+            return pending
+        count = bisect_right(pending, end, key=lambda request: request.position + request.size)
+        self.pending = pending[count:]
+        return pending[:count]
+
+    def give_back_pending(self, requests: list[DispatchRequest]) -> None:
+        """Take requests back that could not be dispatched."""
+        self.pending = requests + self.pending
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop requests of a topic that is being deleted."""
+        self.pending = [request for request in self.pending if request.queue.topic != topic]
+
+
+def _with_host_bits(message: IncomingMessage) -> int:
+    """The flag word, saying how long the hosts really are."""
+    sys_flag = message.sys_flag & ~_HOSTS_V6
+    if len(message.born_host) != 8:
+        sys_flag |= BORN_HOST_V6
+    if len(message.store_host) != 8:
+        sys_flag |= STORE_HOST_V6
+    return sys_flag

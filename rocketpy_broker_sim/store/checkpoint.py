@@ -1,0 +1,103 @@
+"""The checkpoint file: how far log and queues had reached the disk when it was written.
+
+Apache's broker keeps times there, in the first 40 of 4096 bytes, and leaves the rest alone. We add positions behind
+them, in the same disk sector, so that recovery need not trust clocks. Ours count only while Apache's times beside them
+are those we wrote: another broker that opened the store in between moves them.
+Plays the part of StoreCheckpoint.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+
+__all__ = ["PATH", "Checkpoint", "read_checkpoint", "write_checkpoint"]
+
+PATH = "checkpoint"
+_FILE_SIZE = 4096
+_JAVA = struct.Struct(">qqqqq")
+_OURS_AT = 64
+_OURS = struct.Struct(">8sqqI")
+_MAGIC = b"RPYCHKP1"
+
+
+@attrs.frozen(kw_only=True)
+class Checkpoint:
+    """What the file says.
+
+    Attributes:
+        log_timestamp: Store time of the last flushed record, ms.
+        queue_timestamp: Store time of the last record whose consume queue unit is flushed.
+        index_timestamp: Store time of the last record in the newest full index file.
+        master_flushed: Kept for a slave: how far its master had flushed.
+        confirmed: Kept for replication: position that the replicas have confirmed.
+        flushed: Position up to which the log is flushed; None when only the times can be trusted.
+        dispatched: Position up to which the consume queues are flushed; None likewise.
+    """
+
+    log_timestamp: int = 0
+    queue_timestamp: int = 0
+    index_timestamp: int = 0
+    master_flushed: int = 0
+    confirmed: int = 0
+    flushed: int | None = None
+    dispatched: int | None = None
+
+    @property
+    def safe_timestamp(self) -> int:
+        """Records up to here are in log and queues; three seconds earlier than written, as in Java."""
+        return max(0, min(self.log_timestamp, self.queue_timestamp) - 3000)
+
+
+def read_checkpoint(storage: Storage) -> Checkpoint:
+    """What the file says; all zero when there is none or it is cut off."""
+    try:
+        data = storage.read_bytes(PATH)
+    except FileNotFoundError:
+        return Checkpoint()
+    if len(data) < _JAVA.size:
+        return Checkpoint()
+    java = _JAVA.unpack_from(data)
+    names = ("log_timestamp", "queue_timestamp", "index_timestamp", "master_flushed", "confirmed")
+    known = dict(zip(names, java, strict=True))
+    if len(data) < _OURS_AT + _OURS.size:
+        return Checkpoint(**known)
+    magic, flushed, dispatched, crc = _OURS.unpack_from(data, _OURS_AT)
+    if magic != _MAGIC or crc != _crc(java, flushed, dispatched):
+        return Checkpoint(**known)
+    return Checkpoint(**known, flushed=flushed, dispatched=dispatched)
+
+
+def write_checkpoint(storage: Storage, checkpoint: Checkpoint) -> None:
+    """Write the file over and return when the disk has it; all that counts lies in one sector."""
+    data = bytearray(_FILE_SIZE)
+    java = (
+        checkpoint.log_timestamp,
+        checkpoint.queue_timestamp,
+        checkpoint.index_timestamp,
+        checkpoint.master_flushed,
+        checkpoint.confirmed,
+    )
+    _JAVA.pack_into(data, 0, *java)
+    flushed, dispatched = checkpoint.flushed or 0, checkpoint.dispatched or 0
+    _OURS.pack_into(data, _OURS_AT, _MAGIC, flushed, dispatched, _crc(java, flushed, dispatched))
+    is_new = not storage.exists(PATH)
+    file = storage.open(PATH, create=True)
+    try:
+        file.pwrite(data, 0)
+        file.fdatasync()
+    finally:
+        file.close()
+    if is_new:
+        storage.sync_dir("")
+
+
+def _crc(java: tuple[int, ...], flushed: int, dispatched: int) -> int:
+    """Over Java's times too: they change when Apache's broker has written since."""
+    return zlib.crc32(_JAVA.pack(*java) + _OURS.pack(_MAGIC, flushed, dispatched, 0))

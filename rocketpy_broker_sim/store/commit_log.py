@@ -1,0 +1,197 @@
+"""The commit log: all records of all topics, one behind the other, over files of one size.
+
+A record never crosses files: what does not fit goes to the next one, and the rest of the file becomes a filler of at
+least eight bytes. Records gather in memory at their final positions and leave with one write a file. Nothing here
+knows queues. Plays the part of CommitLog and of MappedFileQueue's flushing.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from rocketpy.wire.record import BLANK_SIZE, SYS_FLAG_AT, encode_blank, store_timestamp_at
+from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rocketpy.errors import StoreError
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.store.mapped_file import MappedFile
+
+__all__ = ["FOLDER", "CommitLog"]
+
+FOLDER = "commitlog"
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+
+
+class CommitLog:
+    """Appends records at positions handed out before, reads them back, and knows how far the disk has them.
+
+    Attributes:
+        row: The files.
+        position: Where the next record would go; counts what has gathered but is not written.
+        written: (position, store timestamp of the last record) up to which records are written.
+        flushed: Position up to which the disk has them. Changed by the flushing thread alone.
+        failure: Set once a flush has failed: what the disk really has is then unknown until the store is reopened.
+    """
+
+    def __init__(self, storage: Storage, file_size: int) -> None:
+        self._storage = storage
+        self.row = MappedFileQueue(storage, FOLDER, file_size)
+        self.position = 0
+        self.written = (0, 0)
+        self.flushed = 0
+        self.failure: StoreError | None = None
+        self._file_end = file_size
+        self._gathered: list[bytes] = []
+        self._closed_parts: list[tuple[int, list[bytes]]] = []  # parts of the chunk that end with a filler
+        self._part_start = 0
+
+    # --- appending
+
+    def reset(self, position: int, store_timestamp: int, flushed: int) -> None:
+        """Go on at `position` after loading, whatever was known before."""
+        self.written = (position, store_timestamp)
+        self.flushed = flushed
+        self._rewind()
+
+    def fits(self, size: int) -> bool:
+        """Whether a file can hold a record, or the records of a batch, of `size` bytes at all."""
+        return size + BLANK_SIZE <= self.row.file_size
+
+    def reserve(self, size: int) -> int:
+        """The position of the next `size` bytes, rolling to the next file when this one cannot hold them."""
+        position = self.position
+        if position + size + BLANK_SIZE > self._file_end:
+            position = self._roll()
+        self.position = position + size
+        return position
+
+    def add(self, record: bytes) -> None:
+        """Gather a record for the position that was reserved for it; in order."""
+        self._gathered.append(record)
+
+    def drop_last(self, count: int) -> None:
+        """Forget the last `count` records that gathered; they lie in one file, as those of a batch do."""
+        del self._gathered[-count:]
+
+    def _roll(self) -> int:
+        self._gathered.append(encode_blank(self._file_end - self.position))
+        self._closed_parts.append((self._part_start, self._gathered))
+        self._gathered = []
+        self.position = self._part_start = self._file_end
+        self._file_end += self.row.file_size
+        return self.position
+
+    def commit(self, store_timestamp: int) -> None:
+        """Write what has gathered, with one write a file.
+
+        Raises:
+            StoreError: The disk refused. Nothing of the chunk counts: positions go back to where it began, and what
+                part of it was written is made zero again. When even that fails, the log takes nothing any more.
+        """
+        try:
+            for start, records in self._closed_parts:
+                self._write(start, records)
+            if self._gathered:
+                self._write(self._part_start, self._gathered)
+        except OSError as exc:
+            self._take_back(exc)
+            raise store_error(exc, "writing to the commit log", self._storage.describe(FOLDER)) from exc
+        self.written = (self.position, store_timestamp)
+        self._gathered = []
+        self._closed_parts.clear()
+        self._part_start = self.position
+
+    def _write(self, start: int, records: list[bytes]) -> None:
+        file = self.row.find_or_create(start)
+        file.write(b"".join(records) if len(records) > 1 else records[0], start - file.start)
+
+    def _take_back(self, cause: OSError) -> None:
+        """Forget the chunk. Records of it that stayed on the disk could come back to life after a crash."""
+        self._rewind()
+        try:
+            for file in self.row.files:
+                if file.end > self.position:
+                    file.clear_from(max(0, self.position - file.start))
+        except OSError:
+            self.failure = store_error(cause, "taking back a failed write", self._storage.describe(FOLDER))
+
+    def _rewind(self) -> None:
+        """Let the next record go right behind what is written."""
+        self.position = self._part_start = self.written[0]
+        size = self.row.file_size
+        self._file_end = self.position - self.position % size + size
+        self._gathered = []
+        self._closed_parts.clear()
+
+    # --- reading
+
+    @property
+    def start(self) -> int:
+        """Position of the oldest byte that is kept."""
+        return self.row.start
+
+    def read(self, position: int, size: int) -> bytes | None:
+        """The bytes of a record, or of records that lie side by side in one file; None when they are not there."""
+        if position + size > self.written[0] or size <= 0:
+            return None
+        file = self.row.find(position)
+        if file is None or position + size > file.end:
+            return None
+        return file.read(position - file.start, size)
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> bytes:
+        """The bytes of several (begin, end), joined. Each must be written, kept, and within one file."""
+        pieces: list[bytes] = []
+        file: MappedFile | None = None
+        for begin, end in ranges:
+            if file is None or not file.start <= begin < file.end:
+                file = self.row.find(begin)
+                if file is None:
+                    continue
+            pieces.append(file.read(begin - file.start, end - begin))
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def record_size(self, position: int) -> int:
+        """Size field of the record at `position`; 0 when there is no room for one."""
+        file = self.row.find(position)
+        if file is None or position + 4 > min(self.written[0], file.end):
+            return 0
+        return file.unpack(_INT32, position - file.start)[0]
+
+    def store_timestamp(self, position: int, size: int) -> int:
+        """When the record was stored, ms; -1 when it is not there any more."""
+        file = self.row.find(position)
+        if file is None or position + size > self.written[0]:
+            return -1
+        at = position - file.start
+        return file.unpack(_INT64, at + store_timestamp_at(file.unpack(_INT32, at + SYS_FLAG_AT)[0]))[0]
+
+    # --- the disk
+
+    def flush(self) -> None:
+        """Return when everything written so far has reached the disk. For threads; the loop may go on appending.
+
+        Raises:
+            StoreError: The disk failed, now or before.
+        """
+        if self.failure is not None:
+            raise self.failure
+        target = self.written[0]
+        if target <= self.flushed:
+            return
+        try:
+            self.row.flush(self.flushed, target)
+        except OSError as exc:
+            self.failure = store_error(exc, "flushing the commit log", self._storage.describe(FOLDER), fatal=True)
+            raise self.failure from exc
+        self.flushed = max(self.flushed, target)
+
+    def close(self) -> None:
+        """Close the files."""
+        self.row.close()

@@ -1,0 +1,289 @@
+"""One consume queue: where in the commit log its messages stand, as a row of units of twenty bytes.
+
+A unit is position, size and tags code of one message; the queue offset of a message is the number of its unit. A queue
+that begins later than at zero is filled up with units that say so. Times are looked up in the commit log, which the
+caller names. Plays the part of ConsumeQueue.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rocketpy.wire.names import SCHEDULE_TOPIC
+from rocketpy_broker_sim.config.store import UNIT_SIZE
+from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.store.dispatch import DispatchRequest
+    from rocketpy_broker_sim.store.mapped_file import MappedFile
+
+__all__ = ["FILLER_SIZE", "FOLDER", "UNIT", "ConsumeQueue", "OffsetGapError"]
+
+FOLDER = "consumequeue"
+UNIT = struct.Struct(">qiq")
+FILLER_SIZE = 0x7FFFFFFF
+STEP = 3200 * UNIT_SIZE
+_FILLER = UNIT.pack(0, FILLER_SIZE, 0)
+_pack = UNIT.pack
+
+
+class OffsetGapError(Exception):
+    """A record claims a queue offset behind the queue's end: units before it are missing. For recovery alone."""
+
+
+class ConsumeQueue:
+    """The units of one queue of one topic.
+
+    Attributes:
+        topic: Its topic; `topic_bytes` as records carry it.
+        queue_id: Its number.
+        next_offset: Offset of the next message to be put; runs ahead of `max_offset` until that is dispatched.
+        max_offset: Offset behind the last unit: what readers see as the end.
+        min_offset: Offset of the first unit whose record is still there.
+        max_position: Position in the log behind the last record that has a unit.
+        dirty: Whether it waits to be flushed. Set by the loop, cleared by the flushing thread.
+        deleted: Whether its files are gone.
+    """
+
+    __slots__ = (
+        "_flushed",
+        "_parents_synced",
+        "_storage",
+        "deleted",
+        "dirty",
+        "is_schedule",
+        "max_offset",
+        "max_position",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "row",
+        "topic",
+        "topic_bytes",
+    )
+
+    def __init__(self, storage: Storage, topic: str, queue_id: int, file_size: int) -> None:
+        self._storage = storage
+        self.topic = topic
+        self.topic_bytes = topic.encode()
+        self.queue_id = queue_id
+        self.is_schedule = topic == SCHEDULE_TOPIC
+        self.row = MappedFileQueue(storage, f"{FOLDER}/{topic}/{queue_id}", file_size)
+        self.next_offset = 0
+        self.max_offset = 0
+        self.min_offset = 0
+        self.max_position = 0
+        self.dirty = False
+        self.deleted = False
+        self._flushed = 0
+        self._parents_synced = False
+
+    # --- loading
+
+    def load(self, *, mend: bool = False) -> None:
+        """Take in the files and find the last unit."""
+        self.row.load(mend=mend)
+        self._settle(self._written_end())
+
+    def _written_end(self) -> int:
+        """Offset behind the last unit: in the last file that has any, the units before the first empty one."""
+        for file in reversed(self.row.files):
+            first = file.start // UNIT_SIZE
+            count = _written_units(file)
+            if count:
+                return first + count
+        return self.row.start // UNIT_SIZE
+
+    def _settle(self, end: int) -> None:
+        self.max_offset = self.next_offset = end
+        self._flushed = end * UNIT_SIZE
+        self.max_position = 0
+        for position, size, _ in self.units_back(end):
+            if not (position == 0 and size == FILLER_SIZE):
+                self.max_position = position + size
+                break
+
+    def cut(self, position: int) -> bool:
+        """Drop the units of records at or behind a position of the log, and whatever stands behind the last unit.
+
+        Returns:
+            Whether something had to be dropped.
+        """
+        end = self.max_offset
+        for unit_position, _, _ in self.units_back(end):
+            if unit_position < position:
+                break
+            end -= 1
+        end = self._unbroken(end)
+        changed = end != self.max_offset
+        self._settle(end)
+        return self.row.cut(end * UNIT_SIZE) or changed
+
+    def _unbroken(self, end: int) -> int:
+        """The end of what is in order before `end`, within its last file: positions only ever grow."""
+        file = self.row.find(max(end * UNIT_SIZE - 1, 0))
+        if file is None:
+            return end
+        first = file.start // UNIT_SIZE
+        before = -1
+        for index, (position, size, _) in enumerate(UNIT.iter_unpack(file.scan(0, (end - first) * UNIT_SIZE))):
+            if size != FILLER_SIZE and position <= before:
+                return first + index
+            before = position if size != FILLER_SIZE else before
+        return end
+
+    def restart(self) -> None:
+        """Begin again at offset zero: the topic was deleted and made anew."""
+        self.row.delete()
+        self._settle(0)
+        self.min_offset = 0
+
+    # --- appending
+
+    def append(self, requests: Sequence[DispatchRequest], *, rebuilding: bool = False) -> Sequence[DispatchRequest]:
+        """Add the units of new messages, in order; those that have one already are passed over.
+
+        Args:
+            requests: Messages of this queue in log order.
+            rebuilding: Whether records are being read again after a crash, where a gap means lost units.
+
+        Returns:
+            The requests that were new.
+
+        Raises:
+            OffsetGapError: While rebuilding, units before the first new one are missing.
+        """
+        end = self.max_offset
+        if requests[0].queue_offset != end or rebuilding:
+            requests = self._reconcile(requests, rebuilding)
+            if not requests:
+                return requests
+            end = self.max_offset
+        self._write(end, b"".join([_pack(request[2], request[3], request[4]) for request in requests]))
+        last = requests[-1]
+        self.max_offset = end + len(requests)
+        self.max_position = last.position + last.size
+        self.next_offset = max(self.next_offset, self.max_offset)
+        return requests
+
+    def _reconcile(self, requests: Sequence[DispatchRequest], rebuilding: bool) -> Sequence[DispatchRequest]:
+        """The requests from the first that has no unit yet, with the queue made ready for it."""
+        for index, request in enumerate(requests):
+            if request.position < self.max_position:
+                continue
+            if request.queue_offset > self.max_offset:
+                self._fill_up_to(request.queue_offset, rebuilding)
+            elif request.queue_offset < self.max_offset:
+                if request.queue_offset != 0:
+                    continue
+                self.restart()
+            return _consecutive(requests[index:])
+        return ()
+
+    def _fill_up_to(self, offset: int, rebuilding: bool) -> None:
+        """Let the queue go on at `offset`, with fillers where its file has no units."""
+        if self.max_offset > self.min_offset and rebuilding:
+            raise OffsetGapError(f"{self.topic} {self.queue_id}: {self.max_offset} is followed by {offset}")
+        begin = offset - offset % (self.row.file_size // UNIT_SIZE)
+        if self.max_offset < begin and self.row.files:
+            self.row.delete()
+        begin = max(begin, self.max_offset)
+        self._write(begin, _FILLER * (offset - begin))
+        self.max_offset = self.min_offset = offset
+        self.next_offset = max(self.next_offset, offset)
+
+    def _write(self, offset: int, units: bytes) -> None:
+        """Write units from `offset` on, over as many files as they need."""
+        at = offset * UNIT_SIZE
+        while units:
+            file = self.row.find_or_create(at)
+            room = file.end - at
+            file.write(units[:room], at - file.start)
+            units = units[room:]
+            at += room
+
+    # --- reading
+
+    def units(self, offset: int, count: int) -> Iterator[tuple[int, int, int]]:
+        """(position, size, tags code) of up to `count` messages from `offset` on; not past the end of a file."""
+        count = min(count, self.max_offset - offset)
+        file = self.row.find(offset * UNIT_SIZE)
+        if file is None or count <= 0:
+            return iter(())
+        at = offset * UNIT_SIZE - file.start
+        return UNIT.iter_unpack(file.read(at, min(count * UNIT_SIZE, file.size - at)))
+
+    def units_back(self, end: int) -> Iterator[tuple[int, int, int]]:
+        """All units before `end`, the last one first."""
+        for file in reversed(self.row.files):
+            stop = min(end * UNIT_SIZE - file.start, file.size)
+            while stop > 0:
+                begin = max(0, stop - STEP)
+                yield from reversed(list(UNIT.iter_unpack(file.scan(begin, stop - begin))))
+                stop = begin
+
+    def unit(self, offset: int) -> tuple[int, int, int] | None:
+        """(position, size, tags code) of one message; None when it is not there."""
+        return next(self.units(offset, 1), None) if self.min_offset <= offset else None
+
+    def correct_min_offset(self, log_start: int) -> None:
+        """Move the first offset to the first unit whose record is still in the log."""
+        low, high = max(self.row.start // UNIT_SIZE, self.min_offset), self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            unit = next(self.units(middle, 1), None)
+            if unit is not None and unit[0] >= log_start and unit[1] != FILLER_SIZE:
+                high = middle
+            else:
+                low = middle + 1
+        self.min_offset = low
+
+    # --- the disk
+
+    def flush(self) -> None:
+        """Return when all units have reached the disk; for threads."""
+        end = self.max_offset * UNIT_SIZE
+        try:
+            self.row.flush(self._flushed, end)
+            if not self._parents_synced:
+                self._parents_synced = True
+                self._storage.sync_dir(f"{FOLDER}/{self.topic}")
+                self._storage.sync_dir(FOLDER)
+        except OSError:
+            if not self.deleted:
+                raise
+        self._flushed = end
+
+    def delete(self) -> None:
+        """Delete the files and the folder."""
+        self.deleted = True
+        self.row.delete()
+        if self._storage.is_dir(self.row.folder):
+            self._storage.remove_dir(self.row.folder)
+
+    def close(self) -> None:
+        """Close the files."""
+        self.row.close()
+
+
+def _written_units(file: MappedFile) -> int:
+    """How many units a file has before the first empty one."""
+    count = 0
+    for begin in range(0, file.size, STEP):
+        for position, size, _ in UNIT.iter_unpack(file.scan(begin, min(STEP, file.size - begin))):
+            if position < 0 or size <= 0:
+                return count
+            count += 1
+    return count
+
+
+def _consecutive(requests: Sequence[DispatchRequest]) -> Sequence[DispatchRequest]:
+    """The first requests whose offsets follow each other."""
+    first = requests[0].queue_offset
+    for index, request in enumerate(requests):
+        if request.queue_offset != first + index:
+            return requests[:index]
+    return requests

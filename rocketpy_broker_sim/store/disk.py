@@ -1,0 +1,256 @@
+"""The real disk behind the Storage seam: files of one directory tree, positional writes, read-only mappings.
+
+Every path is taken apart and checked before it is used: whatever a name contains, nothing outside the root is ever
+opened. Errors are the system's own (OSError); the store gives them their meaning.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    import struct
+
+__all__ = ["RealFile", "RealStorage", "RealView"]
+
+CLEAR_STEP = 1024 * 1024
+
+# POSIX record locks, which Apache's broker takes too, do not tell two holders within one process apart, and closing
+# any descriptor of the file gives them up. So the files this process has locked are noted by device and inode.
+_locked: set[tuple[int, int]] = set()
+
+
+class RealView:
+    """A read-only mapping of a file; plays MappedView."""
+
+    __slots__ = ("_map",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._map = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Copy `size` bytes from `offset`; short at the end of the file."""
+        return self._map[offset : offset + size]
+
+    def unpack(self, layout: object, offset: int) -> tuple[int, ...]:
+        """Read a fixed layout in place."""
+        return cast("struct.Struct", layout).unpack_from(self._map, offset)
+
+    def __len__(self) -> int:
+        """Bytes mapped."""
+        return len(self._map)
+
+    def close(self) -> None:
+        """Give the mapping up."""
+        self._map.close()
+
+
+class RealFile:
+    """An open file; plays File."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
+        """Write all of `data` at `offset`."""
+        written = os.pwrite(self._descriptor, data, offset)
+        if written == len(data):
+            return
+        rest = memoryview(data)
+        while written < len(rest):
+            count = os.pwrite(self._descriptor, rest[written:], offset + written)
+            if count == 0:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            written += count
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Read up to `size` bytes from `offset`; short at the end of the file."""
+        return os.pread(self._descriptor, size, offset)
+
+    def map(self) -> RealView:
+        """Map the file as long as it is now, for reading."""
+        return RealView(self._descriptor)
+
+    def truncate(self, size: int) -> None:
+        """Cut or grow (with zeros) to `size` bytes; growing takes no space until something is written."""
+        os.ftruncate(self._descriptor, size)
+
+    def clear(self, offset: int) -> bool:
+        """Make everything from `offset` on zero: overwrite what is not; holes are skipped without reading them."""
+        found = False
+        size = self.size()
+        for begin, end in self._extents(offset, size):
+            for at in range(begin, end, CLEAR_STEP):
+                chunk = self.pread(min(CLEAR_STEP, end - at), at)
+                if chunk.count(0) != len(chunk):
+                    self.pwrite(bytes(len(chunk)), at)
+                    found = True
+        return found
+
+    def _extents(self, offset: int, size: int) -> Iterator[tuple[int, int]]:
+        """Where the file has data from `offset` on; all of it where the file system cannot tell."""
+        while offset < size:
+            try:
+                begin = os.lseek(self._descriptor, offset, os.SEEK_DATA)
+                end = os.lseek(self._descriptor, begin, os.SEEK_HOLE)
+            except OSError as exc:
+                if exc.errno == errno.ENXIO:  # nothing but a hole up to the end
+                    return
+                begin, end = offset, size
+            yield begin, end
+            offset = end
+
+    def fdatasync(self) -> None:
+        """Return when the data has reached the disk. Lets other threads run, which ``mmap.flush`` does not."""
+        os.fdatasync(self._descriptor)
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        """Close the file; its data may still be on its way to the disk."""
+        os.close(self._descriptor)
+
+
+class RealStorage:
+    """A directory tree on the disk; plays Storage.
+
+    Attributes:
+        root: The directory that holds everything.
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, mounts: Mapping[str, str | os.PathLike[str]] | None = None
+    ) -> None:
+        """Make the root if it is missing.
+
+        Args:
+            root: The directory.
+            mounts: Folders directly under the root that live elsewhere, as storePathCommitLog does.
+        """
+        self.root = Path(root)
+        self.root.mkdir(parents=True, exist_ok=True)
+        self._mounts = {name: Path(target) for name, target in (mounts or {}).items()}
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        """Open for reading and writing; with `create` make the file (and its folders) when it is missing."""
+        target = self._resolve(path)
+        if create:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return RealFile(os.open(target, flags, 0o644))
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or folder is there."""
+        return self._resolve(path).exists()
+
+    def list(self, path: str) -> list[str]:
+        """Names in a folder, sorted; empty when there is no such folder."""
+        try:
+            return sorted(os.listdir(self._resolve(path)))
+        except FileNotFoundError:
+            return []
+
+    def is_dir(self, path: str) -> bool:
+        """Whether `path` is a folder."""
+        return self._resolve(path).is_dir()
+
+    def read_bytes(self, path: str) -> bytes:
+        """A whole small file."""
+        return self._resolve(path).read_bytes()
+
+    def write_bytes_atomic(self, path: str, data: bytes) -> None:
+        """Replace a whole small file: temporary file, fdatasync, rename, sync of the folder."""
+        temporary = path + ".tmp"
+        file = self.open(temporary, create=True)
+        try:
+            file.truncate(0)
+            file.pwrite(data, 0)
+            file.fdatasync()
+        finally:
+            file.close()
+        self.rename(temporary, path)
+        self.sync_dir(path.rpartition("/")[0])
+
+    def rename(self, source: str, target: str) -> None:
+        """Move within the tree, replacing the target."""
+        os.replace(self._resolve(source), self._resolve(target))
+
+    def unlink(self, path: str) -> None:
+        """Remove a file."""
+        os.unlink(self._resolve(path))
+
+    def remove_dir(self, path: str) -> None:
+        """Remove an empty folder."""
+        os.rmdir(self._resolve(path))
+
+    def make_dir(self, path: str) -> None:
+        """Make a folder and those above it."""
+        self._resolve(path).mkdir(parents=True, exist_ok=True)
+
+    def sync_dir(self, path: str) -> None:
+        """Return when the folder's entries have reached the disk."""
+        descriptor = os.open(self._resolve(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def modified_ms(self, path: str) -> int:
+        """When the file was last changed, ms since 1970."""
+        return self._resolve(path).stat().st_mtime_ns // 1_000_000
+
+    def lock(self, path: str) -> Callable[[], None]:
+        """Take the lock that Apache's broker takes too: a record lock on the first byte of a file."""
+        target = self._resolve(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and _identity(os.stat(target)) in _locked:
+            raise OSError(errno.EAGAIN, "locked by this process")
+        descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+            os.pwrite(descriptor, b"lock", 0)
+        except OSError:
+            os.close(descriptor)
+            raise
+        identity = _identity(os.fstat(descriptor))
+        _locked.add(identity)
+
+        def release() -> None:
+            if identity in _locked:
+                _locked.discard(identity)
+                os.close(descriptor)
+
+        return release
+
+    def usage(self) -> float:
+        """Share of the disk in use, 0.0 to 1.0."""
+        disk = os.statvfs(self.root)
+        return 1.0 - disk.f_bavail / disk.f_blocks if disk.f_blocks else 0.0
+
+    def describe(self, path: str) -> str:
+        """The path as an operator would look for it."""
+        return str(self._resolve(path))
+
+    def _resolve(self, path: str) -> Path:
+        """The real path, refused when a part of it would lead out of the root."""
+        if not path:
+            return self.root
+        parts = path.split("/")
+        if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
+            raise PermissionError(errno.EPERM, f"refusing a path that could leave {self.root}", path)
+        base = self._mounts.get(parts[0])
+        return base.joinpath(*parts[1:]) if base is not None else self.root.joinpath(*parts)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

@@ -1,0 +1,152 @@
+"""From the commit log to what is derived from it: consume queues, and further readers such as a key index.
+
+The same function serves messages that were just written, from memory, and records that recovery reads from the log.
+Plays the part of ReputMessageService's step and of CommitLogDispatcher.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from rocketpy.errors import ConfigError
+from rocketpy.wire.java_hash import tags_code
+from rocketpy.wire.properties import find_property
+from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
+from rocketpy_broker_sim.store.put_result import Arrival
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.queue_table import QueueTable
+
+__all__ = ["DelayLevels", "DispatchRequest", "Dispatcher", "is_consumable", "tags_code_of"]
+
+_CONSUMABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
+_DELAY = re.compile(r"(\d+)([smhd])", re.ASCII)
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class DispatchRequest(NamedTuple):
+    """A record that stands in the log, and what is derived from it."""
+
+    queue: ConsumeQueue
+    queue_offset: int
+    position: int
+    size: int
+    tags_code: int
+    store_timestamp: int
+    sys_flag: int
+    properties: bytes
+
+
+Reader = Callable[[Sequence[DispatchRequest]], None]
+"""A further reader of the log; may be given the same request again after a failure or a crash."""
+
+
+class Dispatcher:
+    """Takes requests in log order and hands them on.
+
+    Attributes:
+        readers: Called with every chunk after the consume queues have it: the place of a key index.
+    """
+
+    def __init__(self, queues: QueueTable) -> None:
+        self._queues = queues
+        self.readers: list[Reader] = []
+
+    def dispatch(self, requests: Sequence[DispatchRequest], *, rebuilding: bool = False) -> list[Arrival]:
+        """Add units for a chunk of records, a write a queue. Repeating it after a failure does no harm.
+
+        Returns:
+            What has arrived, a queue each.
+        """
+        by_queue: dict[ConsumeQueue, list[DispatchRequest]] = {}
+        for request in requests:
+            if request[6] & TRANSACTION_MASK in _CONSUMABLE:
+                group = by_queue.get(request[0])
+                if group is None:
+                    by_queue[request[0]] = [request]
+                else:
+                    group.append(request)
+        arrivals: list[Arrival] = []
+        for queue, group in by_queue.items():
+            self._append(queue, group, rebuilding, arrivals)
+        for reader in self.readers:
+            reader(requests)
+        return arrivals
+
+    def _append(
+        self, queue: ConsumeQueue, group: Sequence[DispatchRequest], rebuilding: bool, arrivals: list[Arrival]
+    ) -> None:
+        """Add the units of one queue; more than one round only where its topic was deleted and made anew."""
+        while group:
+            taken = queue.append(group, rebuilding=rebuilding)
+            if not taken:
+                return
+            self._queues.mark_dirty(queue)
+            arrivals.append(Arrival(queue.topic, queue.queue_id, queue.max_offset, [request[4] for request in taken]))
+            done = taken[-1].position
+            group = [request for request in group if request.position > done] if len(taken) < len(group) else ()
+
+    def request_of(self, record: LogRecord, levels: DelayLevels) -> DispatchRequest:
+        """The request of a record that was read from the log."""
+        queue = self._queues.open(record.topic.decode("utf-8", "replace"), record.queue_id)
+        code = (
+            levels.deliver_time(record.properties, record.store_timestamp)
+            if queue.is_schedule
+            else tags_code_of(record.properties)
+        )
+        return DispatchRequest(
+            queue,
+            record.queue_offset,
+            record.position,
+            record.size,
+            code,
+            record.store_timestamp,
+            record.sys_flag,
+            record.properties,
+        )
+
+
+def is_consumable(sys_flag: int) -> bool:
+    """Whether a record gets a queue offset: prepared and rolled back transactions get none."""
+    return sys_flag & TRANSACTION_MASK in _CONSUMABLE
+
+
+def tags_code_of(properties: bytes) -> int:
+    """The hash of the tag in encoded properties, 0 without one."""
+    tag = find_property(properties, b"TAGS")
+    return _code_of_tag(tag) if tag else 0
+
+
+@lru_cache(maxsize=4096)
+def _code_of_tag(tag: bytes) -> int:
+    return tags_code(tag.decode("utf-8", "replace"))
+
+
+class DelayLevels:
+    """The delays behind the levels 1, 2, ...; units of the schedule topic carry the time of delivery as tags code."""
+
+    def __init__(self, text: str) -> None:
+        self._delays = [_delay_ms(part) for part in text.split()]
+
+    def delay(self, level: int) -> int:
+        """Milliseconds of a level; the highest for what lies above it."""
+        return self._delays[min(level, len(self._delays)) - 1]
+
+    def deliver_time(self, properties: bytes, store_timestamp: int) -> int:
+        """When a scheduled message is due; the hash of its tag when it names no level."""
+        level = find_property(properties, b"DELAY")
+        if level is None or not level.isdigit() or len(level) > 9 or int(level) == 0 or not self._delays:
+            return tags_code_of(properties)
+        return store_timestamp + self.delay(int(level))
+
+
+def _delay_ms(text: str) -> int:
+    match = _DELAY.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"messageDelayLevel: {text!r} is no delay, write a number and one of s, m, h, d")
+    return int(match[1]) * _UNIT_MS[match[2]]

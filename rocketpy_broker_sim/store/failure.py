@@ -1,0 +1,35 @@
+"""What an error of the disk means to the operator of a store: one place that turns OSError into StoreError."""
+
+from __future__ import annotations
+
+import errno
+
+from rocketpy.errors import StoreError
+
+__all__ = ["store_error"]
+
+_ADVICE = {
+    errno.ENOSPC: "the disk is full: free space or let fewer messages be kept (fileReservedTime)",
+    errno.EDQUOT: "the disk quota is used up: raise it or free space",
+    errno.EACCES: "permission denied: let the user that runs the broker own the store directory",
+    errno.EPERM: "not permitted: let the user that runs the broker own the store directory",
+    errno.EROFS: "the file system is read-only: remount it or choose another store directory",
+    errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
+    errno.ENFILE: "too many open files on this machine: raise the limit of the system",
+    errno.EIO: "the disk reports an error: look into the system's log and check the disk",
+    errno.ENOTDIR: "a file stands where a folder is needed: choose another store directory",
+}
+
+
+def store_error(exc: OSError, doing: str, where: str, *, fatal: bool = False) -> StoreError:
+    """The StoreError for `exc`: what was being done, to what, and what to do next.
+
+    Args:
+        exc: What the system said.
+        doing: For instance "writing to the commit log".
+        where: The path as the operator knows it.
+        fatal: Whether nothing can be stored any more until the store is opened again.
+    """
+    advice = _ADVICE.get(exc.errno or 0, exc.strerror or str(exc))
+    ending = "; nothing is stored any more until the broker is restarted" if fatal else ""
+    return StoreError(f"{doing} at {where} failed: {advice}{ending}")

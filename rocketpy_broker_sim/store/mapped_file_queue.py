@@ -1,0 +1,172 @@
+"""A row of equally large files that together are one long run of bytes, addressed by position.
+
+Loads and checks the files of a folder, finds the one that holds a position, rolls to the next, cuts the end off, drops
+old ones, flushes. It knows nothing of records or units.
+Plays the part of MappedFileQueue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import StoreCorruptError
+from rocketpy_broker_sim.store.mapped_file import MappedFile
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+
+__all__ = ["MappedFileQueue"]
+
+NAME_LENGTH = 20
+
+
+class MappedFileQueue:
+    """The files of one folder in order.
+
+    Attributes:
+        folder: Where they lie in the storage.
+        file_size: Bytes in each of them.
+        files: The files, lowest position first. Replaced as a whole, so that a thread may walk the one it took.
+    """
+
+    __slots__ = ("_entries_synced", "_storage", "file_size", "files", "folder")
+
+    def __init__(self, storage: Storage, folder: str, file_size: int) -> None:
+        self._storage = storage
+        self.folder = folder
+        self.file_size = file_size
+        self.files: tuple[MappedFile, ...] = ()
+        self._entries_synced = True
+
+    # --- loading
+
+    def load(self, *, mend: bool = False) -> None:
+        """Take in the files of the folder.
+
+        Args:
+            mend: Bring a last file that is too short to its size, as a crash while it was made may leave one.
+
+        Raises:
+            StoreCorruptError: A file has another size than configured, or one is missing in between.
+        """
+        names = [name for name in self._storage.list(self.folder) if len(name) == NAME_LENGTH and name.isdigit()]
+        files: list[MappedFile] = []
+        for name in names:
+            file = MappedFile(self._storage, f"{self.folder}/{name}", int(name), self.file_size)
+            if self._accept(file, last=name == names[-1], mend=mend):
+                self._check_place(file, files)
+                files.append(file)
+        self.files = tuple(files)
+
+    def _accept(self, file: MappedFile, *, last: bool, mend: bool) -> bool:
+        """Whether the file belongs to the row; an empty last one is removed, as it holds nothing yet."""
+        handle = self._storage.open(file.path)
+        try:
+            size = handle.size()
+            if last and mend and 0 < size < self.file_size:
+                handle.truncate(self.file_size)
+                size = self.file_size
+        finally:
+            handle.close()
+        if size == 0 and last:
+            self._storage.unlink(file.path)
+            return False
+        if size != self.file_size:
+            raise StoreCorruptError(
+                f"{self._storage.describe(file.path)} has {size} bytes where {self.file_size} are configured: open the "
+                "store with the file sizes it was made with, or put the file back from a copy",
+                path=file.path,
+            )
+        return True
+
+    def _check_place(self, file: MappedFile, before: list[MappedFile]) -> None:
+        if file.start % self.file_size == 0 and (not before or before[-1].end == file.start):
+            return
+        raise StoreCorruptError(
+            f"{self._storage.describe(file.path)} does not continue the files before it: put the missing one back from "
+            "a copy, or open the store with the file sizes it was made with",
+            path=file.path,
+            offset=0,
+        )
+
+    # --- finding
+
+    @property
+    def start(self) -> int:
+        """Position of the first byte that is there; 0 without files."""
+        return self.files[0].start if self.files else 0
+
+    @property
+    def end(self) -> int:
+        """Position behind the last file; 0 without files."""
+        return self.files[-1].end if self.files else 0
+
+    def find(self, position: int) -> MappedFile | None:
+        """The file that holds `position`."""
+        files = self.files
+        if not files:
+            return None
+        index = (position - files[0].start) // self.file_size
+        return files[index] if 0 <= index < len(files) else None
+
+    # --- changing
+
+    def find_or_create(self, position: int) -> MappedFile:
+        """The file that holds `position`, made when it is the next one, or the first at all."""
+        return self.find(position) or self._create(position - position % self.file_size)
+
+    def _create(self, start: int) -> MappedFile:
+        file = MappedFile(self._storage, f"{self.folder}/{start:0{NAME_LENGTH}d}", start, self.file_size)
+        file.create()
+        self._entries_synced = False
+        self.files = (*self.files, file)
+        return file
+
+    def cut(self, position: int) -> bool:
+        """Drop everything from `position` on: later files are deleted, the tail of its own file is made zero.
+
+        Returns:
+            Whether something had to be written or deleted.
+        """
+        kept = tuple(file for file in self.files if file.start < position)
+        dropped = self.files[len(kept) :]
+        self.files = kept
+        for file in reversed(dropped):  # from the end, so that a crash in between leaves no gap
+            file.delete()
+        if dropped:
+            self._entries_synced = False
+        if not kept or kept[-1].end <= position:
+            return bool(dropped)
+        return kept[-1].clear_from(position - kept[-1].start) or bool(dropped)
+
+    def drop_before(self, position: int) -> int:
+        """Delete the files that lie wholly before `position`, never the last one; returns how many."""
+        count = 0
+        while len(self.files) > 1 and self.files[0].end <= position:
+            oldest, self.files = self.files[0], self.files[1:]
+            oldest.delete()
+            count += 1
+        return count
+
+    def delete(self) -> None:
+        """Delete all files."""
+        files, self.files = self.files, ()
+        for file in reversed(files):
+            file.delete()
+
+    # --- the disk
+
+    def flush(self, begin: int, end: int) -> None:
+        """Return when everything between two positions has reached the disk; may be called in a thread."""
+        for file in self.files:
+            if file.start < end and file.end > begin:
+                file.flush()
+        if not self._entries_synced:
+            # A new file that its folder does not list after a power loss is as good as never written.
+            self._entries_synced = True
+            self._storage.sync_dir(self.folder)
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self.files:
+            file.close()

@@ -1,0 +1,276 @@
+"""A storage in memory: for embedded clusters that keep nothing, and for tests that need a disk that fails.
+
+Not a model of power loss: every write is there at once, as it is for a process that was killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from rocketpy.seams import wall_ms
+
+if TYPE_CHECKING:
+    import struct
+
+__all__ = ["Fault", "MemoryFile", "MemoryStorage", "MemoryView"]
+
+Fault = Callable[[str, str, int], int | None]
+"""Asked before every operation that changes something: (operation, path, bytes).
+
+May raise OSError; for "pwrite" it may also return how many bytes are written before the disk is full."""
+
+
+class _Node:
+    """The content of a file, shared by everyone who has it open."""
+
+    __slots__ = ("data", "modified")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.modified = wall_ms()
+
+
+class MemoryView:
+    """A live view of a file in memory; plays MappedView."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: _Node) -> None:
+        self._node = node
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Copy `size` bytes from `offset`; short at the end of the file."""
+        with memoryview(self._node.data) as data:
+            return data[offset : offset + size].tobytes()
+
+    def unpack(self, layout: object, offset: int) -> tuple[int, ...]:
+        """Read a fixed layout in place."""
+        return cast("struct.Struct", layout).unpack_from(self._node.data, offset)
+
+    def __len__(self) -> int:
+        """Bytes in the file."""
+        return len(self._node.data)
+
+    def close(self) -> None:
+        """Nothing to give up."""
+
+
+class MemoryFile:
+    """An open file in memory; plays File."""
+
+    __slots__ = ("_node", "_path", "_storage")
+
+    def __init__(self, storage: MemoryStorage, path: str, node: _Node) -> None:
+        self._storage = storage
+        self._path = path
+        self._node = node
+
+    def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
+        """Write all of `data` at `offset`, or what the fault lets through."""
+        room = self._storage.ask("pwrite", self._path, len(data))
+        node = self._node
+        if offset > len(node.data):
+            node.data.extend(bytes(offset - len(node.data)))
+        kept = data if room is None else data[:room]
+        node.data[offset : offset + len(kept)] = kept
+        node.modified = wall_ms()
+        if room is not None and room < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Read up to `size` bytes from `offset`; short at the end of the file."""
+        return MemoryView(self._node).read(offset, size)
+
+    def map(self) -> MemoryView:
+        """A view that follows the file."""
+        return MemoryView(self._node)
+
+    def truncate(self, size: int) -> None:
+        """Cut or grow (with zeros) to `size` bytes."""
+        self._storage.ask("truncate", self._path, size)
+        data = self._node.data
+        if not data:
+            self._node.data = bytearray(size)  # one zeroed allocation, which the system backs page by page
+        elif size < len(data):
+            del data[size:]
+        else:
+            data.extend(bytes(size - len(data)))
+
+    def clear(self, offset: int) -> bool:
+        """Make everything from `offset` on zero, keeping the size."""
+        data = self._node.data
+        size = len(data) - offset
+        if size <= 0 or data.count(0, offset) == size:
+            return False
+        self.pwrite(bytes(size), offset)
+        return True
+
+    def fdatasync(self) -> None:
+        """Nothing to wait for, unless a fault says otherwise."""
+        self._storage.ask("fdatasync", self._path, 0)
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        return len(self._node.data)
+
+    def close(self) -> None:
+        """The content stays."""
+
+
+class MemoryStorage:
+    """A directory tree in memory; plays Storage.
+
+    Attributes:
+        fault: Asked before every operation that changes something; None lets everything pass.
+    """
+
+    def __init__(self) -> None:
+        self.fault: Fault | None = None
+        self._files: dict[str, _Node] = {}
+        self._folders: set[str] = {""}
+        self._locks: set[str] = set()
+
+    # --- faults and copies, for tests
+
+    def ask(self, operation: str, path: str, size: int) -> int | None:
+        """Let the fault speak before an operation."""
+        return None if self.fault is None else self.fault(operation, path, size)
+
+    @contextmanager
+    def failing(self, operation: str, *, code: int = errno.ENOSPC, under: str = "", after: int = 0) -> Iterator[None]:
+        """For a block, let every `operation` below `under` fail with `code`, once `after` of them have passed."""
+        passed = 0
+
+        def fault(what: str, path: str, size: int) -> None:
+            nonlocal passed
+            if what == operation and path.startswith(under):
+                passed += 1
+                if passed > after:
+                    raise OSError(code, os.strerror(code), path)
+
+        before, self.fault = self.fault, fault
+        try:
+            yield
+        finally:
+            self.fault = before
+
+    def clone(self) -> MemoryStorage:
+        """A copy of all files as they are now, without locks and faults: what a killed process leaves behind."""
+        copy = MemoryStorage()
+        copy._folders = set(self._folders)
+        for path, node in self._files.items():
+            copied = _Node()
+            copied.data = bytearray(node.data)
+            copied.modified = node.modified
+            copy._files[path] = copied
+        return copy
+
+    # --- Storage
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        """Open a file; with `create` make it (and its folders) when it is missing."""
+        node = self._files.get(_checked(path))
+        if node is None:
+            if not create:
+                raise _missing(path)
+            self.ask("create", path, 0)
+            self.make_dir(path.rpartition("/")[0])
+            node = self._files[path] = _Node()
+        return MemoryFile(self, path, node)
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or folder is there."""
+        return _checked(path) in self._files or path in self._folders
+
+    def list(self, path: str) -> list[str]:
+        """Names in a folder, sorted; empty when there is no such folder."""
+        prefix = _checked(path) + "/" if path else ""
+        entries = [*self._files, *(folder for folder in self._folders if folder)]
+        return sorted({entry[len(prefix) :].split("/")[0] for entry in entries if entry.startswith(prefix)})
+
+    def is_dir(self, path: str) -> bool:
+        """Whether `path` is a folder."""
+        return _checked(path) in self._folders
+
+    def read_bytes(self, path: str) -> bytes:
+        """A whole small file."""
+        node = self._files.get(_checked(path))
+        if node is None:
+            raise _missing(path)
+        return bytes(node.data)
+
+    def write_bytes_atomic(self, path: str, data: bytes) -> None:
+        """Replace a whole small file."""
+        self.ask("write_bytes_atomic", _checked(path), len(data))
+        self.make_dir(path.rpartition("/")[0])
+        node = self._files[path] = _Node()
+        node.data = bytearray(data)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move within the tree, replacing the target."""
+        self.ask("rename", _checked(source), 0)
+        if source not in self._files:
+            raise _missing(source)
+        self._files[_checked(target)] = self._files.pop(source)
+
+    def unlink(self, path: str) -> None:
+        """Remove a file."""
+        self.ask("unlink", _checked(path), 0)
+        if self._files.pop(path, None) is None:
+            raise _missing(path)
+
+    def remove_dir(self, path: str) -> None:
+        """Remove an empty folder."""
+        self.ask("remove_dir", _checked(path), 0)
+        if path not in self._folders:
+            raise _missing(path)
+        if self.list(path):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+        self._folders.discard(path)
+
+    def make_dir(self, path: str) -> None:
+        """Make a folder and those above it."""
+        parts = _checked(path).split("/") if path else []
+        self._folders.update("/".join(parts[: count + 1]) for count in range(len(parts)))
+
+    def sync_dir(self, path: str) -> None:
+        """Nothing to wait for, unless a fault says otherwise."""
+        self.ask("sync_dir", _checked(path), 0)
+
+    def modified_ms(self, path: str) -> int:
+        """When the file was last changed, ms since 1970."""
+        node = self._files.get(_checked(path))
+        if node is None:
+            raise _missing(path)
+        return node.modified
+
+    def lock(self, path: str) -> Callable[[], None]:
+        """Take an exclusive lock on a file, made when missing."""
+        if path in self._locks:
+            raise OSError(errno.EAGAIN, "locked by this process", path)
+        if not self.exists(path):
+            self.open(path, create=True).pwrite(b"lock", 0)
+        self._locks.add(path)
+        return lambda: self._locks.discard(path)
+
+    def usage(self) -> float:
+        """Memory is never called full."""
+        return 0.0
+
+    def describe(self, path: str) -> str:
+        """The path within the memory."""
+        return f"memory:/{path}"
+
+
+def _checked(path: str) -> str:
+    if path and any(part in ("", ".", "..") or "\0" in part for part in path.split("/")):
+        raise PermissionError(errno.EPERM, "refusing a path that could leave the root", path)
+    return path
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

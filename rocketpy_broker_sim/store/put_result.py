@@ -1,0 +1,166 @@
+"""What the store is given and what it answers: messages to put, results of put and get, and their statuses.
+
+The statuses have Java's names, because their names travel as remarks.
+Plays the part of MessageExtBrokerInner, PutMessageResult, AppendMessageResult and GetMessageResult.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import attrs
+
+from rocketpy.wire.message_codec import BatchItem
+
+__all__ = [
+    "Arrival",
+    "GetMessageResult",
+    "GetMessageStatus",
+    "IncomingMessage",
+    "PutMessageResult",
+    "PutMessageStatus",
+]
+
+
+class PutMessageStatus(Enum):
+    """What became of a put."""
+
+    PUT_OK = 0
+    FLUSH_DISK_TIMEOUT = 1
+    FLUSH_SLAVE_TIMEOUT = 2
+    SLAVE_NOT_AVAILABLE = 3
+    SERVICE_NOT_AVAILABLE = 4
+    MESSAGE_ILLEGAL = 5
+    PROPERTIES_SIZE_EXCEEDED = 6
+    UNKNOWN_ERROR = 7
+
+
+class GetMessageStatus(Enum):
+    """What a read found."""
+
+    FOUND = 0
+    NO_MATCHED_MESSAGE = 1
+    MESSAGE_WAS_REMOVING = 2
+    OFFSET_FOUND_NULL = 3
+    OFFSET_OVERFLOW_BADLY = 4
+    OFFSET_OVERFLOW_ONE = 5
+    OFFSET_TOO_SMALL = 6
+    NO_MATCHED_LOGIC_QUEUE = 7
+    NO_MESSAGE_IN_QUEUE = 8
+    OFFSET_RESET = 9
+
+
+@attrs.define(eq=False)
+class IncomingMessage:
+    """A message on its way into the log, with everything but the positions and the store time.
+
+    Attributes:
+        properties: The property text as it will be stored; for a batch, what is added to every item's own.
+        born_host: Address of the producer as stored: 8 bytes (IPv4 and port) or 20 (IPv6 and port).
+        store_host: Address of this broker, in the same form.
+        tags_code: Hash of the tag, when the caller has it; None lets the store find the tag itself.
+        batch: The items of a batch (their body, flag and properties); `body` and `flag` are unused then.
+    """
+
+    topic: str
+    queue_id: int
+    body: bytes
+    properties: str = ""
+    flag: int = 0
+    sys_flag: int = 0
+    born_timestamp: int = 0
+    born_host: bytes = bytes(8)
+    store_host: bytes = bytes(8)
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    tags_code: int | None = None
+    batch: Sequence[BatchItem] | None = None
+
+
+class Arrival(NamedTuple):
+    """New messages of one queue that can be read now.
+
+    Attributes:
+        max_offset: The queue's end after them.
+        tags_codes: Tag hash of each new message, in order.
+    """
+
+    topic: str
+    queue_id: int
+    max_offset: int
+    tags_codes: Sequence[int]
+
+
+class PutMessageResult:
+    """What became of a put, and where the message stands.
+
+    Attributes:
+        status: PUT_OK or why not; with any other status nothing was stored.
+        physical_offset: Where the (first) record starts in the commit log.
+        queue_offset: Offset of the (first) message in its queue.
+        size: Bytes of all its records.
+        store_timestamp: When it was stored, ms.
+        offsets: Where each record of a batch starts; empty for a single message.
+    """
+
+    __slots__ = ("_store_host", "offsets", "physical_offset", "queue_offset", "size", "status", "store_timestamp")
+
+    def __init__(
+        self,
+        status: PutMessageStatus,
+        physical_offset: int = -1,
+        queue_offset: int = -1,
+        size: int = 0,
+        store_timestamp: int = 0,
+        store_host: bytes = b"",
+        offsets: Sequence[int] = (),
+    ) -> None:
+        self.status = status
+        self.physical_offset = physical_offset
+        self.queue_offset = queue_offset
+        self.size = size
+        self.store_timestamp = store_timestamp
+        self._store_host = store_host
+        self.offsets = offsets
+
+    @property
+    def end(self) -> int:
+        """First byte of the log behind the put; it is safe once flushed up to here."""
+        return self.physical_offset + self.size
+
+    @property
+    def offset_message_id(self) -> str:
+        """The id made of address and position; one for each item of a batch, joined by commas."""
+        host = self._store_host.hex().upper()
+        return ",".join(
+            f"{host}{offset & 0xFFFFFFFFFFFFFFFF:016X}" for offset in self.offsets or (self.physical_offset,)
+        )
+
+    def __repr__(self) -> str:
+        """One line for a log."""
+        return f"<PutMessageResult {self.status.name} at {self.physical_offset}, queue offset {self.queue_offset}>"
+
+
+@attrs.define(eq=False)
+class GetMessageResult:
+    """What a read found, and where to go on.
+
+    Attributes:
+        records: The stored records, joined.
+        next_begin_offset: Where the next read starts; moves over messages that were filtered out.
+        suggest_pulling_from_slave: Whether the reader lags so far behind that a slave should serve it.
+    """
+
+    status: GetMessageStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    records: bytes = b""
+    count: int = 0
+    suggest_pulling_from_slave: bool = False
+
+
+Match = Callable[[int], bool]
+"""Says by the tag hash of a message whether a reader wants it."""

@@ -1,0 +1,88 @@
+"""All consume queues of a store, by topic and number: found, made, loaded, flushed, deleted.
+
+Plays the part of ConsumeQueueStore.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rocketpy_broker_sim.store.consume_queue import FOLDER, ConsumeQueue
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+
+__all__ = ["QueueTable"]
+
+
+class QueueTable:
+    """The consume queues. A queue has no files before its first unit."""
+
+    def __init__(self, storage: Storage, file_size: int) -> None:
+        self._storage = storage
+        self._file_size = file_size
+        self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self._dirty: deque[ConsumeQueue] = deque()
+        self.find = self._queues.get
+        """``find((topic, queue_id))``: the queue, or None."""
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        """Every queue."""
+        return iter(list(self._queues.values()))
+
+    def open(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, made when there is none."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            queue = ConsumeQueue(self._storage, topic, queue_id, self._file_size)
+            self._queues[topic, queue_id] = queue
+        return queue
+
+    def load(self, *, mend: bool = False) -> None:
+        """Take in the queues that have files."""
+        for topic in self._storage.list(FOLDER):
+            for name in self._storage.list(f"{FOLDER}/{topic}") if self._storage.is_dir(f"{FOLDER}/{topic}") else ():
+                if name.isascii() and name.isdigit():
+                    self.open(topic, int(name)).load(mend=mend)
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        """The queues of a topic."""
+        return [queue for queue in self if queue.topic == topic]
+
+    def topics(self) -> set[str]:
+        """Topics that have a queue."""
+        return {topic for topic, _ in self._queues}
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete the queues of a topic with their files."""
+        for queue in self.of_topic(topic):
+            del self._queues[topic, queue.queue_id]
+            queue.delete()
+        if self._storage.is_dir(f"{FOLDER}/{topic}") and not self._storage.list(f"{FOLDER}/{topic}"):
+            self._storage.remove_dir(f"{FOLDER}/{topic}")
+
+    def delete_all(self) -> None:
+        """Delete every queue, to build them anew from the log."""
+        for topic in self.topics():
+            self.delete_topic(topic)
+
+    def mark_dirty(self, queue: ConsumeQueue) -> None:
+        """Note that a queue has units the disk may not have."""
+        if not queue.dirty:
+            queue.dirty = True
+            self._dirty.append(queue)
+
+    def flush(self) -> None:
+        """Return when the units written so far have reached the disk; for one thread at a time."""
+        for _ in range(len(self._dirty)):
+            queue = self._dirty.popleft()
+            queue.dirty = False  # first: what the loop writes from here on marks it again
+            if not queue.deleted:
+                queue.flush()
+
+    def close(self) -> None:
+        """Close all files."""
+        for queue in self:
+            queue.close()

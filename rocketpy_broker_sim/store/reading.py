@@ -1,0 +1,180 @@
+"""Reading queues: batches of messages from an offset on, and offsets and times looked up in both directions.
+
+Plays the part of DefaultMessageStore.getMessage and of the searches by time in ConsumeQueue.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rocketpy.wire.enums import BoundaryType
+from rocketpy_broker_sim.config.store import UNIT_SIZE
+from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus, Match
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.queue_table import QueueTable
+
+__all__ = ["QueueReader"]
+
+MAX_PULL_BYTES = 128 * 1024 * 1024
+MIN_PULL_BYTES = 100
+
+
+class QueueReader:
+    """Looks up units, then copies the records they point to."""
+
+    def __init__(self, config: MessageStoreConfig, commit_log: CommitLog, queues: QueueTable) -> None:
+        self._config = config
+        self._log = commit_log
+        self._queues = queues
+        self._memory = _memory_size() if config.memory_size is None else config.memory_size
+
+    # --- messages
+
+    def get(
+        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int, match: Match | None
+    ) -> GetMessageResult:
+        """Up to `max_count` messages from `offset` on, or the reason why there are none."""
+        queue = self._queues.find((topic, queue_id))
+        if queue is None:
+            return GetMessageResult(GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, queue.max_offset
+        if high == 0:
+            return GetMessageResult(GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+        if offset < low:
+            return GetMessageResult(GetMessageStatus.OFFSET_TOO_SMALL, low, low, high)
+        if offset == high:
+            return GetMessageResult(GetMessageStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
+        if offset > high:
+            return GetMessageResult(GetMessageStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+        return self._found(queue, offset, max_count, max(MIN_PULL_BYTES, min(max_bytes, MAX_PULL_BYTES)), match)
+
+    def _found(
+        self, queue: ConsumeQueue, offset: int, max_count: int, max_bytes: int, match: Match | None
+    ) -> GetMessageResult:
+        """What lies at an offset inside the queue."""
+        log_end = self._log.written[0]
+        memory = self._memory * self._config.access_message_in_memory_max_ratio // 100
+        picked = _Picked(self._limits(max_count, max_bytes), log_end - memory, (self._log.start, log_end))
+        window = max_count if match is None else max(self._config.max_filter_message_size // UNIT_SIZE, max_count)
+        limit = min(offset + max(1, window), queue.max_offset)
+        for _ in range(self._config.travel_cq_file_num_when_get_message):
+            at = offset + picked.passed
+            picked.take(queue.units(at, limit - at), match)
+            if picked.count or offset + picked.passed >= limit:
+                break
+        return GetMessageResult(
+            picked.status,
+            offset + picked.passed,
+            queue.min_offset,
+            queue.max_offset,
+            self._log.read_ranges(picked.ranges),
+            picked.count,
+            log_end - picked.last_position > memory,
+        )
+
+    def _limits(self, max_count: int, max_bytes: int) -> tuple[int, int, int, int]:
+        """Count and bytes of one read, for messages in memory and for those on the disk."""
+        config = self._config
+        return (
+            min(max_count, config.max_transfer_count_on_message_in_memory),
+            min(max_bytes, config.max_transfer_bytes_on_message_in_memory),
+            min(max_count, config.max_transfer_count_on_message_in_disk),
+            min(max_bytes, config.max_transfer_bytes_on_message_in_disk),
+        )
+
+    # --- offsets and times
+
+    def store_time(self, queue: ConsumeQueue, offset: int) -> int:
+        """When the message at an offset was stored, ms; -1 when it is not there."""
+        unit = queue.unit(offset)
+        return -1 if unit is None else self._log.store_timestamp(unit[0], unit[1])
+
+    def is_in_memory(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Whether a message lies close enough to the end of the log to count as being in memory."""
+        unit = queue.unit(offset)
+        memory = self._memory * self._config.access_message_in_memory_max_ratio // 100
+        return unit is not None and self._log.written[0] - unit[0] <= memory
+
+    def offset_by_time(self, queue: ConsumeQueue, timestamp: int, boundary: BoundaryType) -> int:
+        """LOWER: the first message stored at or after a time; UPPER: the last one stored at or before it."""
+        low, high = queue.min_offset, queue.max_offset
+        if low >= high:
+            return low
+        if boundary is BoundaryType.UPPER:
+            return max(low, self._first_after(queue, timestamp, low, high) - 1)
+        return self._first_after(queue, timestamp - 1, low, high)
+
+    def _first_after(self, queue: ConsumeQueue, timestamp: int, low: int, high: int) -> int:
+        """The first offset whose message was stored later than `timestamp`; `high` when there is none."""
+        while low < high:
+            middle = (low + high) // 2
+            if self.store_time(queue, middle) > timestamp:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+
+class _Picked:
+    """The messages of one read while they are picked: as ranges of the log, which are copied at the end.
+
+    Attributes:
+        ranges: (begin, end) of records that lie side by side.
+        passed: Units gone over, wanted or not.
+    """
+
+    __slots__ = ("_bounds", "_bytes", "_limits", "_memory_from", "count", "last_position", "passed", "ranges", "status")
+
+    def __init__(self, limits: tuple[int, int, int, int], memory_from: int, bounds: tuple[int, int]) -> None:
+        self._limits = limits
+        self._memory_from = memory_from
+        self._bounds = bounds
+        self._bytes = 0
+        self.ranges: list[tuple[int, int]] = []
+        self.count = 0
+        self.passed = 0
+        self.last_position = 0
+        self.status = GetMessageStatus.NO_MATCHED_MESSAGE
+
+    def take(self, units: Iterator[tuple[int, int, int]], match: Match | None) -> None:
+        """Go over units until enough is picked; the first message that matches is taken whatever its size."""
+        memory_count, memory_bytes, disk_count, disk_bytes = self._limits
+        log_start, log_end = self._bounds
+        memory_from, total, count = self._memory_from, self._bytes, self.count
+        passed, begin, end, position = self.passed, 0, 0, self.last_position
+        for position, size, code in units:
+            if count and (
+                (count >= memory_count or total + size > memory_bytes)
+                if position >= memory_from
+                else (count >= disk_count or total + size > disk_bytes)
+            ):
+                break
+            passed += 1
+            if match is not None and not match(code):
+                continue
+            if position < log_start or position + size > log_end:
+                if not count:
+                    self.status = GetMessageStatus.MESSAGE_WAS_REMOVING
+                continue
+            count += 1
+            total += size
+            if position != end:
+                if end:
+                    self.ranges.append((begin, end))
+                begin = position
+            end = position + size
+        if end:
+            self.ranges.append((begin, end))
+            self.status = GetMessageStatus.FOUND
+        self.count, self._bytes, self.passed, self.last_position = count, total, passed, position
+
+
+def _memory_size() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,173 @@
+"""Opening a store again: find the valid end of the log, cut off what is torn, bring the consume queues level with it.
+
+After a clean stop the last file is checked. After an unclean one, the log is read from the position that the checkpoint
+vouches for (with Apache's checkpoint: from the file its times vouch for), and the units of everything behind are built
+anew. A torn tail is cut. Damage that lies before records known to have reached the disk stops the broker.
+Plays the part of CommitLog.recoverNormally and recoverAbnormally.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import StoreCorruptError
+from rocketpy_broker_sim.store.consume_queue import OffsetGapError
+from rocketpy_broker_sim.store.dispatch import DelayLevels, Dispatcher
+from rocketpy_broker_sim.store.log_scan import LogRecord, LogScan, find_record
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.checkpoint import Checkpoint
+    from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.queue_table import QueueTable
+
+__all__ = ["Recovery"]
+
+CHUNK = 1000
+log = logging.getLogger(__name__)
+
+
+class Recovery:
+    """One opening of a store whose files are loaded.
+
+    Attributes:
+        changed: Whether files were changed, so that they must be flushed before anything is acknowledged.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        config: MessageStoreConfig,
+        commit_log: CommitLog,
+        queues: QueueTable,
+        dispatcher: Dispatcher,
+        checkpoint: Checkpoint,
+    ) -> None:
+        self._storage = storage
+        self._config = config
+        self._log = commit_log
+        self._queues = queues
+        self._dispatcher = dispatcher
+        self._checkpoint = checkpoint
+        self._levels = DelayLevels(config.message_delay_level)
+        self._units_end = max((queue.max_position for queue in queues), default=0)
+        self.changed = False
+
+    def run(self, *, unclean: bool) -> None:
+        """Bring log and queues to the same valid state.
+
+        Raises:
+            StoreCorruptError: Records that were safe on the disk are damaged or missing.
+        """
+        row = self._log.row
+        self._check_end()
+        if not row.files:
+            self._queues.delete_all()  # without records units mean nothing
+            self._log.reset(0, 0, 0)
+            return
+        begin = self._begin_after_crash() if unclean else self._begin_after_stop()
+        try:
+            scan = self._replay(begin, unclean)
+        except OffsetGapError as gap:
+            log.warning("consume queues have lost units (%s): building all of them from the log", gap)
+            self._queues.delete_all()
+            scan = self._replay(row.start, True)
+        self._settle(scan, unclean)
+
+    # --- where to begin
+
+    def _begin_after_stop(self) -> int:
+        """The start of the last file that has a unit; every record behind the last unit is dispatched."""
+        known = self._checkpoint.dispatched
+        known = self._units_end if known is None else max(known, self._units_end)
+        return self._start_of_file(known)
+
+    def _begin_after_crash(self) -> int:
+        """The start of the file from which on log or units may be torn."""
+        flushed, dispatched = self._checkpoint.flushed, self._checkpoint.dispatched
+        if flushed is not None and dispatched is not None:
+            return self._start_of_file(min(flushed, dispatched))
+        safe = self._checkpoint.safe_timestamp
+        for file in reversed(self._log.row.files):
+            first = next(iter(LogScan(self._log.row, file.start, self._config)), None)
+            if first is not None and 0 < first.store_timestamp <= safe:
+                return file.start
+        return self._log.row.start
+
+    def _start_of_file(self, position: int) -> int:
+        row = self._log.row
+        file = row.find(min(max(position, row.start), row.end - 1))
+        return row.start if file is None else file.start
+
+    # --- reading the log
+
+    def _replay(self, begin: int, unclean: bool) -> LogScan:
+        """Check the records from `begin` on and dispatch those that may lack units."""
+        dispatch_from = begin if unclean else max(self._units_end, self._checkpoint.dispatched or 0)
+        if unclean:
+            for queue in self._queues:
+                self.changed |= queue.cut(begin)
+        scan = LogScan(self._log.row, begin, self._config)
+        records = (record for record in scan if record.position >= dispatch_from)
+        while chunk := list(islice(records, CHUNK)):
+            self._dispatch(chunk)
+        return scan
+
+    def _dispatch(self, records: list[LogRecord]) -> None:
+        self.changed = True
+        requests = [self._dispatcher.request_of(record, self._levels) for record in records]
+        self._dispatcher.dispatch(requests, rebuilding=True)
+
+    # --- the end
+
+    def _check_end(self) -> None:
+        """Refuse a log whose last files are missing altogether."""
+        flushed = self._checkpoint.flushed
+        if flushed is None or flushed <= self._log.row.end:
+            return
+        raise StoreCorruptError(
+            f"the commit log in {self._storage.describe(self._log.row.folder)} ends at {self._log.row.end}, though "
+            f"it had reached the disk up to {flushed}: put the missing files back from a copy",
+            path=self._log.row.folder,
+            offset=flushed,
+        )
+
+    def _settle(self, scan: LogScan, unclean: bool) -> None:
+        """Cut log and queues at the end of what is valid, and let the log go on there."""
+        end = scan.position
+        known_end = self._units_end if self._checkpoint.flushed is None else self._checkpoint.flushed
+        if end < known_end:
+            self._judge_damage(end, known_end, unclean)
+        for queue in self._queues:
+            if queue.max_position > end:
+                self.changed |= queue.cut(end)
+            queue.correct_min_offset(self._log.row.start)
+        self.changed |= self._log.row.cut(end)
+        timestamp = max(scan.last_timestamp, self._checkpoint.log_timestamp if not unclean else 0)
+        self._log.reset(end, timestamp, self._log.row.start)
+
+    def _judge_damage(self, end: int, known_end: int, unclean: bool) -> None:
+        """Decide on a log that stops being valid before the end it had: cut a torn tail, refuse anything else."""
+        follower = find_record(self._log.row, end, self._config)
+        if follower is None or not self._was_safe(follower, known_end, unclean):
+            log.warning("the commit log is damaged at its end, position %d: cut there", end)
+            return
+        file = self._log.row.find(end)
+        path = file.path if file else self._log.row.folder
+        raise StoreCorruptError(
+            f"{self._storage.describe(path)} is damaged at position {end}, while a valid record follows at "
+            f"{follower.position}: restore the file from a copy, or repair the store",
+            path=path,
+            offset=end - (file.start if file else 0),
+        )
+
+    def _was_safe(self, record: LogRecord, known_end: int, unclean: bool) -> bool:
+        """Whether a record had reached the disk before the store was closed or crashed."""
+        if record.position >= known_end:
+            return False
+        if self._checkpoint.flushed is not None or not unclean:
+            return True
+        return record.store_timestamp <= self._checkpoint.log_timestamp
