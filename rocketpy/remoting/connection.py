@@ -1,0 +1,437 @@
+"""Connection: many requests in flight over one stream, in both directions.
+
+Callers put whole frames into the output and park; one writer task sends what has gathered, one reader task cuts what
+comes and wakes whoever it is for. No caller ever touches the stream, so cancelling one forgets its opaque and nothing
+else; its late answer is counted and dropped. There is no cancel scope per call: deadlines lie in the in-flight table.
+Plays the part of NettyRemotingAbstract and of ChannelWrapper.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+from rocketpy.errors import (
+    ConnectionLostError,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestTimeoutError,
+    RocketMQError,
+    TooManyRequestsError,
+)
+from rocketpy.remoting.hooks import RequestHook
+from rocketpy.remoting.in_flight import Done, InFlight
+from rocketpy.remoting.inbound import Handler, Inbound
+from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits
+from rocketpy.remoting.liveness import Liveness
+from rocketpy.remoting.network import addresses_of
+from rocketpy.remoting.timers import Alarm, Timers
+from rocketpy.remoting.transport import transport_of
+from rocketpy.services import open_services
+from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.frame import Frame
+from rocketpy.wire.serialize import decode_command, encode_command
+
+__all__ = ["Connection", "ConnectionStatistics", "open_connection"]
+
+_logger = logging.getLogger(__name__)
+_FAREWELL = 1.0
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionStatistics:
+    """What a connection has done and what it holds."""
+
+    in_flight: int
+    """Requests of ours that wait for an answer."""
+    parked: int
+    """Requests of the peer that wait for an answer."""
+    pending_bytes: int
+    unparsed_bytes: int
+    sent_bytes: int
+    received_bytes: int
+    received_requests: int
+    received_answers: int
+    unknown_answers: int
+    """Answers that nobody waited for: late ones, and ones that were never asked for."""
+
+
+class Connection:
+    """A link to one peer. Its owner (the pool, the server) runs `run` in a nursery; all else is for everybody.
+
+    Attributes:
+        address: The peer as "host:port"; on a client the address that was dialled.
+        local_address: Our side as "host:port".
+        hooks: What wants to see typed requests; who sends prebuilt frames must do without.
+        error: Why the connection ended, None while it is open.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        handler: Handler,
+        timers: Timers,
+        *,
+        address: str | None = None,
+        hooks: Sequence[RequestHook] = (),
+        limits: ConnectionLimits = CLIENT_LIMITS,
+        on_unparsed: Callable[[int], None] | None = None,
+    ) -> None:
+        self.local_address, peer = addresses_of(stream)
+        self.address = address or peer
+        self.hooks = tuple(hooks)
+        self.error: RocketMQError | None = None
+        self._limits = limits
+        self._transport = transport_of(stream, self.address)
+        self._in_flight = InFlight(limits.max_in_flight)
+        self._inbound = Inbound(self, self._transport, self._in_flight, handler, limits)
+        self._liveness = Liveness(self.address, limits, self._inbound, self._transport, self._in_flight)
+        self._alarm = Alarm(timers, self._ring)
+        self._on_unparsed = on_unparsed
+        self._unparsed_before = 0
+        self._scope = trio.CancelScope()
+        self._ended = trio.Event()
+        self._close_callbacks: list[Callable[[Connection], object]] = []
+
+    def __repr__(self) -> str:
+        """One line for a log."""
+        state = "open" if self.is_open else "closed"
+        return f"<Connection {self.local_address} to {self.address}, {state}, {len(self._in_flight)} in flight>"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self.error is None
+
+    @property
+    def unparsed(self) -> int:
+        """Bytes kept of frames that are not whole yet."""
+        return self._inbound.unparsed
+
+    def statistics(self) -> ConnectionStatistics:
+        """Counters and holdings, now."""
+        inbound = self._inbound
+        return ConnectionStatistics(
+            in_flight=len(self._in_flight),
+            parked=inbound.parked,
+            pending_bytes=self._transport.pending,
+            unparsed_bytes=inbound.unparsed,
+            sent_bytes=self._transport.sent,
+            received_bytes=inbound.received_bytes,
+            received_requests=inbound.requests,
+            received_answers=inbound.answers,
+            unknown_answers=inbound.unknown_answers,
+        )
+
+    # --- requests of ours ------------------------------------------------------------------------------
+
+    def next_opaque(self) -> int:
+        """The number for the next request; nothing else that waits on this connection has it."""
+        return self._in_flight.next_opaque()
+
+    async def request(self, command: RemotingCommand, *, timeout: float) -> RemotingCommand:
+        """Send a request and wait for its answer, whatever its code says.
+
+        Raises:
+            RequestTimeoutError: no answer came in time; whether the request was carried out is unknown.
+            ConnectionLostError: the connection ended; unless it says that nothing was sent, the same is unknown.
+        """
+        command.opaque = self.next_opaque()
+        for hook in self.hooks:
+            hook.before_request(self.address, command)
+        frame = encode_command(command, limits=self._limits.wire)
+        try:
+            reply = await self.exchange(command.opaque, frame, trio.current_time() + timeout)
+        except RequestTimeoutError as exc:
+            text = f"{command}, allowed {timeout:g} s: {exc}"
+            raise RequestTimeoutError(text, address=self.address, timeout=timeout) from None
+        answer = self._decode_answer(reply)
+        for hook in self.hooks:
+            hook.after_answer(self.address, command, answer)
+        return answer
+
+    async def exchange(self, opaque: int, frame: bytes, deadline: float) -> Frame:
+        """Send a prebuilt frame and wait for the frame that answers it. The shortest way there is.
+
+        `opaque` comes from `next_opaque` and stands in the frame; `deadline` is on trio's clock. Raises as `request`.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._transport.pending > self._limits.pending_writes:
+            await self._wait_writable_until(deadline)
+        self._send_request(opaque, frame)
+        if deadline < self._alarm.when:
+            self._alarm.set(deadline)
+        return await self._in_flight.wait(opaque, deadline)
+
+    def start_request(self, opaque: int, frame: bytes, deadline: float, done: Done) -> None:
+        """Send a prebuilt frame; `done` is called once, in the trio thread, with its answer or an error.
+
+        Plain: it never waits. What cannot even be sent raises at once, and `done` is not called.
+
+        Raises:
+            ConnectionLostError: the connection is closed, nothing was sent.
+            TooManyRequestsError: too much waits already, in flight or for the peer to read; nothing was sent.
+        """
+        self._send_request(opaque, frame)
+        if deadline < self._alarm.when:
+            self._alarm.set(deadline)
+        self._in_flight.add(opaque, deadline, done)
+
+    def send_oneway(self, command: RemotingCommand) -> None:
+        """Send a request that wants no answer. Raises as `start_request`."""
+        command.flag |= ONEWAY_FLAG
+        command.opaque = self.next_opaque()
+        for hook in self.hooks:
+            hook.before_request(self.address, command)
+        self.send_frame(encode_command(command, limits=self._limits.wire))
+        for hook in self.hooks:
+            hook.after_answer(self.address, command, None)
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a prebuilt frame of a one-way request. Raises as `start_request`."""
+        self._check_open()
+        self._check_output()
+        self._transport.append(frame)
+        self._transport.flush_soon()
+
+    async def wait_writable(self) -> None:
+        """Wait until the peer has read enough for more to be sent. Always a checkpoint.
+
+        Raises:
+            ConnectionLostError: the connection is closed.
+        """
+        await trio.lowlevel.checkpoint()
+        while self.is_open and self._transport.pending > self._limits.pending_writes:
+            await self._transport.wait_progress()
+        self._check_open()
+
+    def _send_request(self, opaque: int, frame: bytes) -> None:
+        """Write first, register after: nothing can come back in between."""
+        self._check_open()
+        self._check_output()
+        self._in_flight.check(opaque)
+        self._transport.append(frame)
+        if len(self._in_flight):
+            # Others are under way, so more will come within this tick: one send for all of them.
+            self._transport.flush_soon()
+            return
+        self.flush()
+        self._check_open()
+
+    async def _wait_writable_until(self, deadline: float) -> None:
+        with trio.move_on_at(deadline):
+            await self.wait_writable()
+            return
+        raise RequestTimeoutError(
+            f"{self.address} does not read: {self._transport.pending} bytes wait for it; this request was not sent",
+            address=self.address,
+        )
+
+    def _decode_answer(self, frame: Frame) -> RemotingCommand:
+        try:
+            return decode_command(frame, limits=self._limits.wire)
+        except RemoteProtocolError as exc:
+            self.close(exc)
+            raise
+
+    # --- requests of the peer --------------------------------------------------------------------------
+
+    def has_room(self) -> bool:
+        """Whether the peer reads fast enough for another of its requests to be served."""
+        if self._transport.pending <= self._limits.pending_writes:
+            return True
+        self._flush_output()
+        return self._transport.pending <= self._limits.pending_writes
+
+    def send_answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
+        """Answer a request of the peer: now, or later when it was parked. Nothing is sent for a one-way request.
+
+        The answer takes over the opaque and the header encoding of the request.
+        """
+        if request.flag & ONEWAY_FLAG:
+            return
+        answer.opaque = request.opaque
+        answer.flag |= RESPONSE_FLAG
+        answer.serialize_type = request.serialize_type
+        try:
+            frame = encode_command(answer, limits=self._limits.wire)
+        except LocalProtocolError:
+            _logger.exception("the answer to %s of %s cannot be written", request, self.address)
+            frame = encode_command(request.answer(ResponseCode.SYSTEM_ERROR, "the answer cannot be written"))
+        self.send_answer_frame(request, frame)
+
+    def send_answer_frame(self, request: RemotingCommand, frame: bytes) -> None:
+        """Answer a request with a prebuilt frame, which carries its opaque."""
+        if request.flag & ONEWAY_FLAG:
+            return
+        self._inbound.note_answered()
+        if self.error is not None:
+            return
+        if self._transport.pending > self._limits.max_pending_writes:
+            self.close(self._too_slow())
+            return
+        self._transport.append(frame)
+        if self._inbound.serving:
+            return
+        if self._inbound.parked:
+            self._transport.flush_soon()
+        else:
+            self.flush()
+
+    def forget_request(self, request: RemotingCommand) -> None:
+        """Say that a parked request will never be answered."""
+        if not request.flag & ONEWAY_FLAG:
+            self._inbound.note_answered()
+
+    def flush(self) -> None:
+        """Send what has gathered, as far as that goes without waiting."""
+        if self.error is None:
+            self._flush_output()
+
+    def _flush_output(self) -> None:
+        try:
+            self._transport.flush_now()
+        except ConnectionLostError as exc:
+            self.close(exc)
+
+    # --- lifetime --------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Read and write until the connection is closed. Never raises for what a peer does."""
+        try:
+            with self._scope:
+                self._alarm.set(self._liveness.next_due(trio.current_time()))
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._guard, self._transport.run_writer)
+                    await self._guard(self._inbound.run)
+        finally:
+            self.close()
+            await self._transport.aclose()
+            self._ended.set()
+
+    async def _guard(self, part: Callable[[], Awaitable[None]]) -> None:
+        """Run one of the two tasks; whatever ends it ends the connection, and only that."""
+        try:
+            await part()
+        except RocketMQError as exc:
+            self.close(exc)
+        except Exception:
+            _logger.exception("a bug ended the connection to %s", self.address)
+            self.close()
+
+    def add_close_callback(self, callback: Callable[[Connection], object]) -> None:
+        """Call a plain function when the connection has closed; at once when it has already."""
+        if self.error is not None:
+            callback(self)
+        else:
+            self._close_callbacks.append(callback)
+
+    def close(self, error: RocketMQError | None = None) -> None:
+        """Close at once: whoever waits gets ConnectionLostError, what is buffered is lost. Plain, and harmless twice."""
+        if self.error is not None:
+            return
+        self.error = error or ConnectionLostError(
+            f"the connection to {self.address} was closed on this side", address=self.address
+        )
+        self._alarm.cancel()
+        self._scope.cancel()
+        self._in_flight.fail_all(self._lost_while_waiting)
+        self._transport.wake()
+        self._inbound.wake()
+        if self._on_unparsed is not None:
+            self._on_unparsed(-self._unparsed_before)
+        callbacks, self._close_callbacks = self._close_callbacks, []
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception:
+                # The others must hear of it all the same.
+                _logger.exception("a close callback failed for the connection to %s", self.address)
+
+    async def aclose(self) -> None:
+        """Give what is buffered a second to leave, then close and wait until the stream is closed."""
+        try:
+            with trio.move_on_after(_FAREWELL):
+                while self.is_open and self._transport.pending:
+                    await self._transport.wait_progress()
+        finally:
+            self.close()
+        await self._ended.wait()
+
+    async def finish(self) -> None:
+        """Read no more, and wait until all that was taken is answered and all that was answered has left."""
+        self._inbound.stop()
+        while self.is_open and (self._inbound.parked or self._transport.pending):
+            if self._inbound.parked:
+                await self._inbound.wait_answered()
+            else:
+                await self._transport.wait_progress()
+
+    # --- small parts -----------------------------------------------------------------------------------
+
+    def note_received(self, frame_due: float) -> None:
+        """The reader has dealt with a chunk; a frame that has begun must be complete by `frame_due`."""
+        if frame_due < self._alarm.when:
+            self._alarm.set(frame_due)
+        if self._on_unparsed is not None and self._inbound.unparsed != self._unparsed_before:
+            before, self._unparsed_before = self._unparsed_before, self._inbound.unparsed
+            self._on_unparsed(self._inbound.unparsed - before)
+
+    def _ring(self, now: float) -> float:
+        """The alarm: judge the connection, and say when to look again."""
+        error = self._liveness.judge(now)
+        if error is not None:
+            self.close(error)
+        return self._liveness.next_due(now)
+
+    def _check_open(self) -> None:
+        if self.error is not None:
+            raise ConnectionLostError(
+                f"the connection to {self.address} is closed, nothing was sent: {self.error}", address=self.address
+            ) from self.error
+
+    def _check_output(self) -> None:
+        if self._transport.pending > self._limits.max_pending_writes:
+            raise TooManyRequestsError(
+                f"{self._transport.pending} bytes wait for {self.address} to read them: send more slowly"
+            )
+
+    def _too_slow(self) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            f"{self.address} asks and does not read: {self._transport.pending} bytes of answers wait for it"
+        )
+
+    def _lost_while_waiting(self) -> ConnectionLostError:
+        error = ConnectionLostError(
+            f"the connection to {self.address} ended while an answer was due; whether the request was carried out is"
+            f" unknown: {self.error}",
+            address=self.address,
+        )
+        error.__cause__ = self.error
+        return error
+
+
+@asynccontextmanager
+async def open_connection(
+    stream: trio.abc.Stream,
+    handler: Handler,
+    *,
+    address: str | None = None,
+    hooks: Sequence[RequestHook] = (),
+    limits: ConnectionLimits = CLIENT_LIMITS,
+) -> AsyncIterator[Connection]:
+    """One connection over a stream that is open, with the tasks it needs; for tools and tests. Clients use the pool."""
+    timers = Timers()
+    connection = Connection(stream, handler, timers, address=address, hooks=hooks, limits=limits)
+    async with open_services() as nursery:
+        nursery.start_soon(timers.run)
+        nursery.start_soon(connection.run)
+        try:
+            yield connection
+        finally:
+            await connection.aclose()

@@ -1,0 +1,134 @@
+"""The in-flight table: requests of ours that wait for an answer, on one connection.
+
+A request has a slot from the moment it is written until exactly one thing ends it: its answer, its deadline, the
+cancellation of its caller, or the end of the connection. Whoever takes the slot out of the table completes it, so
+nothing is completed twice. Plays the part of ResponseFuture and of the responseTable, which Java has once per
+process; ours is per connection, so that no server answers for another.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+
+import trio
+
+from rocketpy.errors import LocalProtocolError, RocketMQError, TooManyRequestsError
+from rocketpy.wire.frame import Frame
+
+__all__ = ["Done", "InFlight"]
+
+_logger = logging.getLogger(__name__)
+_MAX_OPAQUE = 0x7FFFFFFF
+
+Done = Callable[[Frame | RocketMQError], None]
+
+
+class _Slot:
+    """One request: a parked task, or a function to call."""
+
+    __slots__ = ("deadline", "done", "opaque", "result", "table", "task")
+
+    def __init__(
+        self, table: dict[int, _Slot], opaque: int, deadline: float, task: trio.lowlevel.Task | None, done: Done | None
+    ) -> None:
+        self.table = table
+        self.opaque = opaque
+        self.deadline = deadline
+        self.task = task
+        self.done = done
+        self.result: Frame | RocketMQError | None = None
+
+    def abort(self, _: Callable[[], None]) -> trio.lowlevel.Abort:
+        """The parked caller is cancelled: forget the opaque, and nothing else."""
+        del self.table[self.opaque]
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def complete(self, result: Frame | RocketMQError) -> None:
+        """Hand over the answer or the error; the slot is out of the table by now."""
+        if self.task is not None:
+            self.result = result
+            trio.lowlevel.reschedule(self.task)
+            return
+        assert self.done is not None
+        try:
+            self.done(result)
+        except Exception:
+            # Whoever registered the function has a bug; the other requests on this connection are not to blame.
+            _logger.exception("the function that takes the answer to request %d failed", self.opaque)
+
+
+class InFlight:
+    """Requests by opaque. `earliest` is a lower bound on their deadlines."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._slots: dict[int, _Slot] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        """How many requests wait."""
+        return len(self._slots)
+
+    def next_opaque(self) -> int:
+        """A number that no waiting request has; counts on from 0 and wraps at 2**31."""
+        opaque = self._next
+        while opaque in self._slots:
+            opaque = (opaque + 1) & _MAX_OPAQUE
+        self._next = (opaque + 1) & _MAX_OPAQUE
+        return opaque
+
+    def check(self, opaque: int) -> None:
+        """Refuse what could not be registered, before a byte is written.
+
+        Raises:
+            TooManyRequestsError: the table is full.
+            LocalProtocolError: a request with this opaque waits already.
+        """
+        if len(self._slots) >= self.limit:
+            raise TooManyRequestsError(
+                f"{len(self._slots)} requests wait for answers on this connection: send more slowly"
+            )
+        if opaque in self._slots:
+            raise LocalProtocolError(f"a request with opaque {opaque} waits already: take it from next_opaque()")
+
+    async def wait(self, opaque: int, deadline: float) -> Frame:
+        """Park the calling task until its answer is there, or the error that takes the place of it."""
+        slot = _Slot(self._slots, opaque, deadline, trio.lowlevel.current_task(), None)
+        self._slots[opaque] = slot
+        await trio.lowlevel.wait_task_rescheduled(slot.abort)
+        if isinstance(slot.result, Frame):
+            return slot.result
+        assert slot.result is not None
+        raise slot.result
+
+    def add(self, opaque: int, deadline: float, done: Done) -> None:
+        """Let `done` be called with the answer, or with the error that takes the place of it."""
+        self._slots[opaque] = _Slot(self._slots, opaque, deadline, None, done)
+
+    def answer(self, opaque: int, frame: Frame) -> bool:
+        """Complete the request of an answer; False when nobody waits for it."""
+        slot = self._slots.pop(opaque, None)
+        if slot is None:
+            return False
+        slot.complete(frame)
+        return True
+
+    def sweep(self, now: float, error: Callable[[], RocketMQError]) -> int:
+        """Fail what is due, each with an error of its own; how many that were."""
+        due = [slot for slot in self._slots.values() if slot.deadline <= now]
+        for slot in due:
+            # A function that was called for an earlier slot may have ended this one.
+            if self._slots.pop(slot.opaque, None) is slot:
+                slot.complete(error())
+        return len(due)
+
+    def next_deadline(self) -> float:
+        """The earliest deadline of all, infinity when nothing waits."""
+        return min((slot.deadline for slot in self._slots.values()), default=math.inf)
+
+    def fail_all(self, error: Callable[[], RocketMQError]) -> None:
+        """End every request with an error of its own."""
+        while self._slots:
+            self._slots.popitem()[1].complete(error())

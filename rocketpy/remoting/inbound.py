@@ -1,0 +1,230 @@
+"""The receiving half of a connection: bytes to frames, answers to their waiters, requests to the handler in turns.
+
+A chunk is cut in one plain function. Requests are handed over by up to 64, and while the peer owes us room (too many
+parked requests, or answers that it does not read) nothing more is handed over and nothing more is read. Plays the
+part of NettyDecoder and NettyServerHandler.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+import trio
+
+from rocketpy.errors import ConnectionLostError, RemoteProtocolError
+from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.frame import Frame, FrameDecoder
+from rocketpy.wire.serialize import decode_command
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.in_flight import InFlight
+    from rocketpy.remoting.limits import ConnectionLimits
+    from rocketpy.remoting.transport import Transport
+
+__all__ = ["Handler", "Inbound"]
+
+_logger = logging.getLogger(__name__)
+
+
+class Handler(Protocol):
+    """Takes the requests of a peer."""
+
+    def handle(self, connection: Connection, requests: list[RemotingCommand], arrived: float) -> int | None:
+        """Carry out the requests of one chunk, in order; `arrived` is their time on trio's clock.
+
+        Plain, and never blocking. Answers go through ``connection.send_answer``, in this call or later; those of this
+        call leave in one write. Between two requests a handler asks ``connection.has_room()``: when there is none, it
+        stops and returns how many it has dealt with, and gets the others again once the peer has read. None means
+        all.
+        """
+        ...
+
+
+class Inbound:
+    """Reads for one connection, until its peer ends or breaks it."""
+
+    def __init__(
+        self, connection: Connection, transport: Transport, in_flight: InFlight, handler: Handler,
+        limits: ConnectionLimits,
+    ) -> None:
+        self._connection = connection
+        self._transport = transport
+        self._in_flight = in_flight
+        self._handler = handler
+        self._limits = limits
+        self._decoder = FrameDecoder(limits.wire)
+        self._scope = trio.CancelScope()
+        self._room = trio.lowlevel.ParkingLot()
+        self._bad: RemoteProtocolError | None = None
+        self.last_received = trio.current_time()
+        self.frame_due = math.inf
+        """When the frame that has begun must be complete."""
+        self.serving = False
+        """Whether the handler runs: its answers are kept back until it returns."""
+        self.parked = 0
+        """Requests that the handler took and has not answered."""
+        self.received_bytes = 0
+        self.requests = 0
+        self.answers = 0
+        self.unknown_answers = 0
+
+    @property
+    def unparsed(self) -> int:
+        """Bytes of frames that are not whole yet."""
+        return self._decoder.buffered
+
+    def stop(self) -> None:
+        """Read no more; what the handler has taken goes on."""
+        self._scope.cancel()
+
+    def note_answered(self) -> None:
+        """A request that the handler took has got its answer."""
+        self.parked -= 1
+        if self._room:
+            self._room.unpark_all()
+
+    def wake(self) -> None:
+        """The connection is closed: let everybody go on who waits."""
+        self._room.unpark_all()
+
+    async def wait_answered(self) -> None:
+        """Wait until some parked request is answered."""
+        await self._room.park()
+
+    async def run(self) -> None:
+        """Read until `stop` is called.
+
+        Raises:
+            ConnectionLostError: the peer has closed, or the stream is broken.
+            RemoteProtocolError: the peer sent bytes that are not valid.
+        """
+        with self._scope:
+            await self._read()
+
+    async def _read(self) -> NoReturn:
+        while True:
+            data = await self._transport.receive()
+            if not data:
+                raise self._ended()
+            now = trio.current_time()
+            self.last_received = now
+            self.received_bytes += len(data)
+            self._decoder.receive_data(data)
+            await self._take(now)
+
+    async def _take(self, now: float) -> None:
+        """Deal with every whole frame there is, up to 64 of them between two checkpoints."""
+        turn = self._limits.frames_per_turn
+        while True:
+            frames = self._cut(turn)
+            if frames:
+                self.frame_due = math.inf
+            requests = self._sort(frames)
+            if requests:
+                await self._serve(requests, now)
+            if self._bad is not None:
+                raise self._bad
+            if len(frames) < turn:
+                break
+            await trio.lowlevel.checkpoint()
+        self._watch_frame(now)
+
+    def _cut(self, turn: int) -> list[Frame]:
+        try:
+            return self._decoder.frames(turn)
+        except RemoteProtocolError as exc:
+            self._bad = exc
+            return []
+
+    def _watch_frame(self, now: float) -> None:
+        """A frame that has begun gets its time to be completed."""
+        if self._decoder.buffered and self.frame_due == math.inf and self._limits.frame_timeout is not None:
+            self.frame_due = now + self._limits.frame_timeout
+        self._connection.note_received(self.frame_due)
+
+    def _sort(self, frames: list[Frame]) -> list[RemotingCommand]:
+        """Complete those who wait for answers; the requests are left. Stops at a header that is not valid."""
+        requests: list[RemotingCommand] = []
+        in_flight = self._in_flight
+        try:
+            for frame in frames:
+                # A server waits for no answers most of the time: it need not look before it decodes.
+                if len(in_flight):
+                    opaque, flag = _peek(frame)
+                    if flag & RESPONSE_FLAG:
+                        self._answer(opaque, frame)
+                        continue
+                command = decode_command(frame, limits=self._limits.wire)
+                if command.flag & RESPONSE_FLAG:
+                    self.unknown_answers += 1
+                else:
+                    requests.append(command)
+        except RemoteProtocolError as exc:
+            self._bad = exc
+        self.requests += len(requests)
+        return requests
+
+    def _answer(self, opaque: int, frame: Frame) -> None:
+        if self._in_flight.answer(opaque, frame):
+            self.answers += 1
+        else:
+            self.unknown_answers += 1
+
+    async def _serve(self, requests: list[RemotingCommand], arrived: float) -> None:
+        """Hand requests over, as many as there is room for at a time."""
+        while True:
+            await self._wait_for_room()
+            taken = self._hand_over(requests, arrived)
+            if taken >= len(requests):
+                return
+            requests = requests[taken:]
+            await trio.lowlevel.checkpoint()
+
+    async def _wait_for_room(self) -> None:
+        while True:
+            if self.parked >= self._limits.max_parked:
+                await self._room.park()
+            elif self._transport.pending > self._limits.pending_writes:
+                await self._transport.wait_progress()
+            else:
+                return
+
+    def _hand_over(self, requests: list[RemotingCommand], arrived: float) -> int:
+        """Let the handler work; how many requests it took."""
+        self.parked += _two_way(requests)
+        self.serving = True
+        try:
+            taken = self._handler.handle(self._connection, requests, arrived)
+        except Exception:
+            # The handler answers for each request by itself; a bug here must not take the connection with it.
+            _logger.exception("the handler failed on %d requests of %s", len(requests), self._connection.address)
+            taken = None
+        finally:
+            self.serving = False
+        self._connection.flush()
+        if taken is None:
+            return len(requests)
+        self.parked -= _two_way(requests[taken:])
+        return taken
+
+    def _ended(self) -> ConnectionLostError:
+        address = self._connection.address
+        if self._decoder.buffered:
+            text = f"{address} closed the connection within a frame, after {self._decoder.buffered} bytes of it"
+        else:
+            text = f"{address} closed the connection"
+        return ConnectionLostError(text, address=address)
+
+
+def _two_way(requests: list[RemotingCommand]) -> int:
+    return sum(1 for request in requests if not request.flag & ONEWAY_FLAG)
+
+
+def _peek(frame: Frame) -> tuple[int, int]:
+    """Opaque and flag of a frame."""
+    command = decode_command(frame)
+    return command.opaque, command.flag

@@ -1,0 +1,91 @@
+"""When a connection is given up: requests that ran out, a frame that never ends, nothing moving, a peer that is dead.
+
+Judged only when an alarm rings, from counters that are kept anyway. Plays the part of IdleStateHandler, of
+scanResponseTable and of closing a socket on timeout, which here takes more than one slow answer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError, RocketMQError
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.in_flight import InFlight
+    from rocketpy.remoting.inbound import Inbound
+    from rocketpy.remoting.limits import ConnectionLimits
+    from rocketpy.remoting.transport import Transport
+
+__all__ = ["Liveness"]
+
+
+class Liveness:
+    """The clocks of one connection."""
+
+    def __init__(
+        self, address: str, limits: ConnectionLimits, inbound: Inbound, transport: Transport, in_flight: InFlight
+    ) -> None:
+        self._address = address
+        self._limits = limits
+        self._inbound = inbound
+        self._transport = transport
+        self._in_flight = in_flight
+        self._sent_before = 0
+        self._last_sent = inbound.last_received
+        self._silent_since: float | None = None
+
+    def judge(self, now: float) -> RocketMQError | None:
+        """Fail the requests that are due, and say why the connection must end, if it must."""
+        ran_out = self._in_flight.sweep(now, self._ran_out)
+        self._note_silence(ran_out, now)
+        if now >= self._inbound.frame_due:
+            return RemoteProtocolError(
+                f"{self._address} began a frame and did not complete it within {self._limits.frame_timeout:g} s"
+            )
+        if now >= self._silence_due():
+            return self._lost(f"sent nothing for {self._limits.silence_timeout:g} s after a request ran out")
+        if now >= self._idle_due(now):
+            return self._lost(f"was idle for {self._limits.idle_timeout:g} s")
+        return None
+
+    def next_due(self, now: float) -> float:
+        """When to judge again."""
+        return min(
+            self._in_flight.next_deadline(), self._inbound.frame_due, self._silence_due(), self._idle_check(now)
+        )
+
+    def _note_silence(self, ran_out: int, now: float) -> None:
+        """The first request that runs out starts the clock, any byte stops it."""
+        if self._silent_since is not None and self._inbound.last_received > self._silent_since:
+            self._silent_since = None
+        if ran_out and self._silent_since is None:
+            self._silent_since = now
+
+    def _silence_due(self) -> float:
+        if self._silent_since is None or self._limits.silence_timeout is None:
+            return math.inf
+        return self._silent_since + self._limits.silence_timeout
+
+    def _idle_due(self, now: float) -> float:
+        """When the connection will have been idle for long enough. Requests on their way keep it alive."""
+        if self._limits.idle_timeout is None:
+            return math.inf
+        if self._transport.sent != self._sent_before:
+            self._sent_before, self._last_sent = self._transport.sent, now
+        busy = len(self._in_flight) or self._inbound.parked
+        last = now if busy else max(self._inbound.last_received, self._last_sent)
+        return last + self._limits.idle_timeout
+
+    def _idle_check(self, now: float) -> float:
+        return max(self._idle_due(now), now)
+
+    def _ran_out(self) -> RequestTimeoutError:
+        return RequestTimeoutError(
+            f"{self._address} did not answer in time; whether the request was carried out is unknown: look before you"
+            " repeat it, or allow more time",
+            address=self._address,
+        )
+
+    def _lost(self, what: str) -> ConnectionLostError:
+        return ConnectionLostError(f"{self._address} {what}: the connection was given up", address=self._address)

@@ -1,0 +1,234 @@
+"""Who owns the bytes of a connection: an output buffer with one writer task, over a socket or over any trio stream.
+
+The socket form is the fast one. Nothing is awaited that need not be: a frame may go straight into the kernel while
+nothing is buffered, and a chunk is received by waiting for readability and then reading without blocking, which costs
+one turn of the loop instead of two. The stream form serves memory streams and TLS. In both, everything that gathers
+during a tick leaves in one send.
+
+The blocking surface attaches here: a thread that calls writes its frame itself, under a lock that is held around the
+test for an empty buffer and the send in `SocketTransport.flush_now`; what the kernel does not take goes to the writer
+task through `trio.lowlevel.TrioToken.run_sync_soon`. Its answer comes through `Connection.start_request`, whose
+function releases the lock that the thread waits for.
+
+Plays the part of Channel and ChannelOutboundBuffer.
+"""
+
+from __future__ import annotations
+
+import socket
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import NoReturn
+
+import trio
+
+from rocketpy.errors import ConnectionLostError
+
+__all__ = ["SocketTransport", "StreamTransport", "Transport", "transport_of"]
+
+_SEND_SIZE = 256 * 1024
+_RECEIVE_SIZE = 64 * 1024
+_MAX_RECEIVE_SIZE = 1024 * 1024
+
+
+class Transport(ABC):
+    """Bytes in both directions, with the output buffered. Its connection runs `run_writer` as a task."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.pending = 0
+        """Bytes that are written and not yet taken by the stream."""
+        self.sent = 0
+        """Bytes that the stream has taken since the beginning."""
+        self._chunks: deque[bytes | memoryview] = deque()
+        self._parked: trio.lowlevel.Task | None = None
+        self._progress = trio.lowlevel.ParkingLot()
+
+    def append(self, data: bytes) -> None:
+        """Add to the output; it stays until a flush."""
+        self._chunks.append(data)
+        self.pending += len(data)
+
+    def flush_soon(self) -> None:
+        """Let the writer task send what has gathered by its turn, in the next tick."""
+        if self._parked is not None:
+            task, self._parked = self._parked, None
+            trio.lowlevel.reschedule(task)
+
+    @abstractmethod
+    def flush_now(self) -> None:
+        """Send at once what can be sent without blocking, and leave the rest to the writer task.
+
+        Raises:
+            ConnectionLostError: the stream is broken.
+        """
+
+    @abstractmethod
+    async def receive(self) -> bytes:
+        """The next bytes from the peer, b"" when it has closed its side.
+
+        Raises:
+            ConnectionLostError: the stream is broken.
+        """
+
+    @abstractmethod
+    async def run_writer(self) -> NoReturn:
+        """Send what gathers, until cancelled.
+
+        Raises:
+            ConnectionLostError: the stream is broken.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close at once, cancelled or not; what is buffered is lost."""
+
+    async def wait_progress(self) -> None:
+        """Wait until some bytes have left, or until somebody calls `wake`."""
+        await self._progress.park()
+
+    def wake(self) -> None:
+        """Let everybody go on who waits for progress."""
+        self._progress.unpark_all()
+
+    async def _wait_for_output(self) -> None:
+        """Park the writer task until there is something to send."""
+        self._parked = trio.lowlevel.current_task()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._parked = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def _gather(self) -> bytes | memoryview:
+        """Take out what the next send shall carry: all, or about as much as a send can take."""
+        chunks = self._chunks
+        if len(chunks) == 1:
+            return chunks.popleft()
+        if self.pending <= _SEND_SIZE:
+            joined = b"".join(chunks)
+            chunks.clear()
+            return joined
+        parts, size = [], 0
+        while chunks and size < _SEND_SIZE:
+            parts.append(chunks.popleft())
+            size += len(parts[-1])
+        return b"".join(parts)
+
+    def _note_sent(self, count: int) -> None:
+        self.pending -= count
+        self.sent += count
+        if self._progress:
+            self._progress.unpark_all()
+
+    def _lost(self, exc: Exception) -> ConnectionLostError:
+        return ConnectionLostError(f"the connection to {self.peer} broke: {exc}", address=self.peer)
+
+
+class SocketTransport(Transport):
+    """Takes the socket out of a trio.SocketStream and drives it directly."""
+
+    def __init__(self, stream: trio.SocketStream, peer: str) -> None:
+        super().__init__(peer)
+        family, kind, proto = stream.socket.family, stream.socket.type, stream.socket.proto
+        self._socket = socket.socket(family, kind, proto, fileno=stream.socket.detach())
+        self._socket.setblocking(False)
+        self._receive_size = _RECEIVE_SIZE
+
+    def flush_now(self) -> None:
+        """Send what has gathered without blocking; the writer task is woken for the rest."""
+        if self._chunks and self._parked is not None and not self._send_some():
+            self.flush_soon()
+
+    async def run_writer(self) -> NoReturn:
+        """Send what gathers; wait for the socket only when it took less than it was given."""
+        while True:
+            if not self._chunks:
+                await self._wait_for_output()
+            elif not self._send_some():
+                try:
+                    await trio.lowlevel.wait_writable(self._socket)
+                except (OSError, trio.ClosedResourceError) as exc:
+                    raise self._lost(exc) from exc
+
+    def _send_some(self) -> bool:
+        """Give the kernel what it takes; whether it took everything."""
+        while self._chunks:
+            data = self._gather()
+            try:
+                count = self._socket.send(data)
+            except (BlockingIOError, InterruptedError):
+                count = 0
+            except OSError as exc:
+                raise self._lost(exc) from exc
+            self._note_sent(count)
+            if count < len(data):
+                self._chunks.appendleft(memoryview(data)[count:])
+                return False
+        return True
+
+    async def receive(self) -> bytes:
+        """Wait for bytes and read them; the size of a read follows what comes."""
+        while True:
+            try:
+                await trio.lowlevel.wait_readable(self._socket)
+                data = self._socket.recv(self._receive_size)
+            except (BlockingIOError, InterruptedError):
+                continue
+            except (OSError, trio.ClosedResourceError) as exc:
+                raise self._lost(exc) from exc
+            if len(data) == self._receive_size:
+                self._receive_size = min(_MAX_RECEIVE_SIZE, self._receive_size * 2)
+            elif len(data) * 4 < self._receive_size:
+                self._receive_size = max(_RECEIVE_SIZE, self._receive_size // 2)
+            return data
+
+    async def aclose(self) -> None:
+        """Close the socket. Plain underneath, so that cancellation cannot get in between."""
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+
+
+class StreamTransport(Transport):
+    """Any trio stream: memory, TLS."""
+
+    def __init__(self, stream: trio.abc.Stream, peer: str) -> None:
+        super().__init__(peer)
+        self._stream = stream
+
+    def flush_now(self) -> None:
+        """A stream has no way to send without waiting: the writer task does it in the next tick."""
+        self.flush_soon()
+
+    async def run_writer(self) -> NoReturn:
+        """Send what gathers."""
+        while True:
+            if not self._chunks:
+                await self._wait_for_output()
+                continue
+            data = self._gather()
+            try:
+                await self._stream.send_all(data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
+                raise self._lost(exc) from exc
+            self._note_sent(len(data))
+
+    async def receive(self) -> bytes:
+        """Receive as much as the stream has, up to a chunk."""
+        try:
+            return bytes(await self._stream.receive_some(_RECEIVE_SIZE))
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
+            raise self._lost(exc) from exc
+
+    async def aclose(self) -> None:
+        """Close the stream without its farewell."""
+        await trio.aclose_forcefully(self._stream)
+
+
+def transport_of(stream: trio.abc.Stream, peer: str) -> Transport:
+    """The form that fits a stream. A socket stream is taken over: it is of no use to others any more."""
+    if isinstance(stream, trio.SocketStream):
+        return SocketTransport(stream, peer)
+    return StreamTransport(stream, peer)

@@ -1,0 +1,150 @@
+"""Nurseries of background services, and what every service needs: ticks, and a place for calls that block.
+
+This is the only module that takes exception groups apart. A service is an async function that runs until it is
+cancelled; what it raises is a bug, and ends the client or server that it belongs to. Plays the part of ServiceThread
+and of ScheduledExecutorService, without their polling.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import trio
+
+from rocketpy.errors import ServiceCrashedError
+
+__all__ = ["Ticks", "open_services", "run_blocking", "ticks"]
+
+T = TypeVar("T")
+
+
+# --- nurseries -----------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def open_services() -> AsyncIterator[trio.Nursery]:
+    """A nursery for background services, which are cancelled when the body is done.
+
+    An error of the body comes out as it is. When a service raises, the body is cancelled and ServiceCrashedError
+    comes out, with the group of what was raised as its cause. When both happen the body's error comes out, with a
+    note about the services.
+    """
+    body_error: BaseException | None = None
+    group: BaseExceptionGroup[BaseException] | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                yield nursery
+            except BaseException as exc:
+                body_error = exc
+                raise
+            finally:
+                nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as exc:
+        group = exc
+    if group is not None:
+        raise _verdict(group, body_error)
+
+
+def _verdict(group: BaseExceptionGroup[BaseException], body_error: BaseException | None) -> BaseException:
+    """The one exception to raise for what came out of the nursery."""
+    crashed = _crashes(group, body_error)
+    if body_error is not None and not _only_cancelled(body_error):
+        if crashed is not None:
+            body_error.add_note(f"A background service failed as well: {crashed.exceptions!r}")
+        return body_error
+    if crashed is None:
+        return group
+    interrupt = _interrupt_in(crashed)
+    if interrupt is not None:
+        return interrupt
+    error = ServiceCrashedError(f"a background service met a bug: {_first_leaf(crashed)!r}")
+    error.__cause__ = crashed
+    return error
+
+
+def _crashes(
+    group: BaseExceptionGroup[BaseException], body_error: BaseException | None
+) -> BaseExceptionGroup[BaseException] | None:
+    """What services raised, without the body's own error and without cancellations."""
+    others = [exc for exc in group.exceptions if exc is not body_error]
+    if not others:
+        return None
+    return group.derive(others).split(trio.Cancelled)[1]
+
+
+def _only_cancelled(exc: BaseException) -> bool:
+    if isinstance(exc, BaseExceptionGroup):
+        return exc.split(trio.Cancelled)[1] is None
+    return isinstance(exc, trio.Cancelled)
+
+
+def _interrupt_in(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+    """Ctrl-C and SystemExit stay what they are, wherever they struck."""
+    found = group.split((KeyboardInterrupt, SystemExit))[0]
+    return None if found is None else _first_leaf(found)
+
+
+def _first_leaf(exc: BaseException) -> BaseException:
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc
+
+
+# --- time ----------------------------------------------------------------------------------------------
+
+
+class Ticks:
+    """``async for _ in ticks(30):`` goes round every 30 seconds of trio's clock.
+
+    The rate is fixed; turns that were missed because one took too long are left out, not made up for.
+    """
+
+    def __init__(self, interval: float, initial_delay: float | None = None) -> None:
+        self.interval = interval
+        self._next = trio.current_time() + (interval if initial_delay is None else initial_delay)
+        self._hurry = trio.Event()
+
+    def now(self) -> None:
+        """Let the next tick come at once, and the one after it a whole interval later."""
+        self._hurry.set()
+
+    def __aiter__(self) -> Ticks:
+        """Ticks are their own iterator."""
+        return self
+
+    async def __anext__(self) -> None:
+        """Wait for the next tick."""
+        with trio.move_on_at(self._next):
+            await self._hurry.wait()
+        now = trio.current_time()
+        if self._hurry.is_set():
+            self._hurry = trio.Event()
+            self._next = now
+        missed = math.floor((now - self._next) / self.interval)
+        self._next += (missed + 1) * self.interval
+
+
+def ticks(interval: float, *, initial_delay: float | None = None) -> Ticks:
+    """Ticks every `interval` seconds; the first after `initial_delay`, or after one interval."""
+    if interval <= 0:
+        raise ValueError(f"the interval of ticks is {interval}: it must be more than 0")
+    return Ticks(interval, initial_delay)
+
+
+# --- calls that block ----------------------------------------------------------------------------------
+
+
+async def run_blocking(function: Callable[..., T], *args: object) -> T:
+    """Run a function that blocks (a flush, a scan of files) in a thread.
+
+    Under a mock clock it runs in place: such a clock jumps while threads work, so that seconds of virtual time would
+    pass during each call.
+    """
+    if type(trio.lowlevel.current_clock()).__name__ == "MockClock":
+        await trio.lowlevel.checkpoint()
+        return function(*args)
+    return await trio.to_thread.run_sync(function, *args)
