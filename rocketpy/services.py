@@ -8,7 +8,7 @@ and of ScheduledExecutorService, without their polling.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -61,7 +61,7 @@ def _verdict(group: BaseExceptionGroup[BaseException], body_error: BaseException
     interrupt = _interrupt_in(crashed)
     if interrupt is not None:
         return interrupt
-    error = ServiceCrashedError(f"a background service met a bug: {_first_leaf(crashed)!r}")
+    error = ServiceCrashedError(f"a background service met a bug: {next(_leaves(crashed))!r}")
     error.__cause__ = crashed
     return error
 
@@ -69,11 +69,20 @@ def _verdict(group: BaseExceptionGroup[BaseException], body_error: BaseException
 def _crashes(
     group: BaseExceptionGroup[BaseException], body_error: BaseException | None
 ) -> BaseExceptionGroup[BaseException] | None:
-    """What services raised, without the body's own error and without cancellations."""
-    others = [exc for exc in group.exceptions if exc is not body_error]
-    if not others:
-        return None
-    return group.derive(others).split(trio.Cancelled)[1]
+    """What services raised, without the body's own error and without cancellations.
+
+    Compared leaf by leaf: a nursery that was cancelled rebuilds the groups which pass through it.
+    """
+    own = {id(leaf) for leaf in _leaves(body_error)}
+    return group.split(lambda exc: isinstance(exc, trio.Cancelled) or id(exc) in own)[1]
+
+
+def _leaves(exc: BaseException | None) -> Iterator[BaseException]:
+    if isinstance(exc, BaseExceptionGroup):
+        for inner in exc.exceptions:
+            yield from _leaves(inner)
+    elif exc is not None:
+        yield exc
 
 
 def _only_cancelled(exc: BaseException) -> bool:
@@ -85,13 +94,7 @@ def _only_cancelled(exc: BaseException) -> bool:
 def _interrupt_in(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """Ctrl-C and SystemExit stay what they are, wherever they struck."""
     found = group.split((KeyboardInterrupt, SystemExit))[0]
-    return None if found is None else _first_leaf(found)
-
-
-def _first_leaf(exc: BaseException) -> BaseException:
-    while isinstance(exc, BaseExceptionGroup):
-        exc = exc.exceptions[0]
-    return exc
+    return None if found is None else next(_leaves(found))
 
 
 # --- time ----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -23,7 +24,6 @@ from rocketpy.errors import (
     RocketMQError,
     TooManyRequestsError,
 )
-from rocketpy.remoting.hooks import RequestHook
 from rocketpy.remoting.in_flight import Done, InFlight
 from rocketpy.remoting.inbound import Handler, Inbound
 from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits
@@ -33,9 +33,12 @@ from rocketpy.remoting.timers import Alarm, Timers
 from rocketpy.remoting.transport import transport_of
 from rocketpy.services import open_services
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
-from rocketpy.wire.command import RemotingCommand
-from rocketpy.wire.frame import Frame
 from rocketpy.wire.serialize import decode_command, encode_command
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.hooks import RequestHook
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy.wire.frame import Frame
 
 __all__ = ["Connection", "ConnectionStatistics", "open_connection"]
 
@@ -332,7 +335,7 @@ class Connection:
             self._close_callbacks.append(callback)
 
     def close(self, error: RocketMQError | None = None) -> None:
-        """Close at once: whoever waits gets ConnectionLostError, what is buffered is lost. Plain, and harmless twice."""
+        """Close at once: whoever waits gets ConnectionLostError, what is buffered is lost. Plain; harmless twice."""
         if self.error is not None:
             return
         self.error = error or ConnectionLostError(

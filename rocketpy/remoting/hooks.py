@@ -7,9 +7,10 @@ of RPCHook.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rocketpy.wire.command import RemotingCommand
+if TYPE_CHECKING:
+    from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["RequestHook"]
 
@@ -22,5 +23,5 @@ class RequestHook(Protocol):
         ...
 
     def after_answer(self, address: str, command: RemotingCommand, answer: RemotingCommand | None) -> None:
-        """Look at the answer to a request; None when there is none (one-way), or none yet (a server's parked request)."""
+        """Look at the answer to a request; None for one-way requests, and for those that a server parks."""
         ...

@@ -15,7 +15,6 @@ import trio
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG
-from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import Frame, FrameDecoder
 from rocketpy.wire.serialize import decode_command
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.in_flight import InFlight
     from rocketpy.remoting.limits import ConnectionLimits
     from rocketpy.remoting.transport import Transport
+    from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["Handler", "Inbound"]
 
@@ -48,7 +48,11 @@ class Inbound:
     """Reads for one connection, until its peer ends or breaks it."""
 
     def __init__(
-        self, connection: Connection, transport: Transport, in_flight: InFlight, handler: Handler,
+        self,
+        connection: Connection,
+        transport: Transport,
+        in_flight: InFlight,
+        handler: Handler,
         limits: ConnectionLimits,
     ) -> None:
         self._connection = connection

@@ -51,9 +51,7 @@ class Liveness:
 
     def next_due(self, now: float) -> float:
         """When to judge again."""
-        return min(
-            self._in_flight.next_deadline(), self._inbound.frame_due, self._silence_due(), self._idle_check(now)
-        )
+        return min(self._in_flight.next_deadline(), self._inbound.frame_due, self._silence_due(), self._idle_check(now))
 
     def _note_silence(self, ran_out: int, now: float) -> None:
         """The first request that runs out starts the clock, any byte stops it."""

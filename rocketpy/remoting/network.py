@@ -7,13 +7,14 @@ a network that wraps the streams of another one.
 from __future__ import annotations
 
 import socket
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import trio
 
 from rocketpy.wire.hosts import format_address
 
-__all__ = ["LOOPBACK", "Listener", "Network", "TcpNetwork", "addresses_of"]
+__all__ = ["LOOPBACK", "Listener", "Network", "TcpNetwork", "address_of_listener", "addresses_of"]
 
 LOOPBACK = "127.0.0.1"
 _BACKLOG = 1024
@@ -59,7 +60,7 @@ class TcpNetwork:
             # The system would choose a port for each address; a server has one.
             for extra in listeners[1:]:
                 await extra.aclose()
-            del listeners[1:]
+            listeners = listeners[:1]
         return list(listeners)
 
     def local_ip(self) -> str:
@@ -90,3 +91,12 @@ def address_of_listener(listener: Listener) -> str:
     if isinstance(listener, trio.SocketListener):
         return _text(listener.socket.getsockname)
     return str(getattr(listener, "address", ""))
+
+
+def _text(name: Callable[[], Any]) -> str:
+    """A socket name as text; "" when the peer has gone before anybody asked."""
+    try:
+        host, port = name()[:2]
+    except OSError:
+        return ""
+    return format_address(host, port)

@@ -35,7 +35,7 @@ class Timers:
         """Ring alarms as they come due, until cancelled."""
         while True:
             with trio.CancelScope(deadline=self._heap[0][0] if self._heap else math.inf) as self._scope:
-                await trio.sleep_forever()
+                await trio.Event().wait()  # which nobody sets: the scope ends it
             self._ring(trio.current_time())
 
     def add(self, when: float, alarm: Alarm) -> None:

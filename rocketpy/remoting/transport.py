@@ -148,7 +148,7 @@ class SocketTransport(Transport):
                 await self._wait_for_output()
             elif not self._send_some():
                 try:
-                    await trio.lowlevel.wait_writable(self._socket)
+                    await trio.lowlevel.wait_writable(self._socket.fileno())
                 except (OSError, trio.ClosedResourceError) as exc:
                     raise self._lost(exc) from exc
 
@@ -172,7 +172,7 @@ class SocketTransport(Transport):
         """Wait for bytes and read them; the size of a read follows what comes."""
         while True:
             try:
-                await trio.lowlevel.wait_readable(self._socket)
+                await trio.lowlevel.wait_readable(self._socket.fileno())
                 data = self._socket.recv(self._receive_size)
             except (BlockingIOError, InterruptedError):
                 continue
@@ -187,7 +187,7 @@ class SocketTransport(Transport):
     async def aclose(self) -> None:
         """Close the socket. Plain underneath, so that cancellation cannot get in between."""
         if self._socket.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._socket)
+            trio.lowlevel.notify_closing(self._socket.fileno())
             self._socket.close()
 
 

@@ -1,0 +1,85 @@
+"""From a request code to the processor that carries it out, and from what it raises to an answer.
+
+Processors are plain functions. One that cannot answer yet returns None and answers later through
+``connection.send_answer`` (or says that it never will, with ``connection.forget_request``). Whatever a processor
+raises becomes an answer: no request can end a connection or a server. Plays the part of processRequestCommand in
+NettyRemotingAbstract.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import BrokerError, RemoteProtocolError
+from rocketpy.remoting.peer_log import quote
+from rocketpy.seams import random_source
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.command import RemotingCommand
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.hooks import RequestHook
+
+__all__ = ["Dispatcher", "Processor", "answer_for_error"]
+
+_logger = logging.getLogger(__name__)
+
+Processor = Callable[["Connection", RemotingCommand], RemotingCommand | None]
+
+
+class Dispatcher:
+    """A Handler that knows a processor for each request code."""
+
+    def __init__(
+        self,
+        processors: Mapping[int, Processor],
+        default: Processor | None = None,
+        *,
+        hooks: Sequence[RequestHook] = (),
+    ) -> None:
+        self.processors = dict(processors)
+        self.default = default or _refuse
+        self.hooks = tuple(hooks)
+
+    def handle(self, connection: Connection, requests: list[RemotingCommand], arrived: float) -> int | None:
+        """Carry out requests in order, as long as the peer reads the answers."""
+        for taken, request in enumerate(requests):
+            if taken and not connection.has_room():
+                return taken
+            answer = self.process(connection, request)
+            if answer is not None:
+                connection.send_answer(request, answer)
+        return None
+
+    def process(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        """Carry out one request; what is raised becomes the answer."""
+        try:
+            for hook in self.hooks:
+                hook.before_request(connection.address, request)
+            answer = self.processors.get(request.code, self.default)(connection, request)
+            for hook in self.hooks:
+                hook.after_answer(connection.address, request, answer)
+        except Exception as exc:  # noqa: BLE001  whatever it is, it is the answer to this request alone
+            return answer_for_error(request, exc, connection.address)
+        return answer
+
+
+def answer_for_error(request: RemotingCommand, exc: Exception, address: str) -> RemotingCommand:
+    """The answer that takes the place of an exception.
+
+    Expected errors speak for themselves. Of a bug the peer learns a number, under which the log tells the rest: an
+    error's text may hold paths and names that are none of its business.
+    """
+    if isinstance(exc, BrokerError):
+        return request.answer(exc.code, exc.remark or None)
+    if isinstance(exc, RemoteProtocolError):
+        return request.answer(ResponseCode.SYSTEM_ERROR, str(exc))
+    number = f"{random_source().getrandbits(32):08x}"
+    _logger.error("error %s: %s of %s failed", number, quote(str(request)), quote(address), exc_info=exc)
+    return request.answer(ResponseCode.SYSTEM_ERROR, f"internal error {number}: the log of the server has the details")
+
+
+def _refuse(_: Connection, request: RemotingCommand) -> RemotingCommand:
+    return request.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported")

@@ -1,0 +1,172 @@
+"""Nurseries of services: whose error comes out; ticks in virtual time."""
+
+# ruff: noqa: PT012  what is tested is what comes out of a whole block
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from rocketpy.errors import ServiceCrashedError
+from rocketpy.services import open_services, run_blocking, ticks
+
+
+async def crash() -> None:
+    raise KeyError("bug")
+
+
+async def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+async def test_services_end_with_the_body() -> None:
+    ended = False
+
+    async def service() -> None:
+        nonlocal ended
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended = True
+
+    async with open_services() as nursery:
+        nursery.start_soon(service)
+        await trio.testing.wait_all_tasks_blocked()
+    assert ended
+
+
+async def test_an_error_of_the_body_comes_out_bare() -> None:
+    with pytest.raises(ValueError, match="mine") as caught:
+        async with open_services() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            raise ValueError("mine")
+    assert not hasattr(caught.value, "__notes__")
+
+
+async def test_a_crashed_service_cancels_the_body_and_says_so() -> None:
+    with pytest.raises(ServiceCrashedError, match="KeyError") as caught:
+        async with open_services() as nursery:
+            nursery.start_soon(crash)
+            await trio.sleep_forever()
+    assert isinstance(caught.value.__cause__, BaseExceptionGroup)
+    assert isinstance(caught.value.__cause__.exceptions[0], KeyError)
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+async def test_both_at_once_give_the_bodys_error_with_a_note(wrap: bool) -> None:
+    error: Exception = ExceptionGroup("mine", [ValueError()]) if wrap else ValueError("mine")
+    with pytest.raises(type(error)) as caught:
+        async with open_services() as nursery:
+            try:
+                nursery.start_soon(crash)
+                await trio.sleep_forever()
+            finally:
+                raise error
+    assert caught.value is error
+    assert "KeyError" in caught.value.__notes__[0]
+
+
+async def test_a_group_of_the_body_is_not_taken_for_a_crash() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        async with open_services() as services:
+            services.start_soon(trio.sleep_forever)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(crash)
+                await trio.sleep_forever()
+    assert not hasattr(caught.value, "__notes__")
+
+
+async def test_cancellation_from_outside_stays_cancellation() -> None:
+    with trio.move_on_after(0) as scope:
+        async with open_services() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+
+
+async def test_a_crash_under_cancellation_is_not_lost() -> None:
+    async def late_crash() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise KeyError("bug")
+
+    with trio.CancelScope() as scope, pytest.raises(ServiceCrashedError):
+        async with open_services() as nursery:
+            nursery.start_soon(late_crash)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+
+
+async def test_ctrl_c_in_a_service_stays_ctrl_c() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        async with open_services() as nursery:
+            nursery.start_soon(interrupt)
+            await trio.sleep_forever()
+
+
+async def tick_times(count: int, work: Callable[[int], Awaitable[None]], **options: float) -> list[float]:
+    begun, times = trio.current_time(), []
+    async for _ in ticks(10, **options):
+        times.append(round(trio.current_time() - begun, 6))
+        if len(times) == count:
+            break
+        await work(len(times))
+    return times
+
+
+async def nothing(_: int) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+async def test_ticks_come_at_a_fixed_rate(autojump_clock: MockClock) -> None:
+    assert await tick_times(3, nothing) == [10, 20, 30]
+    assert await tick_times(3, nothing, initial_delay=1) == [1, 11, 21]
+    assert await tick_times(2, nothing, initial_delay=0) == [0, 10]
+
+
+async def test_missed_ticks_are_left_out(autojump_clock: MockClock) -> None:
+    async def slow_once(turn: int) -> None:
+        await trio.sleep(25 if turn == 1 else 0)
+
+    assert await tick_times(3, slow_once) == [10, 35, 40]
+
+
+async def test_a_tick_can_be_called_for(autojump_clock: MockClock) -> None:
+    begun, times = trio.current_time(), []
+    clock = ticks(10)
+
+    async def hurry() -> None:
+        await trio.sleep(4)
+        clock.now()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hurry)
+        async for _ in clock:
+            times.append(trio.current_time() - begun)
+            if len(times) == 3:
+                break
+    assert times == pytest.approx([4, 14, 24])
+
+
+def test_an_interval_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than 0"):
+        ticks(0)
+
+
+async def test_blocking_calls_stand_still_in_virtual_time(autojump_clock: MockClock) -> None:
+    begun = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep, 100)
+        assert await run_blocking(sorted, [2, 1]) == [1, 2]
+        assert trio.current_time() == begun
+        nursery.cancel_scope.cancel()
+
+
+async def test_blocking_calls_run_in_a_thread() -> None:
+    import threading
+
+    assert await run_blocking(threading.get_ident) != threading.get_ident()
