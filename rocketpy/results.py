@@ -1,0 +1,101 @@
+"""What comes out of sending, pulling and consuming: plain values, nothing that acts.
+
+Plays the part of SendResult, SendStatus, PullResult, PullStatus, ConsumeConcurrentlyStatus and of the enumerations that
+a user gives to a consumer.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import attrs
+
+from rocketpy.errors import ConfigError
+from rocketpy.message import MessageExt, MessageQueue
+from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
+
+__all__ = [
+    "ConsumeFromWhere",
+    "ConsumeResult",
+    "MessageModel",
+    "PullResult",
+    "PullStatus",
+    "RetryLater",
+    "SendResult",
+    "SendStatus",
+]
+
+
+class SendStatus(Enum):
+    """How well a message was stored. Stored it is with every one of them."""
+
+    SEND_OK = "SEND_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    """Not yet on the disk when the broker answered."""
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    """Not yet copied to a slave when the broker answered."""
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+    """There was no slave to copy it to."""
+
+
+class SendResult(NamedTuple):
+    """Where a message went. A tuple because one is made for every message that is sent."""
+
+    status: SendStatus
+    message_id: str
+    """The unique id, made by the producer; for a batch the ids of its messages, joined by commas."""
+    offset_message_id: str
+    """The id that names broker and position; for a batch as many, joined by commas."""
+    queue: MessageQueue
+    queue_offset: int
+    """Offset of the message in its queue, of the first message of a batch."""
+    transaction_id: str | None = None
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
+
+
+class PullStatus(Enum):
+    """What came of a pull."""
+
+    FOUND = "FOUND"
+    NO_NEW_MSG = "NO_NEW_MSG"
+    """Nothing behind this offset."""
+    NO_MATCHED_MSG = "NO_MATCHED_MSG"
+    """Nothing that the filter lets through; go on at the next offset."""
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+    """The offset is outside of the queue; the next offset is where to go on."""
+
+
+@attrs.frozen
+class PullResult:
+    """What a broker had of one queue."""
+
+    status: PullStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[MessageExt] = attrs.Factory(list)
+    suggested_broker_id: int = 0
+    """The broker of the group to ask next: 0 is the master."""
+
+
+class ConsumeResult(Enum):
+    """What a listener may return; None is success too."""
+
+    SUCCESS = "SUCCESS"
+    RETRY = "RETRY"
+    """Again later, at a time of the broker's choice."""
+
+
+@attrs.frozen
+class RetryLater:
+    """Returned by a listener: again later, at a delay level of its own choice."""
+
+    delay_level: int = attrs.field(default=0)
+    """1 to 18 of the broker's table (1 s to 2 h); 0 lets the broker choose, -1 sends to the dead-letter queue."""
+
+    @delay_level.validator
+    def _check(self, _: attrs.Attribute[int], value: int) -> None:
+        if not -1 <= value <= 1000:
+            raise ConfigError(f"delay_level must be -1, 0 or a level of the broker's table, not {value!r}")

@@ -1,0 +1,213 @@
+"""Settings: defaults are Java's, values are checked, configs pickle and derive."""
+
+from __future__ import annotations
+
+import pickle
+
+import attrs
+import pytest
+
+from rocketpy.config import ClientConfig, LatencyTable, ProducerConfig, PushConsumerConfig
+from rocketpy.errors import ConfigError
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
+
+JAVA_DEFAULTS = {
+    "pollNameServerInterval": 30_000,
+    "heartbeatBrokerInterval": 30_000,
+    "persistConsumerOffsetInterval": 5_000,
+    "connectTimeoutMillis": 3_000,
+    "mqClientApiTimeout": 3_000,
+    "clientChannelMaxIdleTimeSeconds": 120,
+    "sendMsgTimeout": 3_000,
+    "retryTimesWhenSendFailed": 2,
+    "retryTimesWhenSendAsyncFailed": 2,
+    "retryAnotherBrokerWhenNotStoreOK": False,
+    "compressMsgBodyOverHowmuch": 4096,
+    "compressLevel": 5,
+    "maxMessageSize": 4_194_304,
+    "defaultTopicQueueNums": 4,
+    "createTopicKey": "TBW102",
+    "sendLatencyEnable": False,
+    "messageModel": MessageModel.CLUSTERING,
+    "consumeFromWhere": ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+    "waitInterval": 20_000,
+    "consumeThreadMax": 20,
+    "consumeMessageBatchMaxSize": 1,
+    "consumeTimeout": 15,
+    "consumeConcurrentlyMaxSpan": 2000,
+    "pullThresholdForQueue": 1000,
+    "pullThresholdSizeForQueue": 100,
+    "pullThresholdForTopic": -1,
+    "pullThresholdSizeForTopic": -1,
+    "pullBatchSize": 32,
+    "pullInterval": 0,
+    "postSubscriptionWhenPull": False,
+    "BROKER_SUSPEND_MAX_TIME_MILLIS": 15_000,
+    "CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND": 30_000,
+    "pullTimeDelayMillsWhenException": 3_000,
+    "maxReconsumeTimes": -1,
+}
+# Other than Java on purpose, or without a plain default there.
+OWN_DEFAULTS = {
+    "namesrvAddr",
+    "clientIP",
+    "instanceName",
+    "unitName",
+    "producerGroup",
+    "consumerGroup",
+    "consumeTimestamp",
+    "allocateMessageQueueStrategy",
+    "retryResponseCodes",
+    "awaitTerminationMillisWhenShutdown",
+}
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+
+
+def settings() -> list[attrs.Attribute]:
+    return [*attrs.fields(ProducerConfig), *attrs.fields(PushConsumerConfig)]
+
+
+@pytest.mark.parametrize("field", settings(), ids=lambda field: field.name)
+def test_every_setting_names_its_java_key_and_has_its_default(field: attrs.Attribute) -> None:
+    key = field.metadata["java"]
+    config = ProducerConfig(group="g") if hasattr(ProducerConfig, field.name) else PushConsumerConfig(group="g")
+    value = getattr(config, field.name)
+    if key is None or key in OWN_DEFAULTS:
+        assert key not in JAVA_DEFAULTS
+        return
+    scale = field.metadata.get("scale")
+    assert (value * scale if scale else value) == JAVA_DEFAULTS[key]
+
+
+def test_retry_response_codes_are_javas() -> None:
+    assert ProducerConfig(group="g").retry_response_codes == {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("a:9876", ("a:9876",)),
+        ("a:9876;b:9877", ("a:9876", "b:9877")),
+        (" a:9876 ; b:9876 ;", ("a:9876", "b:9876")),
+        (["a:9876", "b:9876", "a:9876"], ("a:9876", "b:9876")),
+        ("[::1]:9876;127.0.0.1:9876", ("[::1]:9876", "127.0.0.1:9876")),
+        (None, ()),
+        ("", ()),
+    ],
+)
+def test_name_servers_are_text_or_a_list(given: object, expected: tuple[str, ...]) -> None:
+    assert ClientConfig(namesrv=given).namesrv == expected
+
+
+@pytest.mark.parametrize("given", ["a", "a:", ":9876", "a:0", "a:70000", "a:9876,b:9876", "[::1:9876", ["a:1", "b"]])
+def test_name_servers_without_a_host_or_port_are_refused(given: object) -> None:
+    with pytest.raises(ConfigError, match="address"):
+        ClientConfig(namesrv=given)
+
+
+def test_the_environment_names_the_name_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "c:9876;d:9876")
+    assert ClientConfig().namesrv == ("c:9876", "d:9876")
+    assert ClientConfig(namesrv="a:1").namesrv == ("a:1",)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("send_timeout", 3000, "seconds, not in milliseconds"),
+        ("send_timeout", 0, "between"),
+        ("send_timeout", "3", "must be a number"),
+        ("send_timeout", float("nan"), "between"),
+        ("heartbeat_broker_interval", 30_000, "seconds, not in milliseconds"),
+        ("retry_times_when_send_failed", -1, "between"),
+        ("retry_times_when_send_failed", 1.5, "must be a number"),
+        ("retry_times_when_send_failed", True, "must be a number"),
+        ("max_message_size", 0, "between"),
+        ("group", "", "blank"),
+        ("group", "g" * 121, "120"),
+        ("group", "a/b", "characters"),
+        ("create_topic_key", "../x", "create_topic_key"),
+        ("instance_name", "a@b", "client id"),
+        ("client_ip", "", "client id"),
+        ("latency_table", "6.x", "4.x"),
+    ],
+)
+def test_values_that_cannot_be_used_are_refused_with_advice(field: str, value: object, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        ProducerConfig(**{"group": "g", field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("consume_timestamp", "yesterday", "yyyyMMddHHmmss"),
+        ("message_model", "CLUSTERING", "MessageModel"),
+        ("pull_threshold_for_topic", 0, "-1 for off"),
+        ("pull_batch_size", 1025, "between"),
+        ("allocate_strategy", "by_dice", "averagely"),
+        ("broker_suspend_max_time", 30.0, "longer than"),
+    ],
+)
+def test_consumer_settings_are_checked(field: str, value: object, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        PushConsumerConfig(**{"group": "g", field: value})
+
+
+def test_configs_are_frozen_evolve_with_checks_and_compare() -> None:
+    config = ProducerConfig(group="g", namesrv="a:1")
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        config.group = "h"
+    assert attrs.evolve(config, send_timeout=5.0).send_timeout == 5.0
+    assert attrs.evolve(config) == config
+    assert hash(attrs.evolve(config)) == hash(config)
+    with pytest.raises(ConfigError):
+        attrs.evolve(config, send_timeout=-1)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ClientConfig(namesrv="a:1;b:2", address_map={"10.0.0.1": "localhost"}),
+        ProducerConfig(group="g", latency_table="5.x"),
+        PushConsumerConfig(group="g", consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET),
+    ],
+    ids=lambda config: type(config).__name__,
+)
+def test_threat_L12_configs_pickle(config: ClientConfig) -> None:
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_a_config_derives_from_that_of_another_role() -> None:
+    producer = ProducerConfig(group="p", namesrv="a:1", request_timeout=7.0)
+    consumer = PushConsumerConfig.of(producer, group="c", pull_batch_size=16)
+    assert (consumer.namesrv, consumer.request_timeout, consumer.group) == (("a:1",), 7.0, "c")
+    assert ClientConfig.of(producer) == ClientConfig(namesrv="a:1", request_timeout=7.0)
+    assert ProducerConfig.of(None, group="p").group == "p"
+    with pytest.raises(ConfigError, match="no setting retries"):
+        ProducerConfig.of(producer, retries=3)
+    with pytest.raises(ConfigError, match="needs group"):
+        ProducerConfig.of(ClientConfig(namesrv="a:1"))
+
+
+def test_a_latency_table_has_rising_steps_and_equal_columns() -> None:
+    with pytest.raises(ConfigError, match="same number"):
+        LatencyTable(latency_max_ms=(50, 100), not_available_ms=(0,))
+    with pytest.raises(ConfigError, match="rise"):
+        LatencyTable(latency_max_ms=(100, 50), not_available_ms=(0, 0))
+    with pytest.raises(ConfigError, match="negative"):
+        LatencyTable(latency_max_ms=(50, 100), not_available_ms=(0, -1))
+    assert ProducerConfig(group="g", latency_table="5.x").latency_table is LatencyTable.RELEASE_5
