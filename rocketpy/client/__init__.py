@@ -1,0 +1,1 @@
+"""What every role shares: the client instance, routes, heartbeats, and one function for each remote operation."""

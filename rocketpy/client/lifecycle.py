@@ -1,0 +1,135 @@
+"""The states of anything that opens and closes, and what may not cross a fork or a pickle.
+
+`check_open` stands on the way of every send, so it compares two numbers and asks no system call. Plays the part of
+ServiceState.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from typing import NoReturn
+
+from rocketpy.errors import ClientClosedError
+
+__all__ = ["Lifecycle", "NotPicklable", "State", "forks"]
+
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
+
+def forks() -> int:
+    """How many forks lie between the start of the interpreter and this process."""
+    return _forks
+
+
+class State(Enum):
+    """Where in its life something is. It only ever moves on."""
+
+    NEW = "not started"
+    OPENING = "starting"
+    OPEN = "open"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+class Lifecycle:
+    """Guards the way from new to closed.
+
+    Args:
+        what: how error texts name it, such as "producer orders".
+    """
+
+    __slots__ = ("_forks", "_pid", "state", "what")
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.state = State.NEW
+        self._forks = _forks
+        self._pid = os.getpid()
+
+    def begin(self) -> None:
+        """Start to open.
+
+        Raises:
+            ClientClosedError: it was started before. Nothing is opened twice.
+        """
+        self._check_process()
+        if self.state is State.CLOSED:
+            raise ClientClosedError(f"{self.what} is closed and cannot be started again; make a new one")
+        if self.state is not State.NEW:
+            raise ClientClosedError(
+                f"{self.what} was started already (it is {self.state.value}); start it once, and share it where needed"
+            )
+        self.state = State.OPENING
+
+    def opened(self) -> None:
+        """It is open now."""
+        self.state = State.OPEN
+
+    def failed(self) -> None:
+        """The start failed and left nothing behind: it may be tried again."""
+        self.state = State.NEW
+
+    def closing(self) -> bool:
+        """Start to close. False when there is nothing to close."""
+        if self.state not in (State.OPENING, State.OPEN):
+            return False
+        self.state = State.CLOSING
+        return True
+
+    def closed(self) -> None:
+        """It is closed, for good."""
+        self.state = State.CLOSED
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be used, in this process."""
+        return self.state is State.OPEN and self._forks == _forks
+
+    def check_open(self) -> None:
+        """Refuse use while it is not open.
+
+        Raises:
+            ClientClosedError: it is not open, or was opened before a fork; the text says what to do.
+        """
+        if self.state is not State.OPEN or self._forks != _forks:
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        self._check_process()
+        remedy = {
+            State.NEW: "use it inside `async with` (or `with`), or call start() first",
+            State.OPENING: "wait until its start has returned",
+        }
+        raise ClientClosedError(f"{self.what} is {self.state.value}: {remedy.get(self.state, 'make a new one')}")
+
+    def _check_process(self) -> None:
+        if self._forks != _forks:
+            raise ClientClosedError(
+                f"{self.what} was made in process {self._pid}, this is its child {os.getpid()} after a fork: sockets "
+                "and background tasks do not cross a fork; make a new one in the child from the same config"
+            )
+
+
+class NotPicklable:
+    """Base of what holds sockets and tasks: its config pickles, it does not."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse, before anything is copied.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            f"a {type(self).__name__} holds connections and tasks and cannot be pickled or copied; send its config "
+            "there and make a new one"
+        )

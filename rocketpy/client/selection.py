@@ -1,0 +1,143 @@
+"""Which queue a message goes to. Plain functions, so that every way of sending shares them.
+
+The order of the queues is the same in every language, and so are the hashes: the same sharding key ends up in the same
+queue whoever sends. Plays the part of TopicPublishInfo.selectOneMessageQueue, ThreadLocalIndex and of the
+MessageQueueSelector classes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rocketpy.errors import ConfigError
+from rocketpy.message import Message, MessageQueue
+from rocketpy.seams import random_source
+from rocketpy.wire.java_hash import string_hash
+
+if TYPE_CHECKING:
+    from rocketpy.client.fault import MQFaultStrategy
+
+__all__ = ["QueueSelector", "RoundRobin", "by_hash", "by_random", "select_by", "select_queue", "sharding_queue"]
+
+QueueSelector: TypeAlias = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
+"""Chooses one of the queues for a message, with the argument that was given to the send."""
+
+
+class RoundRobin:
+    """One counter a topic, each beginning at a random place so that many producers do not start at the same queue."""
+
+    def __init__(self) -> None:
+        self._counters: dict[str, Iterator[int]] = {}
+
+    def counter(self, topic: str) -> Iterator[int]:
+        """The counter of a topic. Taking the next number is safe from any thread."""
+        found = self._counters.get(topic)
+        if found is None:
+            found = self._counters.setdefault(topic, itertools.count(random_source().randrange(2**31)))
+        return found
+
+
+def select_queue(
+    queues: Sequence[MessageQueue],
+    counter: Iterator[int],
+    *,
+    avoid: str | None = None,
+    fault: MQFaultStrategy | None = None,
+) -> MessageQueue:
+    """The next queue in turn.
+
+    A broker that has just failed (`avoid`) and brokers that rest are passed over; when only such are left, one of them
+    is taken all the same: there is always an answer.
+
+    Raises:
+        ConfigError: there are no queues.
+    """
+    if not queues:
+        raise ConfigError("there is no queue to choose from")
+    if fault is None or not fault.enabled:
+        return _next_but(queues, counter, avoid) if avoid is not None else queues[next(counter) % len(queues)]
+    chosen = _next_where(queues, counter, lambda name: name != avoid and fault.is_available(name))
+    chosen = chosen or _next_where(queues, counter, lambda name: name != avoid and fault.is_reachable(name))
+    chosen = chosen or queues[next(counter) % len(queues)]
+    fault.chosen(chosen.broker_name)
+    return chosen
+
+
+def _next_but(queues: Sequence[MessageQueue], counter: Iterator[int], avoid: str) -> MessageQueue:
+    found = _next_where(queues, counter, lambda name: name != avoid)
+    return found or queues[next(counter) % len(queues)]
+
+
+def _next_where(
+    queues: Sequence[MessageQueue], counter: Iterator[int], wanted: Callable[[str], bool]
+) -> MessageQueue | None:
+    """One round at most. The counter moves with every queue looked at, so that the wanted ones share evenly."""
+    for _ in queues:
+        queue = queues[next(counter) % len(queues)]
+        if wanted(queue.broker_name):
+            return queue
+    return None
+
+
+# --- selectors -----------------------------------------------------------------------------------------
+
+
+def sharding_queue(queues: Sequence[MessageQueue], sharding_key: str) -> MessageQueue:
+    """The queue of a sharding key: by Java's hash of the text.
+
+    Raises:
+        ConfigError: there are no queues.
+    """
+    return _at(queues, string_hash(sharding_key))
+
+
+def by_hash(queues: Sequence[MessageQueue], message: Message, arg: Any) -> MessageQueue:
+    """By the hash that Java gives to the argument: text, a whole number or a truth value.
+
+    Raises:
+        ConfigError: the argument is of another kind, for which other languages have another hash, or none.
+    """
+    if isinstance(arg, str):
+        return _at(queues, string_hash(arg))
+    if isinstance(arg, bool):
+        return _at(queues, 1231 if arg else 1237)
+    if isinstance(arg, int) and -(2**63) <= arg < 2**63:
+        return _at(queues, _int_hash(arg))
+    raise ConfigError(f"give a str or an int of 64 bits to choose a queue by, not {arg!r}; or a selector of your own")
+
+
+def by_random(queues: Sequence[MessageQueue], message: Message, arg: Any = None) -> MessageQueue:
+    """Any of them.
+
+    Raises:
+        ConfigError: there are no queues.
+    """
+    return _at(queues, random_source().randrange(max(1, len(queues))))
+
+
+def select_by(selector: QueueSelector, queues: Sequence[MessageQueue], message: Message, arg: Any) -> MessageQueue:
+    """Ask a selector, and check what it says. What it raises goes to whoever sends.
+
+    Raises:
+        ConfigError: it did not choose one of the queues.
+    """
+    chosen = selector(queues, message, arg)
+    if chosen not in queues:
+        raise ConfigError(f"the selector chose {chosen!r}, which is none of the {len(queues)} queues it was given")
+    return chosen
+
+
+def _at(queues: Sequence[MessageQueue], number: int) -> MessageQueue:
+    if not queues:
+        raise ConfigError("there is no queue to choose from")
+    return queues[abs(number) % len(queues)]
+
+
+def _int_hash(value: int) -> int:
+    """Integer.hashCode where it fits an int, Long.hashCode beyond."""
+    if -(2**31) <= value < 2**31:
+        return value
+    low = (value ^ (value >> 32)) & 0xFFFFFFFF
+    return low - 2**32 if low >= 2**31 else low
