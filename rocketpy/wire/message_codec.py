@@ -89,6 +89,8 @@ def decode_record(
     Raises:
         MessageDecodeError: the record is damaged or not whole.
     """
+    if offset < 0:
+        raise MessageDecodeError(f"no record begins at {offset}", position=offset)
     messages: list[MessageExt] = []
     # No record is shorter than two bytes, so the loop ends after the first.
     _decode_into(messages, data, offset, offset + 1, broker_name, check_crc, limit)

@@ -1,0 +1,220 @@
+"""Message, MessageExt and MessageQueue as user code sees them."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from rocketpy.errors import ConfigError
+from rocketpy.message import RESERVED_PROPERTIES, Message, MessageExt, MessageQueue, PropertyName
+from tests.strategies import user_properties
+
+
+def test_a_plain_message() -> None:
+    message = Message("T", b"body")
+    assert (message.topic, message.body, message.flag) == ("T", b"body", 0)
+    assert message.properties == {"WAIT": "true"}
+    assert (message.tags, message.keys, message.sharding_key, message.delay_level) == (None, (), None, 0)
+    assert message.wait_store_ok
+
+
+def test_everything_beside_the_body_is_a_property() -> None:
+    message = Message(
+        "T",
+        b"x",
+        tags="t",
+        keys=["k1", "k2"],
+        properties={"a": "b"},
+        sharding_key="s",
+        delay_level=3,
+        wait_store_ok=False,
+    )
+    assert message.properties == {
+        "WAIT": "false",
+        "TAGS": "t",
+        "KEYS": "k1 k2",
+        "__SHARDINGKEY": "s",
+        "DELAY": "3",
+        "a": "b",
+    }
+    assert (message.tags, message.keys, message.sharding_key, message.delay_level) == ("t", ("k1", "k2"), "s", 3)
+    assert not message.wait_store_ok
+
+
+def test_one_string_of_keys_is_taken_as_java_takes_it() -> None:
+    assert Message("T", b"x", keys="42").keys == ("42",)
+    assert Message("T", b"x", keys="42 43").keys == ("42", "43")
+
+
+def test_bytes_in_other_clothes_are_copied() -> None:
+    data = bytearray(b"abc")
+    messages = [Message("T", data), Message("T", memoryview(data))]  # type: ignore[arg-type]
+    data[0] = 0
+    assert [message.body for message in messages] == [b"abc", b"abc"]
+    assert all(type(message.body) is bytes for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("body", "advice"),
+    [("text", r"encode it \(text.encode\(\)\).*serializer"), (b"", "empty"), (bytearray(), "empty"),
+     (None, "serializer"), (5, "int")],
+    ids=repr,
+)  # fmt: skip
+def test_a_body_that_is_no_bytes_is_refused_with_advice(body: Any, advice: str) -> None:
+    with pytest.raises(ConfigError, match=advice):
+        Message("T", body)
+
+
+@pytest.mark.parametrize("topic", ["", None, 5, b"T"])
+def test_a_topic_is_text(topic: Any) -> None:
+    with pytest.raises(ConfigError, match="topic"):
+        Message(topic, b"x")
+
+
+@given(user_properties())
+def test_P16_user_properties_are_kept(properties: dict[str, str]) -> None:
+    kept = Message("T", b"x", properties=properties).properties
+    assert kept == {"WAIT": "true", **properties}
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED_PROPERTIES))
+def test_P16_reserved_names_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}' is used by RocketMQ itself"):
+        Message("T", b"x", properties={name: "v"})
+
+
+def test_P16_the_reserved_names_are_java_s() -> None:
+    assert len(RESERVED_PROPERTIES) == 51
+    assert PropertyName.SHARDING_KEY not in RESERVED_PROPERTIES
+
+
+@pytest.mark.parametrize("bad", [None, "", " ", "\t\n", 5, b"x"], ids=repr)
+def test_P16_names_and_values_are_text_that_is_not_blank(bad: Any) -> None:
+    with pytest.raises(ConfigError, match="property"):
+        Message("T", b"x", properties={"name": bad})
+    with pytest.raises(ConfigError, match="property name"):
+        Message("T", b"x", properties={bad: "value"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"properties": {"a\x01": "b"}},
+        {"properties": {"a": "b\x02TAGS\x01forged"}},
+        {"tags": "a\x02"},
+        {"keys": ["k\x01"]},
+        {"keys": "k\x01"},
+        {"sharding_key": "s\x02"},
+    ],
+    ids=str,
+)
+def test_threat_M7_separators_are_refused_everywhere(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="control character"):
+        Message("T", b"x", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"keys": ["order 1"]}, "contains a space"),
+        ({"keys": [""]}, "a key is empty"),
+        ({"keys": [5]}, "a key is of type int"),
+        ({"tags": 5}, "tags is of type int"),
+        ({"sharding_key": ""}, "sharding_key is empty"),
+        ({"sharding_key": 7}, "sharding_key is of type int"),
+        ({"delay_level": -1}, "delay_level is -1"),
+        ({"delay_level": "3"}, "delay_level is '3'"),
+        ({"delay_level": True}, "delay_level is True"),
+        ({"delay": -1}, "delay is -1"),
+        ({"delay": float("nan")}, "delay is nan"),
+        ({"delay": float("inf")}, "delay is inf"),
+        ({"delay": "1"}, "delay is '1'"),
+        ({"delay": True}, "delay is True"),
+        ({"delay": timedelta(seconds=-1)}, "delay is"),
+        ({"deliver_at": -1}, "deliver_at is -1"),
+        ({"deliver_at": 1.5}, "deliver_at is 1.5"),
+        ({"deliver_at": False}, "deliver_at is False"),
+        ({"deliver_at": datetime(2030, 1, 1)}, "no time zone"),  # noqa: DTZ001
+        ({"delay": 1, "delay_level": 1}, "one of delay_level, delay and deliver_at"),
+        ({"delay": 1, "deliver_at": 5}, "one of delay_level, delay and deliver_at"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_meant_is_refused(arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        Message("T", b"x", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value"),
+    [
+        ({"delay": 1.5}, "TIMER_DELAY_MS", "1500"),
+        ({"delay": 0}, "TIMER_DELAY_MS", "0"),
+        ({"delay": timedelta(minutes=1)}, "TIMER_DELAY_MS", "60000"),
+        ({"deliver_at": 1_795_000_000_123}, "TIMER_DELIVER_MS", "1795000000123"),
+        ({"deliver_at": datetime(2026, 11, 18, tzinfo=UTC)}, "TIMER_DELIVER_MS", "1794960000000"),
+        ({"delay_level": 18}, "DELAY", "18"),
+        ({"delay_level": 99}, "DELAY", "99"),
+    ],
+    ids=str,
+)
+def test_delays(arguments: dict[str, Any], name: str, value: str) -> None:
+    assert Message("T", b"x", **arguments).properties == {"WAIT": "true", name: value}
+
+
+def test_the_short_form_of_a_message_never_shows_the_body() -> None:
+    assert repr(Message("T", b"secret", tags="a", keys=["k"])) == "<Message to T, 6 bytes tags='a' keys=('k',)>"
+
+
+def test_a_message_can_be_pickled() -> None:
+    message = pickle.loads(pickle.dumps(Message("T", b"x", tags="a")))
+    assert (message.topic, message.body, message.tags) == ("T", b"x", "a")
+
+
+# --- MessageExt ------------------------------------------------------------------------------------------
+
+
+def test_a_message_for_testing_a_listener_is_made_by_hand() -> None:
+    message = MessageExt(
+        "T", b"x", tags="a", keys=["k1", "k2"], properties={"p": "q"}, queue_id=3, queue_offset=7, broker_name="b",
+        reconsume_times=2, born_timestamp=10, store_timestamp=20,
+    )  # fmt: skip
+    assert (message.topic, message.body, message.tags, message.keys) == ("T", b"x", "a", ("k1", "k2"))
+    assert message.properties == {"p": "q", "TAGS": "a", "KEYS": "k1 k2"}
+    assert message.queue == MessageQueue("T", "b", 3)
+    assert (message.queue_offset, message.reconsume_times, message.born_timestamp, message.store_timestamp) == (
+        7,
+        2,
+        10,
+        20,
+    )
+    assert (message.born_host, message.store_host) == ("0.0.0.0:0", "0.0.0.0:0")
+    assert message.message_id == message.offset_message_id == "0" * 32
+    assert MessageExt("T", b"x", keys="k1 k2").keys == ("k1", "k2")
+
+
+@pytest.mark.parametrize(("text", "level"), [("3", 3), ("", 0), ("x", 0), ("9" * 30, 0), ("-1", -1)])
+def test_a_delay_level_that_is_no_number_is_none(text: str, level: int) -> None:
+    assert MessageExt("T", b"x", properties={"DELAY": text}).delay_level == level
+
+
+@pytest.mark.parametrize(("text", "wait"), [("true", True), ("TRUE", True), ("false", False), ("yes", False)])
+def test_the_wait_flag_is_read_as_java_reads_it(text: str, wait: bool) -> None:
+    assert MessageExt("T", b"x", properties={"WAIT": text}).wait_store_ok is wait
+
+
+# --- MessageQueue ----------------------------------------------------------------------------------------
+
+
+def test_queues_sort_by_topic_broker_and_number() -> None:
+    queues = [
+        MessageQueue("T", "b", 10),
+        MessageQueue("T", "b", 9),
+        MessageQueue("T", "a", 11),
+        MessageQueue("S", "z", 1),
+    ]
+    assert [str(queue) for queue in sorted(queues)] == ["S@z:1", "T@a:11", "T@b:9", "T@b:10"]

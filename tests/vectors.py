@@ -1,0 +1,34 @@
+"""Results of Apache's own classes that tests compare with, from tests/golden."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+GOLDEN = Path(__file__).resolve().parent / "golden"
+
+
+@cache
+def _document(name: str) -> dict[str, Any]:
+    return json.loads((GOLDEN / name).read_text("utf-8"))
+
+
+def vector(name: str) -> Any:
+    """One entry of the table of test vectors."""
+    return _document("vectors.json")[name]
+
+
+def java_cases(name: str) -> list[tuple[Any, Any]]:
+    """Input and output of every case of that name; an exception is {"error": class name}."""
+    cases = [
+        (case["input"], case["output"]) for case in _document("vectors_java.json")["cases"] if case["case"] == name
+    ]
+    assert cases, f"no case is called {name}"
+    return cases
+
+
+def raises(output: Any) -> bool:
+    """Whether Java threw an exception."""
+    return isinstance(output, dict) and set(output) == {"error"}

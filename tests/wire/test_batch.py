@@ -1,0 +1,147 @@
+"""Batches: the rules, the body, batches stored whole."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketpy.errors import ConfigError, LocalProtocolError, MessageDecodeError
+from rocketpy.message import Message
+from rocketpy.wire.batch import BatchItem, batch_item_size, check_batch, decode_batch, encode_batch
+from rocketpy.wire.inner_batch import is_inner_batch, unwrap_inner_batch
+from rocketpy.wire.message_codec import decode_record
+from rocketpy.wire.properties import decode_properties
+from rocketpy.wire.record import encode_record
+from rocketpy.wire.sysflag import INNER_BATCH, NEED_UNWRAP
+from tests.strategies import messages
+from tests.vectors import java_cases
+from tests.wire.test_record import PLAIN
+
+
+def test_B1_messages_of_one_topic_and_one_wait_flag_may_travel_together() -> None:
+    check_batch([Message("T", b"a", tags="x"), Message("T", b"b", keys=["k"])])
+    check_batch([Message("T", b"a", wait_store_ok=False)] * 3)
+
+
+@pytest.mark.parametrize(
+    ("batch", "reason"),
+    [
+        ([], "at least one"),
+        ([Message("T", b"a"), Message("U", b"b")], "one topic, this one to T and U"),
+        ([Message("T", b"a"), Message("T", b"b", wait_store_ok=False)], "wait_store_ok"),
+        ([Message("T", b"a"), Message("T", b"b", delay_level=1)], "delayed"),
+        ([Message("T", b"a", delay=1.5)], "delayed"),
+        ([Message("T", b"a", deliver_at=datetime(2030, 1, 1, tzinfo=UTC))], "delayed"),
+        ([Message("%RETRY%g", b"a")], "retry topic"),
+        ([Message("T", b"a"), Message("%RETRY%g", b"a")], "one topic"),
+    ],
+    ids=["none", "topics", "wait", "level", "delay", "time", "retry", "retry second"],
+)
+def test_B1_other_messages_may_not(batch: list[Message], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        check_batch(batch)
+
+
+def test_the_body_is_the_one_that_java_writes() -> None:
+    ((java, encoded),) = java_cases("batch_encode")
+    batch = []
+    for item in java["items"]:
+        message = Message("T", item["body"].encode())
+        message.flag = item["flag"]
+        message.properties = dict(item["properties"])
+        batch.append(message)
+    assert encode_batch(batch).hex() == encoded
+
+
+@given(st.lists(messages("T"), max_size=5))
+def test_batches_survive_the_way_there_and_back(batch: list[Message]) -> None:
+    data = encode_batch(batch)
+    assert len(data) == sum(map(batch_item_size, batch))
+    items = decode_batch(data)
+    assert [item.body for item in items] == [message.body for message in batch]
+    assert [decode_properties(item.properties.decode()) for item in items] == [m.properties for m in batch]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"flag": 2**31},
+        {"properties": {"p": "x" * 32_767}},
+        {"properties": {"p": "\ud800"}},
+        {"properties": {"p": "\x02"}},
+    ],
+    ids=["flag", "properties", "surrogate", "separator"],
+)
+def test_threat_M7_what_a_batch_cannot_carry_is_refused(change: dict[str, Any]) -> None:
+    message = Message("T", b"a")
+    for name, value in change.items():
+        setattr(message, name, value)
+    with pytest.raises(LocalProtocolError):
+        encode_batch([message])
+
+
+ITEM = encode_batch([Message("T", b"body")])
+
+
+@pytest.mark.parametrize(
+    ("at", "layout", "value"),
+    [
+        (0, ">i", 0), (0, ">i", -1), (0, ">i", 21), (0, ">i", len(ITEM) - 1), (0, ">i", len(ITEM) + 1),
+        (0, ">i", 2**31 - 1),
+        (16, ">i", -1), (16, ">i", 3), (16, ">i", 5), (16, ">i", 2**31 - 1), (16, ">i", -(2**31)),
+        (24, ">h", -1), (24, ">h", 0), (24, ">h", 32767),
+    ],
+)  # fmt: skip
+def test_threat_M1_lengths_of_items_must_add_up(at: int, layout: str, value: int) -> None:
+    damaged = bytearray(ITEM)
+    struct.pack_into(layout, damaged, at, value)
+    with pytest.raises(MessageDecodeError, match="item 1 of a batch"):
+        decode_batch(ITEM + bytes(damaged))
+
+
+@pytest.mark.parametrize("cut", range(1, len(ITEM)))
+def test_threat_M1_a_cut_batch_is_an_error(cut: int) -> None:
+    with pytest.raises(MessageDecodeError):
+        decode_batch(ITEM + ITEM[:cut])
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_items_or_a_decode_error(data: bytes) -> None:
+    try:
+        items = decode_batch(data)
+    except MessageDecodeError:
+        return
+    assert all(isinstance(item, BatchItem) for item in items)
+
+
+def test_a_batch_stored_whole_is_taken_apart() -> None:
+    body = encode_batch([Message("T", b"one", tags="a"), Message("T", b"two", keys="k")])
+    whole = decode_record(
+        encode_record(**{**PLAIN, "body": body, "sys_flag": INNER_BATCH | NEED_UNWRAP, "queue_offset": 40}),
+        broker_name="b",
+    )
+    assert is_inner_batch(whole)
+    first, second = unwrap_inner_batch(whole)
+    assert [first.body, second.body] == [b"one", b"two"]
+    assert [first.queue_offset, second.queue_offset] == [40, 41]
+    assert (first.tags, second.keys) == ("a", ("k",))
+    for message in (first, second):
+        assert message.queue == whole.queue
+        assert message.born_host == whole.born_host
+        assert message.commit_log_offset == whole.commit_log_offset
+
+
+@pytest.mark.parametrize("flag", [0, INNER_BATCH, NEED_UNWRAP])
+def test_other_messages_are_no_inner_batch(flag: int) -> None:
+    assert not is_inner_batch(decode_record(encode_record(**{**PLAIN, "sys_flag": flag})))
+
+
+def test_an_inner_batch_that_is_none_is_a_decode_error() -> None:
+    whole = decode_record(encode_record(**{**PLAIN, "sys_flag": INNER_BATCH | NEED_UNWRAP}))
+    with pytest.raises(MessageDecodeError):
+        unwrap_inner_batch(whole)

@@ -1,0 +1,44 @@
+"""Java's String.hashCode, as Apache's classes computed it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketpy.wire.java_hash import index_key_hash, string_hash, tags_code
+from tests.vectors import java_cases, vector
+
+
+@pytest.mark.parametrize(("text", "expected"), [*java_cases("string_hash"), *vector("java_string_hash").items()])
+def test_string_hash_is_java_s(text: str, expected: int) -> None:
+    assert string_hash(text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [*java_cases("tags_code"), *java_cases("tags_code_null_filter")])
+def test_tags_code_is_the_sign_extended_hash(text: str | None, expected: int) -> None:
+    assert tags_code(text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [*java_cases("index_key_hash"), *vector("index_key_hash").items()])
+def test_index_key_hash_is_never_negative(text: str, expected: int) -> None:
+    assert index_key_hash(text) == expected
+
+
+def reference(text: str) -> int:
+    units = text.encode("utf-16-be", "surrogatepass")
+    total = 0
+    for at in range(0, len(units), 2):
+        total = total * 31 + int.from_bytes(units[at : at + 2], "big")
+    total &= 0xFFFFFFFF
+    return total - 2**32 if total >= 2**31 else total
+
+
+@given(st.text(alphabet=st.characters(), max_size=400))
+def test_every_text_hashes_over_its_utf16_units(text: str) -> None:
+    assert string_hash(text) == reference(text)
+    assert -(2**31) <= string_hash(text) < 2**31
+
+
+def test_long_texts_are_hashed_without_being_kept() -> None:
+    assert string_hash("k" * 10_000) == reference("k" * 10_000)

@@ -1,0 +1,172 @@
+"""The text of message properties, both ways."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketpy.errors import LocalProtocolError
+from rocketpy.message import RESERVED_PROPERTIES, Message, PropertyName
+from rocketpy.wire.properties import (
+    CRC_PROPERTY_SIZE,
+    MAX_PROPERTIES_SIZE,
+    decode_properties,
+    delete_property,
+    encode_crc_property,
+    encode_properties,
+    find_property,
+    put_property,
+)
+from tests.strategies import property_maps, texts
+from tests.vectors import GOLDEN, java_cases, vector
+
+
+def hex_text(value: str) -> str:
+    return bytes.fromhex(value).decode()
+
+
+@pytest.mark.parametrize(("properties", "encoded"), java_cases("properties_encode"), ids=str)
+def test_P14_a_map_becomes_the_text_that_java_writes(properties: dict[str, str], encoded: str) -> None:
+    # Java's order is that of its hash map, which means nothing: compare pair by pair.
+    ours = encode_properties(properties).encode()
+    assert sorted(ours.split(b"\x02")) == sorted(bytes.fromhex(encoded).split(b"\x02"))
+
+
+def test_P14_pairs_stand_in_the_order_of_the_map() -> None:
+    case = vector("properties_encoding")
+    assert encode_properties(case["in"]).encode().hex() == case["hex"]
+
+
+@pytest.mark.parametrize(("encoded", "properties"), java_cases("properties_decode"), ids=str)
+def test_P14_text_becomes_the_map_that_java_reads(encoded: str, properties: dict[str, str]) -> None:
+    assert decode_properties(hex_text(encoded)) == properties
+
+
+@given(property_maps())
+def test_P14_maps_survive_the_way_there_and_back(properties: dict[str, str]) -> None:
+    text = encode_properties(properties)
+    assert decode_properties(text) == properties
+    assert encode_properties(properties, refuse_separators=True) == text
+
+
+@given(property_maps())
+def test_P14_the_last_separator_may_be_missing(properties: dict[str, str]) -> None:
+    assert decode_properties(encode_properties(properties)[:-1]) == properties
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"color": "dark red", "price": "12.50 EUR", "a_b-c.d": "x=y&z"},
+        {"颜色": "深红", "城市": "杭州市西湖区", "mixed 混合": "value 值"},
+        {"emoji 😀": "🚀🚀", "tab\tname": "line\nbreak"},
+    ],
+    ids=["english", "chinese", "other"],
+)
+def test_S9_user_properties_arrive_equal(properties: dict[str, str]) -> None:
+    message = Message("T", b"x", properties=properties)
+    arrived = decode_properties(encode_properties(message.properties, refuse_separators=True).encode().decode())
+    assert {name: value for name, value in arrived.items() if name in properties} == properties
+
+
+HOSTILE = [
+    "", "\x01", "\x02", "\x01\x01", "\x02\x02", "a", "ab", "a\x01", "\x01a", "\x01a\x02", "a\x01\x02", "ab\x02cd\x02",
+    "\x02" * 20_000, "\x01" * 20_000, "a\x01b\x02" * 8_000, "\x00\x01\x00\x02", "a\x01b\x01c\x02",
+    "REAL_TOPIC\x01x\x02",
+    "TRAN_MSG\x01true\x02PGROUP\x01g\x02", "DELAY\x01-99999999999999999999999\x02", "TIMER_DELAY_MS\x01soon\x02",
+    "INNER_MULTI_DISPATCH\x01../../etc,%LMQ%x\x02", "__CRC32#\x010000000000\x02", "\ufffd\x01\u202e\x02",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:24]))
+def test_threat_M6_odd_property_text_is_read_without_an_error(text: str) -> None:
+    found = decode_properties(text)
+    assert all(name and value for name, value in found.items())
+    assert all("\x01" not in name and "\x02" not in name + value for name, value in found.items())
+
+
+@given(st.text("\x01\x02ab", max_size=60) | st.text(max_size=60))
+def test_threat_M6_any_text_is_read_as_java_reads_it(text: str) -> None:
+    expected = {}
+    for pair in text.split("\x02"):
+        name, found, value = pair.partition("\x01")
+        if found and name and value:
+            expected[name] = value
+    assert decode_properties(text) == expected
+
+
+@given(st.text("\x01\x02ab", max_size=40), st.sampled_from(["a", "ab", "b", "aa"]))
+def test_one_property_is_found_as_the_map_has_it(text: str, name: str) -> None:
+    expected = decode_properties(text).get(name)
+    found = find_property(text.encode(), name.encode())
+    assert (found and found.decode()) == expected
+
+
+@given(property_maps(), texts())
+def test_any_property_is_found(properties: dict[str, str], other: str) -> None:
+    data = encode_properties(properties).encode()
+    for name in (*properties, other):
+        found = find_property(data, name.encode())
+        assert (found and found.decode()) == properties.get(name)
+
+
+@pytest.mark.parametrize("encoder", [Message("T", b"x", properties={"a": "b"}).properties, {"a": "b", "c": "d"}])
+@pytest.mark.parametrize(
+    "odd", [("n\x01", "v"), ("n\x02", "v"), ("n", "v\x01"), ("n", "v\x02w\x01x"), ("n", "\x01\x02")]
+)
+def test_threat_M7_a_sender_refuses_separators(encoder: dict[str, str], odd: tuple[str, str]) -> None:
+    with pytest.raises(LocalProtocolError, match="separate properties"):
+        encode_properties({**encoder, odd[0]: odd[1]}, refuse_separators=True)
+
+
+@given(st.dictionaries(st.text("\x01\x02ab", max_size=4), st.text("\x01\x02ab", max_size=4), max_size=4))
+def test_threat_M7_no_map_is_sent_that_would_be_read_as_another(properties: dict[str, str]) -> None:
+    try:
+        text = encode_properties(properties, refuse_separators=True)
+    except LocalProtocolError:
+        return
+    assert decode_properties(text) == {name: value for name, value in properties.items() if name and value}
+
+
+def test_threat_M7_a_broker_takes_them_as_separators() -> None:
+    assert decode_properties("n\x01v\x02TAGS\x01forged\x02") == {"n": "v", "TAGS": "forged"}
+
+
+@pytest.mark.parametrize(("given_text", "left"), java_cases("properties_delete"), ids=str)
+def test_a_property_is_deleted_as_in_java(given_text: dict[str, str], left: str) -> None:
+    assert delete_property(hex_text(given_text["hex"]), given_text["name"]) == hex_text(left)
+
+
+@given(property_maps(), texts(), texts())
+def test_a_property_is_put_and_deleted(properties: dict[str, str], name: str, value: str) -> None:
+    text = put_property(encode_properties(properties), name, value)
+    assert decode_properties(text) == {**properties, name: value}
+    properties.pop(name, None)
+    assert decode_properties(delete_property(text, name)) == properties
+
+
+def test_a_missing_last_separator_is_put_in_before_a_new_pair() -> None:
+    assert put_property("a\x01b", "c", "d") == "a\x01b\x02c\x01d\x02"
+    assert put_property("", "c", "d") == "c\x01d\x02"
+
+
+@pytest.mark.parametrize(("crc", "encoded"), java_cases("prop_crc_text"))
+def test_the_crc_property_has_its_lowest_digit_first(crc: int, encoded: str) -> None:
+    assert encode_crc_property(crc).hex() == encoded
+    assert len(encode_crc_property(crc)) == CRC_PROPERTY_SIZE
+    assert encode_crc_property(123).decode() == vector("prop_crc_field_for_crc_123")
+
+
+def test_names_are_those_of_the_golden_messages() -> None:
+    """Everything that Apache's brokers and clients put on a message has a name here, or came from the test's user."""
+    known = {value for name, value in vars(PropertyName).items() if not name.startswith("_")}
+    assert known > RESERVED_PROPERTIES
+    seen: set[str] = set()
+    for path in GOLDEN.glob("store/*/messages.jsonl"):
+        for line in path.read_text("utf-8").splitlines():
+            seen.update(json.loads(line).get("properties", ()))
+    assert {name for name in seen - known if name.isupper() or name.startswith("__")} == set()
+    assert MAX_PROPERTIES_SIZE == 2**15 - 1

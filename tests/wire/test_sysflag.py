@@ -1,0 +1,61 @@
+"""Flag words: of messages, of pulls, permissions."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketpy.wire.sysflag import Permission, PullSysFlag, clear_compressed, transaction_type, with_transaction_type
+from tests.vectors import java_cases
+
+
+@pytest.mark.parametrize(("flag", "expected"), java_cases("transaction_bits"))
+def test_transaction_bits(flag: int, expected: dict[str, int]) -> None:
+    assert transaction_type(flag) == expected["value"]
+    assert with_transaction_type(flag, 8) == expected["resetTo8"]
+    assert clear_compressed(flag) == expected["clearCompressed"]
+
+
+@pytest.mark.parametrize(("flag", "expected"), java_cases("pull_sysflag"))
+def test_pull_flag(flag: int, expected: dict[str, bool]) -> None:
+    bits = {
+        "commit": PullSysFlag.COMMIT_OFFSET,
+        "suspend": PullSysFlag.SUSPEND,
+        "subscription": PullSysFlag.SUBSCRIPTION,
+        "classFilter": PullSysFlag.CLASS_FILTER,
+        "litePull": PullSysFlag.LITE_PULL,
+    }
+    assert {name: flag & bit != 0 for name, bit in bits.items()} == expected
+
+
+@pytest.mark.parametrize("flag", range(32))
+def test_a_pull_flag_is_built_from_its_bits(flag: int) -> None:
+    built = PullSysFlag.build(
+        commit_offset=bool(flag & 1),
+        suspend=bool(flag & 2),
+        subscription=bool(flag & 4),
+        class_filter=bool(flag & 8),
+        lite_pull=bool(flag & 16),
+    )
+    assert built == flag
+
+
+@pytest.mark.parametrize(
+    ("permission", "text", "readable", "writable", "inherited"),
+    [
+        (0, "---", False, False, False),
+        (1, "--X", False, False, True),
+        (2, "-W-", False, True, False),
+        (4, "R--", True, False, False),
+        (6, "RW-", True, True, False),
+        (7, "RWX", True, True, True),
+    ],
+)
+def test_permissions(permission: int, text: str, readable: bool, writable: bool, inherited: bool) -> None:
+    assert Permission.text(permission) == text
+    assert Permission.is_readable(permission) is readable
+    assert Permission.is_writable(permission) is writable
+    assert Permission.is_inherited(permission) is inherited
+
+
+def test_valid_permissions_are_0_to_7() -> None:
+    assert [value for value in range(-2, 20) if Permission.is_valid(value)] == list(range(8))
