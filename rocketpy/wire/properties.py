@@ -60,19 +60,20 @@ def decode_properties(text: str) -> dict[str, str]:
 
 def find_property(data: bytes, name: bytes) -> bytes | None:
     """One value out of encoded properties, without taking the others apart; None when it is not there."""
-    start = data.rfind(b"\x02%b\x01" % name)
-    if start >= 0:
-        start += len(name) + 2
-    elif data.startswith(b"%b\x01" % name):
-        start = len(name) + 1
-    else:
-        return None
+    head = b"\x02%b\x01" % name
+    limit = len(data)
+    # From the end, for the last of equal names wins; an empty value does not count, so the search goes on before it.
+    while (at := data.rfind(head, 0, limit)) >= 0:
+        value = _value_at(data, at + len(head))
+        if value:
+            return value
+        limit = at
+    return (_value_at(data, len(head) - 1) or None) if data.startswith(head[1:]) else None
+
+
+def _value_at(data: bytes, start: int) -> bytes:
     end = data.find(b"\x02", start)
-    value = data[start:] if end < 0 else data[start:end]
-    if value:
-        return value
-    # An empty value does not count, so an earlier pair of this name may; nobody writes such text on purpose.
-    return find_property(data[: start - len(name) - 1], name) if start > len(name) + 1 else None
+    return data[start:] if end < 0 else data[start:end]
 
 
 def put_property(text: str, name: str, value: str) -> str:

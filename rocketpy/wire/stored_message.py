@@ -50,8 +50,3 @@ class StoredMessage(MessageExt):
             self._properties = decode_properties(packed.decode("utf-8", "replace"))
             self._packed_properties = None
         return self._properties
-
-    @property
-    def property_bytes(self) -> bytes | None:
-        """The properties as stored, for `find_property`; None once `properties` has been used."""
-        return self._packed_properties

@@ -113,6 +113,11 @@ def test_any_property_is_found(properties: dict[str, str], other: str) -> None:
         assert (found and found.decode()) == properties.get(name)
 
 
+def test_threat_M6_many_empty_pairs_are_searched_in_linear_time() -> None:
+    assert find_property(b"a\x01\x02" * 500_000, b"a") is None
+    assert find_property(b"a\x01b\x02" + b"a\x01\x02" * 500_000, b"a") == b"b"
+
+
 @pytest.mark.parametrize("encoder", [Message("T", b"x", properties={"a": "b"}).properties, {"a": "b", "c": "d"}])
 @pytest.mark.parametrize(
     "odd", [("n\x01", "v"), ("n\x02", "v"), ("n", "v\x01"), ("n", "v\x02w\x01x"), ("n", "\x01\x02")]
@@ -146,6 +151,10 @@ def test_a_property_is_put_and_deleted(properties: dict[str, str], name: str, va
     assert decode_properties(text) == {**properties, name: value}
     properties.pop(name, None)
     assert decode_properties(delete_property(text, name)) == properties
+
+
+def test_what_has_no_last_separator_gets_none_by_deleting() -> None:
+    assert delete_property("a\x01b\x02c\x01d", "a") == "c\x01d"
 
 
 def test_a_missing_last_separator_is_put_in_before_a_new_pair() -> None:
