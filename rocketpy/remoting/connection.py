@@ -379,6 +379,7 @@ class Connection:
 
     def note_received(self, frame_due: float) -> None:
         """The reader has dealt with a chunk; a frame that has begun must be complete by `frame_due`."""
+        self._liveness.note_received()
         if frame_due < self._alarm.when:
             self._alarm.set(frame_due)
         if self._on_unparsed is not None and self._inbound.unparsed != self._unparsed_before:

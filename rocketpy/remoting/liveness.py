@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Liveness"]
 
+_LOOKS = 4
+
 
 class Liveness:
     """The clocks of one connection."""
@@ -65,6 +67,10 @@ class Liveness:
             return math.inf
         return self._silent_since + self._limits.silence_timeout
 
+    def note_received(self) -> None:
+        """What was sent up to a byte that comes in is older than that byte."""
+        self._sent_before = self._transport.sent
+
     def _idle_due(self, now: float) -> float:
         """When the connection will have been idle for long enough. Requests on their way keep it alive."""
         if self._limits.idle_timeout is None:
@@ -76,7 +82,10 @@ class Liveness:
         return last + self._limits.idle_timeout
 
     def _idle_check(self, now: float) -> float:
-        return max(self._idle_due(now), now)
+        """When to look again. Sends leave no time behind, only a count: looking often bounds how late that is seen."""
+        if self._limits.idle_timeout is None:
+            return math.inf
+        return min(self._idle_due(now), now + self._limits.idle_timeout / _LOOKS)
 
     def _ran_out(self) -> RequestTimeoutError:
         return RequestTimeoutError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import trio
@@ -12,8 +13,11 @@ from rocketpy.remoting.connection import Connection, open_connection
 from rocketpy.remoting.dispatch import Dispatcher, Processor
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.network import Network, TcpNetwork, address_of_listener
+from rocketpy.remoting.server import RemotingServer, serve
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.frame import FrameDecoder
 from rocketpy.wire.hosts import parse_address
+from rocketpy.wire.serialize import decode_command
 
 ECHO, PARK, CRASH, SINK = 7001, 7002, 7003, 7004
 
@@ -79,5 +83,36 @@ async def connection_pair(
                 yield ours, theirs
 
 
-def commands(codes: Sequence[int]) -> list[RemotingCommand]:
-    return [RemotingCommand(code) for code in codes]
+@asynccontextmanager
+async def running_server(network: Network, handler: Any = None, **options: Any) -> AsyncIterator[RemotingServer]:
+    """A server on a free port, cancelled at the end."""
+    async with trio.open_nursery() as nursery:
+        server: RemotingServer = await nursery.start(
+            partial(serve, network, "127.0.0.1", 0, handler or Peer(), **options)
+        )
+        yield server
+        nursery.cancel_scope.cancel()
+
+
+async def connect(network: Network, server: RemotingServer) -> trio.abc.Stream:
+    return await network.open_stream(*parse_address(server.addresses[0]))
+
+
+async def read_command(stream: trio.abc.Stream, decoder: FrameDecoder | None = None) -> RemotingCommand:
+    """The next command on a bare stream."""
+    decoder = decoder or FrameDecoder()
+    while True:
+        frames = decoder.frames(1)
+        if frames:
+            return decode_command(frames[0])
+        data = await stream.receive_some(65536)
+        assert data, "the peer closed instead of answering"
+        decoder.receive_data(bytes(data))
+
+
+async def is_closed(stream: trio.abc.Stream) -> bool:
+    """Read until the peer closes; False when it sends something instead."""
+    try:
+        return not await stream.receive_some(65536)
+    except trio.BrokenResourceError:
+        return True

@@ -1,0 +1,228 @@
+"""The listening side: accept, bound, serve, and stop without breaking off what is under way.
+
+One task accepts for each listener, one rings the timers of all connections, and each connection runs in the same
+nursery. Plays the part of NettyRemotingServer.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.errors import RemoteProtocolError, TransportError
+from rocketpy.remoting.connection import Connection
+from rocketpy.remoting.limits import ServerLimits
+from rocketpy.remoting.network import LOOPBACK, Listener, Network, address_of_listener, addresses_of
+from rocketpy.remoting.peer_log import PeerLog
+from rocketpy.remoting.timers import Timers
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.hooks import RequestHook
+    from rocketpy.remoting.inbound import Handler
+
+__all__ = ["RemotingServer", "serve"]
+
+_logger = logging.getLogger(__name__)
+_RESOURCES_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+_ACCEPT_PAUSE = 0.1
+
+ConnectionCallback = Callable[[Connection], object]
+
+
+class RemotingServer:
+    """A server that runs.
+
+    Attributes:
+        addresses: Where it listens, as "host:port", port 0 resolved.
+        connections: Those that are open.
+    """
+
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        handler: Handler,
+        limits: ServerLimits,
+        hooks: Sequence[RequestHook],
+        on_open: ConnectionCallback | None,
+        on_close: ConnectionCallback | None,
+    ) -> None:
+        self.addresses = [address_of_listener(listener) for listener in listeners]
+        self.connections: set[Connection] = set()
+        self._listeners = listeners
+        self._handler = handler
+        self._limits = limits
+        self._hooks = hooks
+        self._on_open = on_open
+        self._on_close = on_close
+        self._timers = Timers()
+        self._per_host: Counter[str] = Counter()
+        self._unparsed = 0
+        self._log = PeerLog(_logger)
+        self._scope = trio.CancelScope()
+        self._stopping = False
+        self._ended = trio.Event()
+
+    @property
+    def unparsed(self) -> int:
+        """Bytes that all connections keep of frames that are not whole yet."""
+        return self._unparsed
+
+    async def stop(self, grace: float) -> None:
+        """Accept no more, let what is under way finish for up to `grace` seconds, then close everything.
+
+        Requests that were taken are answered; what has not been read yet is not begun. When this returns, nothing
+        is open; `serve` returns as well.
+        """
+        self._stopping = True
+        await self._close_listeners()
+        with trio.move_on_after(grace):
+            async with trio.open_nursery() as nursery:
+                for connection in list(self.connections):
+                    nursery.start_soon(connection.finish)
+        self.close()
+        await self._ended.wait()
+
+    def close(self) -> None:
+        """End everything at once."""
+        for connection in list(self.connections):
+            connection.close()
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Serve until stopped or cancelled."""
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._timers.run)
+                    for listener in self._listeners:
+                        nursery.start_soon(self._accept, listener, nursery)
+        finally:
+            self.close()
+            for listener in self._listeners:
+                await trio.aclose_forcefully(listener)
+            self._ended.set()
+
+    async def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            await listener.aclose()
+
+    # --- accepting -------------------------------------------------------------------------------------
+
+    async def _accept(self, listener: Listener, nursery: trio.Nursery) -> None:
+        """Take connections until the listener is closed."""
+        while True:
+            try:
+                stream = await listener.accept()
+            except trio.ClosedResourceError:
+                return
+            except OSError as exc:
+                if exc.errno not in _RESOURCES_EXHAUSTED:
+                    raise
+                self._log.warn("accept", f"no connection can be accepted ({exc}): trying again, raise the limit")
+                await trio.sleep(_ACCEPT_PAUSE)
+                continue
+            if not self._admit(stream, nursery):
+                await trio.aclose_forcefully(stream)
+
+    def _admit(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> bool:
+        """Start to serve a connection, if the bounds allow one more."""
+        host = _host_of(addresses_of(stream)[1])
+        if self._stopping:
+            return False
+        if len(self.connections) >= self._limits.max_connections:
+            self._log.warn(host, f"refused: {len(self.connections)} connections are open")
+            return False
+        if self._per_host[host] >= self._limits.max_connections_per_host:
+            self._log.warn(host, f"refused: {self._per_host[host]} connections from there are open")
+            return False
+        connection = Connection(
+            stream,
+            self._handler,
+            self._timers,
+            hooks=self._hooks,
+            limits=self._limits.connection,
+            on_unparsed=self._note_unparsed,
+        )
+        self._per_host[host] += 1
+        self.connections.add(connection)
+        connection.add_close_callback(self._note_closed)
+        if self._on_open is not None:
+            self._on_open(connection)
+        nursery.start_soon(connection.run)
+        return True
+
+    # --- what connections report -----------------------------------------------------------------------
+
+    def _note_unparsed(self, change: int) -> None:
+        """Keep the sum of begun frames; above its bound, whoever holds most of it goes."""
+        self._unparsed += change
+        if self._unparsed > self._limits.max_unparsed:
+            greediest = max(self.connections, key=lambda connection: connection.unparsed)
+            greediest.close(
+                RemoteProtocolError(
+                    f"{self._unparsed} bytes of begun frames are kept for all connections: the one that holds most,"
+                    f" {greediest.unparsed}, was closed"
+                )
+            )
+
+    def _note_closed(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        host = _host_of(connection.address)
+        self._per_host[host] -= 1
+        if not self._per_host[host]:
+            del self._per_host[host]
+        if isinstance(connection.error, RemoteProtocolError):
+            self._log.warn(host, f"closed {connection.address}: {connection.error}")
+        else:
+            _logger.debug("%s", connection.error)
+        if self._on_close is not None:
+            self._on_close(connection)
+
+
+async def serve(
+    network: Network,
+    host: str | None,
+    port: int,
+    handler: Handler,
+    *,
+    limits: ServerLimits | None = None,
+    hooks: Sequence[RequestHook] = (),
+    on_open: ConnectionCallback | None = None,
+    on_close: ConnectionCallback | None = None,
+    task_status: trio.TaskStatus[RemotingServer] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Listen and serve until cancelled or stopped; started with the RemotingServer.
+
+    Without a host this listens on loopback only. Port 0 takes a free port.
+
+    Raises:
+        TransportError: the address cannot be listened on.
+    """
+    address = host or LOOPBACK
+    try:
+        listeners = await network.listen(address, port)
+    except OSError as exc:
+        raise TransportError(_cannot_listen(address, port, exc), address=f"{address}:{port}") from exc
+    server = RemotingServer(listeners, handler, limits or ServerLimits(), hooks, on_open, on_close)
+    task_status.started(server)
+    await server.run()
+
+
+def _cannot_listen(host: str, port: int, exc: OSError) -> str:
+    reason = f"cannot listen on {host}:{port}: {exc}"
+    if exc.errno == errno.EADDRINUSE:
+        return f"{reason}; another process has the port: stop it, or choose another port (0 takes a free one)"
+    if exc.errno == errno.EADDRNOTAVAIL:
+        return f"{reason}; this machine has no such address"
+    if exc.errno in (errno.EACCES, errno.EPERM):
+        return f"{reason}; ports below 1024 need privileges: choose a higher one"
+    return reason
+
+
+def _host_of(address: str) -> str:
+    return address.rpartition(":")[0]
