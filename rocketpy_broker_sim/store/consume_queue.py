@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.names import SCHEDULE_TOPIC
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.dispatch import DispatchRequest
     from rocketpy_broker_sim.store.mapped_file import MappedFile
 
-__all__ = ["FILLER_SIZE", "FOLDER", "UNIT", "ConsumeQueue", "OffsetGapError"]
+__all__ = ["FILLER_SIZE", "FOLDER", "UNIT", "ConsumeQueue", "OffsetGapError", "Replay"]
 
 FOLDER = "consumequeue"
 UNIT = struct.Struct(">qiq")
@@ -28,6 +29,17 @@ FILLER_SIZE = 0x7FFFFFFF
 STEP = 3200 * UNIT_SIZE
 _FILLER = UNIT.pack(0, FILLER_SIZE, 0)
 _pack = UNIT.pack
+
+
+class Replay(Enum):
+    """Where the messages come from that a queue is given."""
+
+    NO = 0
+    """They were just written, so they follow each other."""
+    PART = 1
+    """From a part of the log: some may have units already, and units before the first must be there."""
+    WHOLE = 2
+    """From the whole log: units before the first are of records that are gone."""
 
 
 class OffsetGapError(Exception):
@@ -143,22 +155,22 @@ class ConsumeQueue:
 
     # --- appending
 
-    def append(self, requests: Sequence[DispatchRequest], *, rebuilding: bool = False) -> Sequence[DispatchRequest]:
+    def append(self, requests: Sequence[DispatchRequest], replay: Replay = Replay.NO) -> Sequence[DispatchRequest]:
         """Add the units of new messages, in order; those that have one already are passed over.
 
         Args:
             requests: Messages of this queue in log order.
-            rebuilding: Whether records are being read again after a crash, where a gap means lost units.
+            replay: Where the messages come from.
 
         Returns:
             The requests that were new.
 
         Raises:
-            OffsetGapError: While rebuilding, units before the first new one are missing.
+            OffsetGapError: Units before the first new one are missing, and only a part of the log is replayed.
         """
         end = self.max_offset
-        if requests[0].queue_offset != end or rebuilding:
-            requests = self._reconcile(requests, rebuilding)
+        if requests[0].queue_offset != end or replay is not Replay.NO:
+            requests = self._reconcile(requests, replay)
             if not requests:
                 return requests
             end = self.max_offset
@@ -169,13 +181,13 @@ class ConsumeQueue:
         self.next_offset = max(self.next_offset, self.max_offset)
         return requests
 
-    def _reconcile(self, requests: Sequence[DispatchRequest], rebuilding: bool) -> Sequence[DispatchRequest]:
+    def _reconcile(self, requests: Sequence[DispatchRequest], replay: Replay) -> Sequence[DispatchRequest]:
         """The requests from the first that has no unit yet, with the queue made ready for it."""
         for index, request in enumerate(requests):
             if request.position < self.max_position:
                 continue
             if request.queue_offset > self.max_offset:
-                self._fill_up_to(request.queue_offset, rebuilding)
+                self._fill_up_to(request.queue_offset, replay)
             elif request.queue_offset < self.max_offset:
                 if request.queue_offset != 0:
                     continue
@@ -183,9 +195,9 @@ class ConsumeQueue:
             return _consecutive(requests[index:])
         return ()
 
-    def _fill_up_to(self, offset: int, rebuilding: bool) -> None:
+    def _fill_up_to(self, offset: int, replay: Replay) -> None:
         """Let the queue go on at `offset`, with fillers where its file has no units."""
-        if self.max_offset > self.min_offset and rebuilding:
+        if replay is Replay.PART:
             raise OffsetGapError(f"{self.topic} {self.queue_id}: {self.max_offset} is followed by {offset}")
         begin = offset - offset % (self.row.file_size // UNIT_SIZE)
         if self.max_offset < begin and self.row.files:

@@ -15,6 +15,7 @@ from rocketpy.errors import ConfigError
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.properties import find_property
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
+from rocketpy_broker_sim.store.consume_queue import Replay
 from rocketpy_broker_sim.store.put_result import Arrival
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Dispatcher:
         self._queues = queues
         self.readers: list[Reader] = []
 
-    def dispatch(self, requests: Sequence[DispatchRequest], *, rebuilding: bool = False) -> list[Arrival]:
+    def dispatch(self, requests: Sequence[DispatchRequest], replay: Replay = Replay.NO) -> list[Arrival]:
         """Add units for a chunk of records, a write a queue. Repeating it after a failure does no harm.
 
         Returns:
@@ -73,17 +74,17 @@ class Dispatcher:
                     group.append(request)
         arrivals: list[Arrival] = []
         for queue, group in by_queue.items():
-            self._append(queue, group, rebuilding, arrivals)
+            self._append(queue, group, replay, arrivals)
         for reader in self.readers:
             reader(requests)
         return arrivals
 
     def _append(
-        self, queue: ConsumeQueue, group: Sequence[DispatchRequest], rebuilding: bool, arrivals: list[Arrival]
+        self, queue: ConsumeQueue, group: Sequence[DispatchRequest], replay: Replay, arrivals: list[Arrival]
     ) -> None:
         """Add the units of one queue; more than one round only where its topic was deleted and made anew."""
         while group:
-            taken = queue.append(group, rebuilding=rebuilding)
+            taken = queue.append(group, replay)
             if not taken:
                 return
             self._queues.mark_dirty(queue)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from rocketpy.wire.names import is_valid_stored_topic
 from rocketpy.wire.record import (
     BLANK_MAGIC,
     MAGIC_V1,
@@ -141,12 +143,19 @@ def _topic_and_properties(data: bytes, topic_at: int, end: int) -> tuple[bytes, 
         return None
     # A topic of version 1 has one length byte, of version 2 two, the first of which is zero for up to 255 bytes.
     topic_end = topic_at + data[topic_at - 1]
-    if topic_end + 2 > end or topic_end == topic_at:
+    if topic_end + 2 > end:
         return None
     properties_at = topic_end + 2
     if properties_at + _LENGTH_16.unpack_from(data, topic_end)[0] != end:
         return None
-    return data[topic_at:topic_end], data[properties_at:end]
+    topic = data[topic_at:topic_end]
+    return (topic, data[properties_at:end]) if _is_topic(topic) else None
+
+
+@lru_cache(maxsize=4096)
+def _is_topic(name: bytes) -> bool:
+    """Whether records may carry this topic; it is about to become the name of a folder."""
+    return name.isascii() and is_valid_stored_topic(name.decode())
 
 
 def find_record(row: MappedFileQueue, position: int, config: MessageStoreConfig) -> LogRecord | None:

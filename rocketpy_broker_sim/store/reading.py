@@ -23,6 +23,8 @@ __all__ = ["QueueReader"]
 
 MAX_PULL_BYTES = 128 * 1024 * 1024
 MIN_PULL_BYTES = 100
+LAST_EXT_ADDRESS = -0x80000001
+"""Tags codes are signed 32-bit numbers or times; what lies below them is a place in a queue's extension file."""
 
 
 class QueueReader:
@@ -156,7 +158,8 @@ class _Picked:
             ):
                 break
             passed += 1
-            if match is not None and not match(code):
+            # An address in the extension file says nothing of the tag: pass it, consumers check tags themselves.
+            if match is not None and code > LAST_EXT_ADDRESS and not match(code):
                 continue
             if position < log_start or position + size > log_end:
                 if not count:

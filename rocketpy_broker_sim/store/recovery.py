@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
-from rocketpy_broker_sim.store.consume_queue import OffsetGapError
+from rocketpy_broker_sim.store.consume_queue import OffsetGapError, Replay
 from rocketpy_broker_sim.store.dispatch import DelayLevels, Dispatcher
 from rocketpy_broker_sim.store.log_scan import LogRecord, LogScan, find_record
 
@@ -68,14 +68,19 @@ class Recovery:
             self._queues.delete_all()  # without records units mean nothing
             self._log.reset(0, 0, 0)
             return
+        self._settle(self._replayed(unclean), unclean)
+
+    def _replayed(self, unclean: bool) -> LogScan:
+        """Read the part of the log that needs it; all of it when the queues turn out to have lost units."""
+        if not self._units_end:
+            return self._replay(self._log.row.start, Replay.WHOLE)
         begin = self._begin_after_crash() if unclean else self._begin_after_stop()
         try:
-            scan = self._replay(begin, unclean)
+            return self._replay(begin, Replay.PART if unclean else Replay.NO)
         except OffsetGapError as gap:
             log.warning("consume queues have lost units (%s): building all of them from the log", gap)
             self._queues.delete_all()
-            scan = self._replay(row.start, True)
-        self._settle(scan, unclean)
+            return self._replay(self._log.row.start, Replay.WHOLE)
 
     # --- where to begin
 
@@ -104,22 +109,24 @@ class Recovery:
 
     # --- reading the log
 
-    def _replay(self, begin: int, unclean: bool) -> LogScan:
-        """Check the records from `begin` on and dispatch those that may lack units."""
-        dispatch_from = begin if unclean else max(self._units_end, self._checkpoint.dispatched or 0)
-        if unclean:
+    def _replay(self, begin: int, replay: Replay) -> LogScan:
+        """Check the records from `begin` on and dispatch those that may lack units.
+
+        After a clean stop (NO) that is what stands behind all units; else everything, after its units were cut.
+        """
+        dispatch_from = begin
+        if replay is Replay.NO:
+            dispatch_from = max(self._units_end, self._checkpoint.dispatched or 0)
+        else:
             for queue in self._queues:
                 self.changed |= queue.cut(begin)
         scan = LogScan(self._log.row, begin, self._config)
         records = (record for record in scan if record.position >= dispatch_from)
         while chunk := list(islice(records, CHUNK)):
-            self._dispatch(chunk)
+            requests = [self._dispatcher.request_of(record, self._levels) for record in chunk]
+            self._dispatcher.dispatch(requests, Replay.PART if replay is Replay.NO else replay)
+            self.changed = True
         return scan
-
-    def _dispatch(self, records: list[LogRecord]) -> None:
-        self.changed = True
-        requests = [self._dispatcher.request_of(record, self._levels) for record in records]
-        self._dispatcher.dispatch(requests, rebuilding=True)
 
     # --- the end
 
