@@ -131,14 +131,13 @@ class RealStorage:
     def __init__(
         self, root: str | os.PathLike[str], *, mounts: Mapping[str, str | os.PathLike[str]] | None = None
     ) -> None:
-        """Make the root if it is missing.
+        """Touch nothing: what is missing is made when it is needed.
 
         Args:
             root: The directory.
             mounts: Folders directly under the root that live elsewhere, as storePathCommitLog does.
         """
         self.root = Path(root)
-        self.root.mkdir(parents=True, exist_ok=True)
         self._mounts = {name: Path(target) for name, target in (mounts or {}).items()}
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
@@ -219,8 +218,10 @@ class RealStorage:
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
             os.pwrite(descriptor, b"lock", 0)
-        except OSError:
+        except OSError as exc:
             os.close(descriptor)
+            if exc.errno == errno.EACCES:  # some systems say so of a lock that another process holds
+                raise BlockingIOError(errno.EAGAIN, "locked by another process") from exc
             raise
         identity = _identity(os.fstat(descriptor))
         _locked.add(identity)

@@ -56,6 +56,7 @@ class Dispatcher:
 
     def __init__(self, queues: QueueTable) -> None:
         self._queues = queues
+        self._arrivals: list[Arrival] = []
         self.readers: list[Reader] = []
 
     def dispatch(self, requests: Sequence[DispatchRequest], replay: Replay = Replay.NO) -> list[Arrival]:
@@ -72,23 +73,23 @@ class Dispatcher:
                     by_queue[request[0]] = [request]
                 else:
                     group.append(request)
-        arrivals: list[Arrival] = []
         for queue, group in by_queue.items():
-            self._append(queue, group, replay, arrivals)
+            self._append(queue, group, replay)
         for reader in self.readers:
             reader(requests)
+        arrivals, self._arrivals = self._arrivals, []  # with those of an attempt that failed half-way
         return arrivals
 
-    def _append(
-        self, queue: ConsumeQueue, group: Sequence[DispatchRequest], replay: Replay, arrivals: list[Arrival]
-    ) -> None:
+    def _append(self, queue: ConsumeQueue, group: Sequence[DispatchRequest], replay: Replay) -> None:
         """Add the units of one queue; more than one round only where its topic was deleted and made anew."""
         while group:
             taken = queue.append(group, replay)
             if not taken:
                 return
             self._queues.mark_dirty(queue)
-            arrivals.append(Arrival(queue.topic, queue.queue_id, queue.max_offset, [request[4] for request in taken]))
+            self._arrivals.append(
+                Arrival(queue.topic, queue.queue_id, queue.max_offset, [request[4] for request in taken])
+            )
             done = taken[-1].position
             group = [request for request in group if request.position > done] if len(taken) < len(group) else ()
 

@@ -50,7 +50,11 @@ def _ignore(arrival: Arrival) -> None:
 
 
 class MessageStore:
-    """Commit log and consume queues of one broker, over one Storage."""
+    """Commit log and consume queues of one broker, over one Storage.
+
+    Attributes:
+        config: Sizes and limits; limits may be changed at any time.
+    """
 
     def __init__(
         self, storage: Storage, config: MessageStoreConfig, *, on_arrival: Callable[[Arrival], None] = _ignore
@@ -63,7 +67,7 @@ class MessageStore:
             on_arrival: Called by `reput` for every queue that got new messages.
         """
         self._storage = storage
-        self._config = config
+        self.config = config
         self._on_arrival = on_arrival
         self._log = CommitLog(storage, config.mapped_file_size_commit_log)
         self._queues = QueueTable(storage, config.mapped_file_size_consume_queue)
@@ -113,7 +117,7 @@ class MessageStore:
         self._checkpoint = read_checkpoint(self._storage)
         # From here on a crash leaves the mark, so that recovery is repeated with all care.
         self._storage.write_bytes_atomic(ABORT, str(os.getpid()).encode())
-        recovery = Recovery(self._storage, self._config, self._log, self._queues, self._dispatcher, self._checkpoint)
+        recovery = Recovery(self._storage, self.config, self._log, self._queues, self._dispatcher, self._checkpoint)
         recovery.run(unclean=unclean)
         self._writer.timestamp = self._log.written[1]
         self._dispatched = self._log.written
@@ -199,7 +203,7 @@ class MessageStore:
 
     def _visible_end(self) -> int | None:
         """Up to where consumers may see messages: what a power loss could still take away stays hidden."""
-        return self._log.flushed if self._config.flush_disk_type is FlushDiskType.SYNC_FLUSH else None
+        return self._log.flushed if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH else None
 
     @property
     def dispatch_behind(self) -> int:

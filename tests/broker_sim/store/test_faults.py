@@ -1,0 +1,293 @@
+"""A disk that is full, refuses, or fails: what is not there is not acknowledged, what is there stays readable."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from rocketpy.errors import StoreError
+from rocketpy_broker_sim.config import FlushDiskType
+from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.put_result import PutMessageStatus
+from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
+
+REFUSED = PutMessageStatus.SERVICE_NOT_AVAILABLE
+
+
+def test_threat_L9_a_full_disk_refuses_the_chunk_and_nothing_else():
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message(b"before%d" % n) for n in range(3)])
+    for n in range(5):
+        store.put(message(b"lost%d" % n, queue_id=n % 2))
+    with storage.failing("pwrite", under="commitlog"), pytest.raises(StoreError, match="disk is full: free space"):
+        store.commit_pending()
+    store.reput()
+    assert bodies(store) == [b"before0", b"before1", b"before2"]
+    assert store.max_offset("Orders", 1) == 0
+    result = put_all(store, [message(b"after")])[0]
+    assert result.queue_offset == 3
+    again = open_store(storage.clone())
+    assert bodies(again) == [b"before0", b"before1", b"before2", b"after"]
+    assert bodies(again, queue_id=1) == []
+
+
+@pytest.mark.parametrize("kept", [0, 50, 101, 150, 202, 300])
+def test_threat_L9_a_half_written_chunk_does_not_come_back_to_life(kept):
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message(b"m000")])
+    for n in range(1, 4):
+        store.put(message(b"m%03d" % n))
+    cuts = iter([kept])  # the first write is cut, what makes it undone is not
+    storage.fault = lambda operation, path, size: next(cuts, None) if operation == "pwrite" else None
+    with pytest.raises(StoreError):
+        store.commit_pending()
+    storage.fault = None
+    assert bodies(open_store(storage.clone())) == [b"m000"]
+    # A record of the same size as the first of the chunk must not let those behind it be valid again.
+    put_all(store, [message(b"next")])
+    assert bodies(open_store(storage.clone())) == [b"m000", b"next"]
+
+
+def test_threat_L9_a_failure_that_cannot_be_undone_closes_the_log():
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message(b"kept")])
+    store.put(message(b"lost"))
+    storage.fault = fail_writes_after_cut
+    with pytest.raises(StoreError):
+        store.commit_pending()
+    storage.fault = None
+    assert not store.is_writable
+    assert store.put(message()).status is REFUSED
+    assert bodies(store) == [b"kept"]
+    store.close()
+    assert storage.exists("abort")
+
+
+def fail_writes_after_cut(operation: str, path: str, size: int) -> int | None:
+    """Half of a write is done, and then the disk is gone."""
+    if operation != "pwrite":
+        return None
+    if size > 20 and not fail_writes_after_cut.__dict__.setdefault("cut", False):
+        fail_writes_after_cut.__dict__["cut"] = True
+        return 20
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_threat_L9_after_a_failed_flush_nothing_is_taken_until_the_store_is_opened_again():
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message(b"kept")])
+    with storage.failing("fdatasync", code=errno.EIO), pytest.raises(StoreError, match="until the broker is restarted"):
+        store.flush_commit_log()
+    assert not store.is_writable
+    assert store.put(message()).status is store.put_batch(message()).status is REFUSED
+    with pytest.raises(StoreError, match="flushing the commit log"):
+        store.flush()  # the disk works again, but what it has is unknown
+    assert bodies(store) == [b"kept"]
+    store.close()
+    assert storage.exists("abort")
+    again = open_store(storage)
+    assert bodies(again) == [b"kept"]
+    assert put_all(again, [message()])[0].queue_offset == 1
+
+
+@pytest.mark.parametrize("operation", ["fdatasync", "sync_dir"])
+def test_threat_L9_a_failed_flush_of_the_queues_counts_too(operation):
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message()])
+    with storage.failing(operation, code=errno.EIO, under="consumequeue"), pytest.raises(StoreError):
+        store.flush()
+    assert store.put(message()).status is REFUSED
+
+
+def test_threat_L9_full_queues_stop_the_store_until_there_is_room():
+    storage = MemoryStorage()
+    seen = []
+    store = open_store(storage, on_arrival=seen.append)
+    results = [store.put(message(b"m%d" % n, queue_id=n % 2)) for n in range(4)]
+    store.commit_pending()
+    with storage.failing("pwrite", under="consumequeue/Orders/1"):
+        for _ in range(2):
+            with pytest.raises(StoreError, match="writing to the consume queues"):
+                store.reput()
+            assert store.put(message()).status is REFUSED
+    assert seen == []
+    store.reput()
+    assert sorted(tuple(each)[:3] for each in seen) == [("Orders", 0, 2), ("Orders", 1, 2)]
+    assert bodies(store) == [b"m0", b"m2"]
+    assert bodies(store, queue_id=1) == [b"m1", b"m3"]
+    assert put_all(store, [message()])[0].queue_offset == results[2].queue_offset + 1
+
+
+def test_a_full_disk_at_the_start_is_told():
+    storage = MemoryStorage()
+    with storage.failing("write_bytes_atomic"), pytest.raises(StoreError, match=r"opening the store .* disk is full"):
+        open_store(storage)
+    open_store(storage).close()  # and the lock was given back
+
+
+def test_a_full_disk_when_a_file_is_rolled():
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message(b"x" * 3000)])
+    store.put(message(b"y" * 3000))
+    with storage.failing("truncate", under="commitlog"), pytest.raises(StoreError):
+        store.commit_pending()
+    put_all(store, [message(b"z" * 3000)])
+    assert [body[:1] for body in bodies(store)] == [b"x", b"z"]
+    store.close()
+    assert [body[:1] for body in bodies(open_store(storage))] == [b"x", b"z"]
+
+
+def test_an_unwritable_directory_is_told(tmp_path):
+    occupied = tmp_path / "file"
+    occupied.write_text("in the way")
+    with pytest.raises(StoreError, match=r"opening the store at .*file/store failed: a file stands where a folder"):
+        open_store(RealStorage(occupied / "store"))
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"), [(errno.EACCES, "let the user that runs the broker own"), (errno.EROFS, "remount it")]
+)
+def test_a_directory_without_permission_is_told(code, advice):
+    storage = MemoryStorage()
+    with storage.failing("create", code=code), pytest.raises(StoreError, match=f"opening the store at .*{advice}"):
+        open_store(storage)
+
+
+def test_threat_L9_a_real_disk_that_is_full(tmp_path):
+    """A limit on the size of files plays the full disk; in a process of its own, as limits belong to the process."""
+    program = f"""
+import resource, signal
+from rocketpy.errors import StoreError
+from rocketpy_broker_sim.config import MessageStoreConfig
+from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.message_store import MessageStore
+from rocketpy_broker_sim.store.put_result import IncomingMessage
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store = MessageStore(RealStorage({str(tmp_path)!r}), MessageStoreConfig(mapped_file_size_commit_log=65536,
+                     mapped_file_size_consume_queue=2000))
+store.load()
+store.put(IncomingMessage("T", 0, b"kept"))
+store.commit_pending()
+store.reput()
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+store.put(IncomingMessage("T", 0, b"x" * 8000))
+try:
+    store.commit_pending()
+except StoreError as error:
+    print(error)
+store.put(IncomingMessage("T", 0, b"small"))
+store.commit_pending()
+store.reput()
+print(store.max_offset("T", 0), store.get("T", 0, 0, 32).records.count(b"small"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    assert "writing to the commit log" in done.stdout
+    assert done.stdout.splitlines()[-1] == "2 1"
+
+
+# --- flushing
+
+
+def test_written_and_flushed_positions():
+    store = open_store()
+    results = put_all(store, [message(b"x" * 900) for _ in range(10)])
+    assert store.written_position == results[-1].end
+    assert store.flushed_position == 0
+    store.flush_commit_log()
+    assert store.flushed_position == store.written_position
+    store.put(message())
+    assert store.written_position == results[-1].end
+
+
+def test_with_sync_flush_only_flushed_messages_can_be_seen():
+    seen = []
+    store = open_store(on_arrival=seen.append, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    put_all(store, [message(b"a"), message(b"b")])
+    assert (store.max_offset("Orders", 0), seen) == (0, [])
+    store.flush_commit_log()
+    put_all(store, [message(b"c")])
+    assert bodies(store) == [b"a", b"b"]
+    store.flush_commit_log()
+    store.reput()
+    assert bodies(store) == [b"a", b"b", b"c"]
+    assert [each.max_offset for each in seen] == [2, 3]
+
+
+def test_every_new_file_and_its_folder_reach_the_disk():
+    storage = MemoryStorage()
+    synced = []
+    store = open_store(storage)
+    storage.fault = lambda operation, path, size: synced.append((operation, path)) if "sync" in operation else None
+    put_all(store, [message(b"x" * 1500) for _ in range(5)])
+    store.flush()
+    files = [f"commitlog/{name}" for name in storage.list("commitlog")]
+    assert len(files) == 3
+    assert {("fdatasync", path) for path in files} < set(synced)
+    folders = ("commitlog", "consumequeue", "consumequeue/Orders", "consumequeue/Orders/0")
+    assert {("sync_dir", path) for path in folders} < set(synced)
+    assert synced.index(("sync_dir", "commitlog")) < synced.index(("fdatasync", "checkpoint"))
+    synced.clear()
+    store.flush()
+    assert synced == []
+
+
+def test_a_thread_may_flush_while_the_loop_puts(tmp_path):
+    store = open_store(RealStorage(tmp_path), mapped_file_size_commit_log=65536)
+    stop = threading.Event()
+    errors = []
+
+    def flush():
+        while not stop.is_set():
+            try:
+                store.flush()
+            except (StoreError, OSError, RuntimeError) as error:
+                errors.append(error)
+                return
+
+    thread = threading.Thread(target=flush)
+    thread.start()
+    try:
+        for n in range(300):
+            put_all(store, [message(b"%d-%d" % (n, k), queue_id=k, topic=f"T{n % 7}") for k in range(4)])
+            assert store.flushed_position <= store.written_position
+    finally:
+        stop.set()
+        thread.join(60)
+    assert errors == []
+    store.close()
+    again = open_store(RealStorage(tmp_path), mapped_file_size_commit_log=65536)
+    assert sum(len(bodies(again, f"T{n}", k)) for n in range(7) for k in range(4)) == 1200
+    again.close()
+
+
+def test_closed_stores_leave_no_file_open(tmp_path):
+    before = os.listdir("/dev/fd")
+    for _ in range(3):
+        store = open_store(RealStorage(tmp_path))
+        put_all(store, [message(b"x" * 900, queue_id=n % 3) for n in range(30)])
+        bodies(store)
+        store.close()
+    assert os.listdir("/dev/fd") == before
+
+
+def test_a_store_that_cannot_be_opened_leaves_no_file_open(tmp_path):
+    store = open_store(RealStorage(tmp_path))
+    put_all(store, [message()])
+    store.close()
+    before = os.listdir("/dev/fd")
+    with pytest.raises(StoreError):
+        open_store(RealStorage(tmp_path), mapped_file_size_commit_log=8192)
+    assert os.listdir("/dev/fd") == before
