@@ -56,8 +56,8 @@ class SendMessageResponseHeader(Header):
     transaction_id: str | None = text(default=None)
     batch_uniq_id: str | None = text(default=None)
     recall_handle: str | None = text(default=None)
-    region_id: str | None = text(default=None, name="MSG_REGION")
     trace_on: bool | None = boolean(default=None, name="TRACE_ON")
+    region_id: str | None = text(default=None, name="MSG_REGION")
 
 
 @header(RequestCode.CONSUMER_SEND_MSG_BACK)
