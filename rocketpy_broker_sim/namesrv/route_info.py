@@ -1,0 +1,310 @@
+"""RouteInfo: which brokers live, which queues they hold, and when they are forgotten. Pure tables without a clock.
+
+Every change goes through here: registration, unregistration, heartbeats, expiry, write permission. `route_query` reads
+the same tables. Plays the part of RouteInfoManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
+from rocketpy.wire.bodies.route import BrokerData, QueueData
+from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMappingInfo
+from rocketpy.wire.sysflag import Permission
+
+__all__ = ["DEFAULT_EXPIRY_MS", "BrokerKey", "Identity", "LiveBroker", "Registered", "Registration", "RouteInfo"]
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_EXPIRY_MS = 120_000
+"""A broker that names no heartbeat timeout of its own is forgotten after this silence."""
+
+BrokerKey = tuple[str, str]
+"""Cluster and address: one broker process."""
+
+
+@attrs.frozen(kw_only=True)
+class Identity:
+    """Who a broker says it is."""
+
+    cluster: str
+    broker_name: str
+    address: str
+    broker_id: int
+
+    def __str__(self) -> str:
+        """Short form for logs; names from the network are escaped."""
+        return f"broker {self.broker_name!r:.256} {self.broker_id} of {self.cluster!r:.256} at {self.address!r:.256}"
+
+    @property
+    def key(self) -> BrokerKey:
+        """What its liveness is kept under."""
+        return (self.cluster, self.address)
+
+
+@attrs.define(kw_only=True)
+class LiveBroker:
+    """The liveness of one broker process."""
+
+    identity: Identity
+    last_update: float
+    """When it was last heard of, seconds of the monotonic clock."""
+    timeout: float
+    """Seconds of silence after which it is forgotten."""
+    data_version: DataVersion
+    connection: object
+    """The connection that it registered over: when that closes, the broker is gone."""
+    ha_address: str
+
+
+@attrs.frozen(kw_only=True)
+class Registration:
+    """One REGISTER_BROKER request, taken apart."""
+
+    identity: Identity
+    ha_address: str
+    zone_name: str | None
+    timeout_ms: int | None
+    acting_master: bool | None
+    """None: the broker is too old to know acting masters."""
+    topics: TopicConfigAndMappingSerializeWrapper
+    filter_servers: tuple[str, ...]
+    connection: object
+    now: float
+
+
+@attrs.frozen
+class Registered:
+    """What a registered broker is told: where its master is (nothing for a master)."""
+
+    master_address: str | None = None
+    ha_address: str | None = None
+
+
+class RouteInfo:
+    """The tables. Not thread-safe: one loop owns them."""
+
+    def __init__(self, *, delete_topic_with_registration: bool = False) -> None:
+        self.queues: dict[str, dict[str, QueueData]] = {}
+        """topic -> broker name -> queues."""
+        self.brokers: dict[str, BrokerData] = {}
+        self.clusters: dict[str, set[str]] = {}
+        self.live: dict[BrokerKey, LiveBroker] = {}
+        self.filter_servers: dict[BrokerKey, tuple[str, ...]] = {}
+        self.queue_mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
+        self._delete_topic_with_registration = delete_topic_with_registration
+
+    # --- registration ----------------------------------------------------------------------------------
+
+    def register(self, registration: Registration) -> Registered | None:
+        """Take a broker's topics over. None when it is refused: outdated, or a lone topic of a stranger."""
+        identity = registration.identity
+        broker, is_new = self._broker_data(registration)
+        self._forget_other_ids_of_address(broker, identity)
+        if self._is_outdated(broker, registration) or self._is_lone_topic_of_stranger(broker, registration):
+            self._drop_if_empty(identity)
+            return None
+        is_first = is_new or identity.broker_id not in broker.broker_addrs
+        broker.broker_addrs[identity.broker_id] = identity.address
+        self.clusters.setdefault(identity.cluster, set()).add(identity.broker_name)
+        self._take_topics(broker, registration, is_first=is_first)
+        self._mark_alive(registration)
+        return self._answer(broker, identity)
+
+    def _broker_data(self, registration: Registration) -> tuple[BrokerData, bool]:
+        identity = registration.identity
+        broker = self.brokers.get(identity.broker_name)
+        is_new = broker is None
+        if broker is None:
+            broker = BrokerData(cluster=identity.cluster, broker_name=identity.broker_name, broker_addrs={})
+            self.brokers[identity.broker_name] = broker
+        broker.enable_acting_master = bool(registration.acting_master)
+        broker.zone_name = registration.zone_name
+        return broker, is_new
+
+    def _forget_other_ids_of_address(self, broker: BrokerData, identity: Identity) -> None:
+        """A slave that became master registers the same address under another id: keep the new one."""
+        for other in [i for i, a in broker.broker_addrs.items() if a == identity.address and i != identity.broker_id]:
+            del broker.broker_addrs[other]
+
+    def _is_outdated(self, broker: BrokerData, registration: Registration) -> bool:
+        """Two processes claim one name and id: the one with the older state loses."""
+        identity = registration.identity
+        old_address = broker.broker_addrs.get(identity.broker_id)
+        if old_address is None or old_address == identity.address:
+            return False
+        old = self.live.get((identity.cluster, old_address))
+        if old is None or old.data_version.state_version <= _version(registration).state_version:
+            return False
+        logger.warning("refused %s: a newer one lives at %r", identity, old_address)
+        self.live.pop(identity.key, None)
+        return True
+
+    def _is_lone_topic_of_stranger(self, broker: BrokerData, registration: Registration) -> bool:
+        """One topic alone is an update of a known broker; from a stranger it would hide all its other topics."""
+        if registration.identity.broker_id in broker.broker_addrs or len(registration.topics.topic_config_table) != 1:
+            return False
+        logger.warning("refused %s: its first registration holds a single topic", registration.identity)
+        return True
+
+    def _drop_if_empty(self, identity: Identity) -> None:
+        broker = self.brokers.get(identity.broker_name)
+        if broker is not None and not broker.broker_addrs:
+            del self.brokers[identity.broker_name]
+
+    def _take_topics(self, broker: BrokerData, registration: Registration, *, is_first: bool) -> None:
+        identity, topics = registration.identity, registration.topics
+        is_prime_slave = (
+            registration.acting_master is not None
+            and identity.broker_id != 0
+            and identity.broker_id == min(broker.broker_addrs)
+        )
+        if identity.broker_id != 0 and not is_prime_slave:
+            return
+        changed = is_first or self.is_changed(identity.key, _version(registration))
+        if self._delete_topic_with_registration and not topics.topic_queue_mapping_info_map:
+            self._remove_missing_topics(identity.broker_name, topics.topic_config_table.keys())
+        for name, config in topics.topic_config_table.items():
+            if changed or identity.broker_name not in self.queues.get(name, {}):
+                read_only = is_prime_slave and broker.enable_acting_master
+                self._put_queues(identity.broker_name, name, config, read_only=read_only)
+        if changed:
+            self._put_mappings(topics)
+
+    def _put_queues(self, broker_name: str, topic: str, config: TopicConfig, *, read_only: bool) -> None:
+        self.queues.setdefault(topic, {})[broker_name] = QueueData(
+            broker_name=broker_name,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=config.perm & ~Permission.WRITE if read_only else config.perm,
+            topic_sys_flag=config.topic_sys_flag,
+        )
+
+    def _put_mappings(self, topics: TopicConfigAndMappingSerializeWrapper) -> None:
+        for topic, mapping in topics.topic_queue_mapping_info_map.items():
+            self.queue_mappings.setdefault(topic, {})[mapping.bname or ""] = mapping
+
+    def _remove_missing_topics(self, broker_name: str, kept: Iterable[str]) -> None:
+        names = set(kept)
+        for topic in [t for t, by_broker in self.queues.items() if broker_name in by_broker and t not in names]:
+            self._remove_queues(topic, broker_name)
+
+    def _mark_alive(self, registration: Registration) -> None:
+        identity = registration.identity
+        timeout_ms = registration.timeout_ms or DEFAULT_EXPIRY_MS
+        if identity.key not in self.live:
+            logger.info("%s registered", identity)
+        self.live[identity.key] = LiveBroker(
+            identity=identity,
+            last_update=registration.now,
+            timeout=timeout_ms / 1000,
+            data_version=_version(registration),
+            connection=registration.connection,
+            ha_address=registration.ha_address,
+        )
+        if registration.filter_servers:
+            self.filter_servers[identity.key] = registration.filter_servers
+        else:
+            self.filter_servers.pop(identity.key, None)
+
+    def _answer(self, broker: BrokerData, identity: Identity) -> Registered:
+        master = broker.broker_addrs.get(0)
+        if identity.broker_id == 0 or master is None:
+            return Registered()
+        live = self.live.get((identity.cluster, master))
+        return Registered() if live is None else Registered(master, live.ha_address)
+
+    # --- liveness --------------------------------------------------------------------------------------
+
+    def is_changed(self, key: BrokerKey, version: DataVersion) -> bool:
+        """Whether a broker's topics differ from what was last registered (unknown broker: yes)."""
+        live = self.live.get(key)
+        return live is None or live.data_version != version
+
+    def touch(self, key: BrokerKey, now: float) -> None:
+        """A sign of life."""
+        live = self.live.get(key)
+        if live is not None:
+            live.last_update = now
+
+    def expired(self, now: float) -> list[Identity]:
+        """Brokers that have been silent for too long."""
+        return [live.identity for live in self.live.values() if live.last_update + live.timeout < now]
+
+    def of_connection(self, connection: object) -> list[Identity]:
+        """Brokers that registered over a connection."""
+        return [live.identity for live in self.live.values() if live.connection is connection]
+
+    def unregister(self, identities: Iterable[Identity]) -> None:
+        """Forget brokers, and their queues with the last of a name."""
+        for identity in identities:
+            if self.live.pop(identity.key, None) is not None:
+                logger.info("%s left", identity)
+            self.filter_servers.pop(identity.key, None)
+            broker = self.brokers.get(identity.broker_name)
+            if broker is None:
+                continue
+            for broker_id in [i for i, address in broker.broker_addrs.items() if address == identity.address]:
+                del broker.broker_addrs[broker_id]
+            if broker.broker_addrs:
+                self._without_master(broker)
+            else:
+                self._remove_broker(identity)
+
+    def _without_master(self, broker: BrokerData) -> None:
+        """Its slaves still serve reads; writes stop when one of them acts as master."""
+        if not broker.enable_acting_master or min(broker.broker_addrs) == 0:
+            return
+        for by_broker in self.queues.values():
+            queue = by_broker.get(broker.broker_name)
+            if queue is not None:
+                queue.perm &= ~Permission.WRITE
+
+    def _remove_broker(self, identity: Identity) -> None:
+        del self.brokers[identity.broker_name]
+        names = self.clusters.get(identity.cluster)
+        if names is not None:
+            names.discard(identity.broker_name)
+            if not names:
+                del self.clusters[identity.cluster]
+        for topic in [t for t, by_broker in self.queues.items() if identity.broker_name in by_broker]:
+            self._remove_queues(topic, identity.broker_name)
+
+    # --- topics and permissions ------------------------------------------------------------------------
+
+    def _remove_queues(self, topic: str, broker_name: str) -> None:
+        by_broker = self.queues.get(topic, {})
+        by_broker.pop(broker_name, None)
+        if not by_broker:
+            self.queues.pop(topic, None)
+            self.queue_mappings.pop(topic, None)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget a topic everywhere, or at the brokers of one cluster."""
+        names = list(self.queues.get(topic, {})) if cluster is None else list(self.clusters.get(cluster, ()))
+        for broker_name in names:
+            self._remove_queues(topic, broker_name)
+
+    def register_topic(self, topic: str, queues: Mapping[str, QueueData]) -> None:
+        """Add the queues that a topic has at brokers which are known."""
+        for broker_name, queue in queues.items():
+            if broker_name in self.brokers:
+                self.queues.setdefault(topic, {})[broker_name] = queue
+
+    def set_write_permission(self, broker_name: str, *, allowed: bool) -> int:
+        """Give or take the write permission of every queue of a broker. Returns how many topics it has."""
+        count = 0
+        for by_broker in self.queues.values():
+            queue = by_broker.get(broker_name)
+            if queue is not None:
+                queue.perm = Permission.READ | Permission.WRITE if allowed else queue.perm & ~Permission.WRITE
+                count += 1
+        return count
+
+
+def _version(registration: Registration) -> DataVersion:
+    return registration.topics.data_version

@@ -1,0 +1,126 @@
+"""NameServer: one listening name server with its tables and its two services.
+
+Plays the part of NamesrvController and BrokerHousekeepingService.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
+from rocketpy.remoting.network import Network, TcpNetwork
+from rocketpy.remoting.server import RemotingServer, serve
+from rocketpy.services import open_services, ticks
+from rocketpy_broker_sim.config import NamesrvConfig
+from rocketpy_broker_sim.namesrv.kv_config import KVConfig
+from rocketpy_broker_sim.namesrv.processor import processors
+from rocketpy_broker_sim.namesrv.route_info import RouteInfo
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.seams import Storage
+
+__all__ = ["NameServer", "open_name_server"]
+
+logger = logging.getLogger(__name__)
+
+_STOP_GRACE = 0.5
+"""Seconds that answers under way get when the server stops; none of its requests takes longer."""
+
+
+class NameServer:
+    """The state of one name server. Made by `open_name_server`.
+
+    Attributes:
+        config: the settings as they are now; some may change at run time.
+        routes: brokers and queues.
+        kv_config: what operators keep here.
+        address: where it listens, "host:port".
+    """
+
+    def __init__(self, config: NamesrvConfig, storage: Storage | None = None) -> None:
+        self.config = config
+        self.routes = RouteInfo(delete_topic_with_registration=config.delete_topic_with_broker_registration)
+        self.kv_config = KVConfig(storage)
+        self.address = ""
+        self.remoting: RemotingServer | None = None
+        self._started_at = 0.0
+
+    def now(self) -> float:
+        """Seconds of the monotonic clock."""
+        return trio.current_time()
+
+    def start_clock(self) -> None:
+        """Begin to count the grace period in which routes are not given out yet."""
+        self._started_at = self.now()
+
+    def is_warming_up(self) -> bool:
+        """Whether it was told to wait for its brokers and the wait is not over."""
+        config = self.config
+        return config.need_wait_for_service and self.now() < self._started_at + config.wait_seconds_for_service
+
+    def connection_closed(self, connection: Connection) -> None:
+        """A broker whose connection ends is gone."""
+        self.routes.unregister(self.routes.of_connection(connection))
+
+    async def expire_service(self) -> None:
+        """Forget brokers that have gone silent."""
+        async for _ in ticks(self.config.scan_not_active_broker_interval / 1000):
+            silent = self.routes.expired(self.now())
+            for identity in silent:
+                logger.warning("%s has gone silent", identity)
+            self.routes.unregister(silent)
+
+
+@asynccontextmanager
+async def open_name_server(
+    config: NamesrvConfig | None = None,
+    *,
+    network: Network | None = None,
+    storage: Storage | None = None,
+    limits: ServerLimits | None = None,
+) -> AsyncIterator[NameServer]:
+    """Run a name server for the time of a block.
+
+    Args:
+        config: its settings; it listens on this machine only unless they say otherwise, port 0 takes any free port.
+        network: where it listens, TCP when None.
+        storage: where kvConfig.json is kept, nowhere when None.
+        limits: bounds on connections and frames.
+
+    Raises:
+        TransportError: the port is taken or the address is not one of this machine.
+        StoreCorruptError: kvConfig.json is damaged.
+    """
+    server = NameServer(config or NamesrvConfig(), storage)
+    server.kv_config.load()
+    dispatcher = Dispatcher(processors(server))
+    settings = server.config.server
+    bounds = limits or ServerLimits(
+        connection=ConnectionLimits(idle_timeout=settings.server_channel_max_idle_time_seconds)
+    )
+    async with open_services() as services:
+        server.remoting = await services.start(
+            partial(
+                serve,
+                network or TcpNetwork(),
+                settings.bind_address,
+                settings.listen_port,
+                dispatcher,
+                limits=bounds,
+                on_close=server.connection_closed,
+            )
+        )
+        server.address = server.remoting.addresses[0]
+        server.start_clock()
+        services.start_soon(server.expire_service)
+        yield server
+        await server.remoting.stop(_STOP_GRACE)
+        services.cancel_scope.cancel()

@@ -1,0 +1,207 @@
+"""The tables of a name server: who lives, what they hold, what a client is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
+from rocketpy.wire.bodies.topics import DataVersion, TopicConfig
+from rocketpy_broker_sim.namesrv import route_query
+from rocketpy_broker_sim.namesrv.route_info import Identity, Registered, Registration, RouteInfo
+
+CLUSTER = "c1"
+
+
+def identity(name="a", broker_id=0, address=None):
+    return Identity(
+        cluster=CLUSTER, broker_name=name, address=address or f"10.0.0.{broker_id}:{name}", broker_id=broker_id
+    )
+
+
+def registration(who, topics=("t1", "t2"), *, version=None, now=0.0, connection=None, acting=None, **fields):
+    configs = {name: TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4) for name in topics}
+    wrapper = TopicConfigAndMappingSerializeWrapper(
+        topic_config_table=configs, data_version=version or DataVersion(timestamp=1, counter=1)
+    )
+    values = {"ha_address": f"ha-{who.broker_id}", "zone_name": None, "timeout_ms": None, "filter_servers": ()}
+    return Registration(
+        identity=who, acting_master=acting, topics=wrapper, connection=connection, now=now, **(values | fields)
+    )
+
+
+@pytest.fixture
+def tables():
+    return RouteInfo()
+
+
+def test_N3_route_shows_queues_and_addresses_with_slaves(tables):
+    tables.register(registration(identity()))
+    assert tables.register(registration(identity(broker_id=1))) == Registered("10.0.0.0:a", "ha-0")
+    route = route_query.route_of(tables, "t1")
+    assert [b.broker_addrs for b in route.broker_datas] == [{0: "10.0.0.0:a", 1: "10.0.0.1:a"}]
+    [queue] = route.queue_datas
+    assert (queue.broker_name, queue.read_queue_nums, queue.write_queue_nums, queue.perm) == ("a", 4, 4, 6)
+    assert route_query.route_of(tables, "unknown") is None
+
+
+def test_a_route_is_a_copy_that_the_caller_may_change(tables):
+    tables.register(registration(identity()))
+    route = route_query.route_of(tables, "t1")
+    route.broker_datas[0].broker_addrs.clear()
+    route.queue_datas[0].perm = 0
+    again = route_query.route_of(tables, "t1")
+    assert again.broker_datas[0].broker_addrs == {0: "10.0.0.0:a"}
+    assert again.queue_datas[0].perm == 6
+
+
+def test_N5_a_new_registration_adds_topics_and_a_changed_version_changes_them(tables):
+    tables.register(registration(identity()))
+    same = DataVersion(timestamp=1, counter=1)
+    tables.register(registration(identity(), ("t1", "t2", "t3"), version=same))
+    assert route_query.route_of(tables, "t3") is not None
+    changed = registration(identity(), version=DataVersion(timestamp=2, counter=2))
+    changed.topics.topic_config_table["t1"].write_queue_nums = 9
+    assert tables.is_changed(identity().key, changed.topics.data_version)
+    tables.register(changed)
+    assert route_query.route_of(tables, "t1").queue_datas[0].write_queue_nums == 9
+    assert not tables.is_changed(identity().key, changed.topics.data_version)
+
+
+def test_N5_the_same_version_leaves_known_queues_alone(tables):
+    tables.register(registration(identity()))
+    again = registration(identity())
+    again.topics.topic_config_table["t1"].write_queue_nums = 9
+    tables.register(again)
+    assert route_query.route_of(tables, "t1").queue_datas[0].write_queue_nums == 4
+
+
+def test_N2_unregistering_the_last_of_a_name_removes_its_topics_and_cluster(tables):
+    tables.register(registration(identity()))
+    tables.register(registration(identity("b")))
+    tables.unregister([identity()])
+    assert [q.broker_name for q in route_query.route_of(tables, "t1").queue_datas] == ["b"]
+    tables.unregister([identity("b"), identity("never-seen")])
+    assert route_query.route_of(tables, "t1") is None
+    assert not tables.clusters
+    assert not tables.brokers
+    assert not tables.live
+
+
+def test_N2_unregistering_a_slave_keeps_the_master(tables):
+    tables.register(registration(identity()))
+    tables.register(registration(identity(broker_id=1)))
+    tables.unregister([identity(broker_id=1)])
+    assert route_query.route_of(tables, "t1").broker_datas[0].broker_addrs == {0: "10.0.0.0:a"}
+
+
+def test_N2_an_old_broker_without_its_master_keeps_its_write_permission(tables):
+    tables.register(registration(identity(), acting=None))
+    tables.register(registration(identity(broker_id=1), acting=None))
+    tables.unregister([identity()])
+    assert route_query.route_of(tables, "t1").queue_datas[0].perm == 6
+
+
+def test_N4_silence_expires_a_broker_after_its_own_timeout(tables):
+    tables.register(registration(identity(), now=100.0))
+    tables.register(registration(identity("b"), now=100.0, timeout_ms=10_000))
+    assert tables.expired(110.0) == []
+    assert tables.expired(110.1) == [identity("b")]
+    tables.touch(identity("b").key, 115.0)
+    assert tables.expired(120.0) == []
+    assert tables.expired(220.1) == [identity(), identity("b")]
+
+
+def test_N4_a_closed_connection_names_its_brokers(tables):
+    link = object()
+    tables.register(registration(identity(), connection=link))
+    tables.register(registration(identity("b"), connection=object()))
+    assert tables.of_connection(link) == [identity()]
+
+
+def test_a_first_registration_with_a_single_topic_is_refused_and_leaves_nothing(tables):
+    assert tables.register(registration(identity(), ("only",))) is None
+    assert not tables.brokers
+    assert not tables.live
+    tables.register(registration(identity()))
+    assert tables.register(registration(identity(), ("only",))) == Registered()
+    assert route_query.route_of(tables, "only") is not None
+    assert route_query.route_of(tables, "t1") is not None
+
+
+def test_N6_a_master_moves_to_another_address_unless_its_state_is_older(tables):
+    old = DataVersion(state_version=2, timestamp=1, counter=1)
+    tables.register(registration(identity(address="x:1"), version=old))
+    older = registration(identity(address="x:2"), version=DataVersion(state_version=1, timestamp=9, counter=9))
+    assert tables.register(older) is None
+    newer = registration(identity(address="x:3"), version=DataVersion(state_version=3, timestamp=1, counter=1))
+    assert tables.register(newer) == Registered()
+    assert route_query.route_of(tables, "t1").broker_datas[0].broker_addrs == {0: "x:3"}
+
+
+def test_N6_a_slave_that_becomes_master_leaves_its_old_id(tables):
+    tables.register(registration(identity(broker_id=1, address="x:1")))
+    tables.register(registration(identity(broker_id=0, address="x:1")))
+    assert tables.brokers["a"].broker_addrs == {0: "x:1"}
+
+
+def test_N6_a_prime_slave_acts_for_its_master_read_only(tables):
+    tables.register(registration(identity(), acting=True))
+    tables.register(registration(identity(broker_id=1), acting=True))
+    tables.unregister([identity()])
+    plain = route_query.route_of(tables, "t1")
+    assert plain.broker_datas[0].broker_addrs == {1: "10.0.0.1:a"}
+    assert plain.queue_datas[0].perm == 4
+    acting = route_query.route_of(tables, "t1", acting_master=True)
+    assert acting.broker_datas[0].broker_addrs == {0: "10.0.0.1:a"}
+
+
+def test_N7_write_permission_is_wiped_and_given_back(tables):
+    tables.register(registration(identity()))
+    assert tables.set_write_permission("a", allowed=False) == 2
+    assert route_query.route_of(tables, "t1").queue_datas[0].perm == 4
+    assert tables.set_write_permission("a", allowed=True) == 2
+    assert route_query.route_of(tables, "t1").queue_datas[0].perm == 6
+    assert tables.set_write_permission("nobody", allowed=False) == 0
+
+
+def test_N8_a_topic_is_deleted_everywhere_or_in_one_cluster(tables):
+    tables.register(registration(identity()))
+    tables.delete_topic("t1", "another-cluster")
+    assert route_query.route_of(tables, "t1") is not None
+    tables.delete_topic("t1", CLUSTER)
+    assert route_query.route_of(tables, "t1") is None
+    tables.delete_topic("t2")
+    assert route_query.route_of(tables, "t2") is None
+
+
+def test_N8_a_full_registration_may_delete_what_it_leaves_out():
+    tables = RouteInfo(delete_topic_with_registration=True)
+    tables.register(registration(identity(), ("t1", "t2", "t3")))
+    tables.register(registration(identity(), ("t1", "t2"), version=DataVersion(timestamp=5, counter=5)))
+    assert route_query.route_of(tables, "t3") is None
+
+
+def test_N9_lists_of_topics_brokers_and_clusters(tables):
+    tables.register(registration(identity()))
+    unit = registration(identity("b"), ("u1", "u2"))
+    unit.topics.topic_config_table["u1"].topic_sys_flag = 3
+    unit.topics.topic_config_table["u2"].topic_sys_flag = 2
+    tables.register(unit)
+    assert route_query.all_topics(tables).topic_list == {"t1", "t2", "u1", "u2"}
+    assert route_query.topics_of_cluster(tables, CLUSTER).topic_list == {"t1", "t2", "u1", "u2"}
+    assert route_query.topics_of_cluster(tables, "x").topic_list == set()
+    assert route_query.system_topics(tables).topic_list == {CLUSTER, "a", "b"}
+    assert route_query.topics_by_flag(tables, have=1).topic_list == {"u1"}
+    assert route_query.topics_by_flag(tables, have=2, lack=1).topic_list == {"u2"}
+    info = route_query.cluster_info(tables)
+    assert info.cluster_addr_table == {CLUSTER: {"a", "b"}}
+    assert info.broker_addr_table["a"].broker_addrs == {0: "10.0.0.0:a"}
+    assert route_query.member_group(tables, CLUSTER, "a").broker_addrs == {0: "10.0.0.0:a"}
+    assert route_query.member_group(tables, CLUSTER, "zz").broker_addrs == {}
+
+
+def test_filter_servers_travel_with_the_route(tables):
+    tables.register(registration(identity(), filter_servers=("f:1",)))
+    assert route_query.route_of(tables, "t1").filter_server_table == {"10.0.0.0:a": ["f:1"]}
+    tables.register(registration(identity()))
+    assert route_query.route_of(tables, "t1").filter_server_table == {}

@@ -1,0 +1,253 @@
+"""A running name server, spoken to in frames over a memory network in virtual time."""
+
+from __future__ import annotations
+
+import zlib
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from rocketpy.errors import TransportError
+from rocketpy.remoting.memory import MemoryNetwork
+from rocketpy.remoting.pool import ConnectionPool
+from rocketpy.wire.bodies.registration import RegisterBrokerBody, TopicConfigAndMappingSerializeWrapper
+from rocketpy.wire.bodies.route import ClusterInfo, KVTable, TopicRouteData
+from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicList
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.headers import route as headers
+from rocketpy_broker_sim.config import NamesrvConfig, NettyServerConfig
+from rocketpy_broker_sim.namesrv import open_name_server
+from rocketpy_broker_sim.store.memory import MemoryStorage
+
+BROKER = {"cluster_name": "c", "broker_name": "b", "broker_addr": "127.0.0.1:10911", "broker_id": 0}
+
+
+def body(*topics, version=1):
+    table = {name: TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4) for name in topics}
+    wrapper = TopicConfigAndMappingSerializeWrapper(
+        topic_config_table=table, data_version=DataVersion(timestamp=version, counter=version)
+    )
+    return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
+
+
+def register(data, **fields):
+    header = headers.RegisterBrokerRequestHeader(ha_server_addr="127.0.0.1:10912", **(BROKER | fields))
+    return RemotingCommand(RequestCode.REGISTER_BROKER, header.to_ext(), data)
+
+
+class Peer:
+    """A client of the name server under test."""
+
+    def __init__(self, server, pool):
+        self.server = server
+        self._pool = pool
+
+    async def ask(self, code, header=None, data=b"", **fields):
+        command = code
+        if not isinstance(code, RemotingCommand):
+            command = RemotingCommand(code, header.to_ext() if header else fields, data)
+        connection = await self._pool.get(self.server.address, timeout=3)
+        return await connection.request(command, timeout=3)
+
+    async def route(self, topic):
+        return await self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic)
+
+    def hang_up(self):
+        self._pool.discard(self.server.address)
+
+
+@asynccontextmanager
+async def running(storage=None, **settings):
+    network = MemoryNetwork()
+    async with (
+        open_name_server(NamesrvConfig(**settings), network=network, storage=storage) as server,
+        ConnectionPool(network).open() as pool,
+    ):
+        yield Peer(server, pool)
+
+
+async def test_N1_a_registration_is_taken_and_answered_with_the_order_configuration(autojump_clock):
+    async with running() as peer:
+        put = headers.PutKVConfigRequestHeader(namespace="ORDER_TOPIC_CONFIG", key="t1", value="b:4")
+        assert (await peer.ask(RequestCode.PUT_KV_CONFIG, put)).code == 0
+        data = body("t1", "t2").encode()
+        crc = zlib.crc32(data) & 0x7FFFFFFF
+        answer = await peer.ask(register(data, body_crc32=crc))
+        assert answer.code == ResponseCode.SUCCESS
+        assert KVTable.decode(answer.body).table == {"t1": "b:4"}
+        route = TopicRouteData.decode((await peer.route("t1")).body)
+        assert route.broker_datas[0].broker_addrs == {0: "127.0.0.1:10911"}
+
+
+async def test_N1_a_slave_hears_where_its_master_is(autojump_clock):
+    async with running() as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        answer = await peer.ask(register(body("t1", "t2").encode(), broker_id=1, broker_addr="127.0.0.1:20911"))
+        got = headers.RegisterBrokerResponseHeader.from_ext(answer.ext_fields)
+        assert (got.master_addr, got.ha_server_addr) == ("127.0.0.1:10911", "127.0.0.1:10912")
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+async def test_N1_a_compressed_body_is_read_whether_the_header_says_so_or_not(autojump_clock, says_so):
+    async with running() as peer:
+        answer = await peer.ask(register(body("t1", "t2").encode_compressed(), compressed=says_so))
+        assert answer.code == ResponseCode.SUCCESS
+        assert (await peer.route("t2")).code == ResponseCode.SUCCESS
+
+
+async def test_N1_a_body_that_does_not_match_its_crc_is_refused(autojump_clock):
+    async with running() as peer:
+        answer = await peer.ask(register(body("t1", "t2").encode(), body_crc32=1))
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert (await peer.route("t1")).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_N1_a_body_that_is_none_is_an_answer_not_a_closed_connection(autojump_clock):
+    async with running() as peer:
+        for bad in (b"{", b"x\x9c\x00\x00", b'{"topicConfigSerializeWrapper":7}'):
+            assert (await peer.ask(register(bad))).code == ResponseCode.SYSTEM_ERROR
+        assert (await peer.ask(register(body("t1", "t2").encode()))).code == ResponseCode.SUCCESS
+
+
+async def test_N3_an_unknown_topic_has_no_route(autojump_clock):
+    async with running() as peer:
+        answer = await peer.route("nobody")
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+        assert "nobody" in answer.remark
+        missing = await peer.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        assert missing.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_N3_old_clients_get_bare_keys_and_new_ones_standard_json(autojump_clock):
+    async with running() as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        request = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "t1"}, version=300)
+        assert b"{0:" in (await peer.ask(request)).body
+        assert b'{"0":' in (await peer.route("t1")).body
+        request = RemotingCommand(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "t1", "acceptStandardJsonOnly": "true"}, version=300
+        )
+        assert b'{"0":' in (await peer.ask(request)).body
+
+
+async def test_N2_unregistering_takes_effect_at_once(autojump_clock):
+    async with running() as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        header = headers.UnRegisterBrokerRequestHeader(**BROKER)
+        assert (await peer.ask(RequestCode.UNREGISTER_BROKER, header)).code == 0
+        assert (await peer.route("t1")).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_N4_a_silent_broker_leaves_after_two_minutes(autojump_clock):
+    async with running() as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        await trio.sleep(115)
+        # The connection must live on, or its end would be what removes the broker.
+        assert (await peer.route("t1")).code == ResponseCode.SUCCESS
+        await trio.sleep(11)
+        assert (await peer.route("t1")).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_N4_a_closed_connection_takes_its_broker_along(autojump_clock):
+    async with running() as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        peer.hang_up()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await peer.route("t1")).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_N12_heartbeats_and_version_queries_keep_a_broker_alive(autojump_clock):
+    async with running() as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        query = headers.QueryDataVersionRequestHeader(**BROKER)
+        beat = headers.BrokerHeartbeatRequestHeader(**BROKER)
+        for _ in range(3):
+            await trio.sleep(60)
+            assert (await peer.ask(RequestCode.BROKER_HEARTBEAT, beat)).code == 0
+        same = await peer.ask(RequestCode.QUERY_DATA_VERSION, query, DataVersion(timestamp=1, counter=1).encode())
+        assert headers.QueryDataVersionResponseHeader.from_ext(same.ext_fields).changed is False
+        assert DataVersion.decode(same.body) == DataVersion(timestamp=1, counter=1)
+        other = await peer.ask(RequestCode.QUERY_DATA_VERSION, query, DataVersion(timestamp=2, counter=2).encode())
+        assert headers.QueryDataVersionResponseHeader.from_ext(other.ext_fields).changed is True
+        assert (await peer.route("t1")).code == ResponseCode.SUCCESS
+
+
+async def test_N11_the_order_configuration_travels_with_the_route(autojump_clock):
+    async with running(order_message_enable=True) as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        put = headers.PutKVConfigRequestHeader(namespace="ORDER_TOPIC_CONFIG", key="t1", value="b:4")
+        await peer.ask(RequestCode.PUT_KV_CONFIG, put)
+        assert TopicRouteData.decode((await peer.route("t1")).body).order_topic_conf == "b:4"
+        assert TopicRouteData.decode((await peer.route("t2")).body).order_topic_conf is None
+
+
+async def test_N10_key_values_are_kept_over_a_restart(autojump_clock):
+    storage = MemoryStorage()
+    async with running(storage) as peer:
+        for key in ("a", "b"):
+            header = headers.PutKVConfigRequestHeader(namespace="ns", key=key, value="v" + key)
+            assert (await peer.ask(RequestCode.PUT_KV_CONFIG, header)).code == 0
+        assert (await peer.ask(RequestCode.DELETE_KV_CONFIG, namespace="ns", key="b")).code == 0
+    async with running(storage) as peer:
+        answer = await peer.ask(RequestCode.GET_KV_CONFIG, namespace="ns", key="a")
+        assert headers.GetKVConfigResponseHeader.from_ext(answer.ext_fields).value == "va"
+        assert (await peer.ask(RequestCode.GET_KV_CONFIG, namespace="ns", key="b")).code == 22
+        assert KVTable.decode((await peer.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="ns")).body).table == {
+            "a": "va"
+        }
+        assert (await peer.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="none")).code == 22
+
+
+async def test_N13_harmless_settings_change_and_paths_do_not(autojump_clock):
+    async with running() as peer:
+        assert (await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, data=b"orderMessageEnable=true\n")).code == 0
+        for line in (b"kvConfigPath=/etc/passwd", b"configStorePath=/tmp/x", b"rocketmqHome=/", b"listenPort=1"):
+            refused = await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, data=b"enableTopicList=false\n" + line)
+            assert refused.code == ResponseCode.NO_PERMISSION
+        text = (await peer.ask(RequestCode.GET_NAMESRV_CONFIG)).body.decode()
+        assert "orderMessageEnable=true\n" in text
+        assert "enableTopicList=true\n" in text
+
+
+async def test_N9_lists_over_the_wire(autojump_clock):
+    async with running() as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        everything = await peer.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        assert TopicList.decode(everything.body).topic_list == {"t1", "t2"}
+        clusters = ClusterInfo.decode((await peer.ask(RequestCode.GET_BROKER_CLUSTER_INFO)).body)
+        assert clusters.cluster_addr_table == {"c": {"b"}}
+        in_cluster = await peer.ask(RequestCode.GET_TOPICS_BY_CLUSTER, cluster="c")
+        assert TopicList.decode(in_cluster.body).topic_list == {"t1", "t2"}
+
+
+async def test_N15_routes_are_held_back_while_brokers_have_time_to_register(autojump_clock):
+    async with running(need_wait_for_service=True, wait_seconds_for_service=45) as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        assert (await peer.route("t1")).code == ResponseCode.SYSTEM_ERROR
+        await trio.sleep(46)
+        assert (await peer.route("t1")).code == ResponseCode.SUCCESS
+
+
+async def test_R6_unknown_codes_are_answered_and_the_connection_stays(autojump_clock):
+    async with running() as peer:
+        assert (await peer.ask(7777)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        assert (await peer.route("x")).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_threat_A1_a_broker_with_an_illegal_name_is_refused(autojump_clock):
+    async with running() as peer:
+        answer = await peer.ask(register(body("t1", "t2").encode(), broker_name="../../x"))
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert not peer.server.routes.brokers
+
+
+async def test_a_taken_port_is_said_plainly(autojump_clock):
+    network = MemoryNetwork()
+    config = NamesrvConfig(server=NettyServerConfig(listen_port=9876))
+    async with open_name_server(config, network=network) as server:
+        assert server.address == "127.0.0.1:9876"
+        with pytest.raises(TransportError, match="9876"):
+            async with open_name_server(config, network=network):
+                pass
