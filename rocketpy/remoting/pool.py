@@ -8,7 +8,7 @@ Plays the part of the channel table in NettyRemotingClient.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -67,6 +67,7 @@ class ConnectionPool:
     """Connections of one client. Use it as an async context manager, which owns every task there is.
 
     Requests that peers send go to `handler`; without one they are refused as not supported.
+    `on_open` is told of every connection that was dialled: a peer may have to be told who we are.
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class ConnectionPool:
         connect_timeout: float = 3.0,
         idle_timeout: float | None = 120.0,
         limits: ConnectionLimits = CLIENT_LIMITS,
+        on_open: Callable[[Connection], object] | None = None,
     ) -> None:
         self.network = network
         self.handler = handler or Dispatcher({})
         self.hooks = tuple(hooks)
         self.connect_timeout = connect_timeout
         self._limits = attrs.evolve(limits, idle_timeout=idle_timeout)
+        self._on_open = on_open
         self._backoff = FullJitter()
         self._peers: dict[str, _Peer] = {}
         self._timers = Timers()
@@ -260,6 +263,8 @@ class ConnectionPool:
         peer.connection = connection
         peer.error = None
         peer.since = trio.current_time()
+        if self._on_open is not None:
+            self._on_open(connection)
 
     def _note_ended(self, connection: Connection) -> None:
         """A peer that takes connections and drops them without a byte counts as one that fails."""
