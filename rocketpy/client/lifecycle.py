@@ -95,6 +95,11 @@ class Lifecycle:
         """Whether it may be used, in this process."""
         return self.state is State.OPEN and self._forks == _forks
 
+    @property
+    def crossed_fork(self) -> bool:
+        """Whether this is a copy in a child process, which must leave the parent's connections alone."""
+        return self._forks != _forks
+
     def check_open(self) -> None:
         """Refuse use while it is not open.
 

@@ -1,0 +1,151 @@
+"""Topics and consumer groups on one broker: create, change, look at, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rocketpy.client.api.call import ask, body_of, request
+from rocketpy.errors import SubscriptionGroupNotExistError, TopicNotExistError
+from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
+from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.headers.admin import (
+    CreateTopicListRequestHeader,
+    CreateTopicRequestHeader,
+    DeleteSubscriptionGroupRequestHeader,
+    DeleteTopicRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
+    GetTopicConfigRequestHeader,
+)
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.pool import ConnectionPool
+
+__all__ = [
+    "create_group",
+    "create_topic",
+    "create_topics",
+    "delete_group",
+    "delete_topic",
+    "group_config",
+    "topic_config",
+]
+
+
+async def create_topic(
+    pool: ConnectionPool, address: str, config: TopicConfig, *, default_topic: str = "TBW102", timeout: float
+) -> None:
+    """Create a topic on a broker, or change it. Name servers learn of it from the broker.
+
+    Raises:
+        BrokerError: the broker refuses: a name that is not allowed, a slave.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    header = CreateTopicRequestHeader(
+        topic=config.topic_name,
+        default_topic=default_topic,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=config.perm,
+        topic_filter_type=config.topic_filter_type.name,
+        topic_sys_flag=config.topic_sys_flag,
+        order=config.order,
+        attributes=_attributes(config.attributes) or None,
+    )
+    command = request(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+    await ask(pool, address, command, timeout=timeout, doing=f"creating the topic {config.topic_name}")
+
+
+async def create_topics(pool: ConnectionPool, address: str, configs: Iterable[TopicConfig], *, timeout: float) -> None:
+    """Create or change several topics on a broker in one request; all or none (5.x).
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    body = CreateTopicListRequestBody(topic_config_list=list(configs))
+    command = request(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, CreateTopicListRequestHeader(), body.encode())
+    await ask(pool, address, command, timeout=timeout, doing=f"creating {len(body.topic_config_list)} topics")
+
+
+async def delete_topic(pool: ConnectionPool, address: str, topic: str, *, timeout: float) -> None:
+    """Delete a topic and its queues on a broker.
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    command = request(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader(topic=topic))
+    await ask(pool, address, command, timeout=timeout, doing=f"deleting the topic {topic}")
+
+
+async def topic_config(pool: ConnectionPool, address: str, topic: str, *, timeout: float) -> TopicConfig | None:
+    """The settings of a topic on a broker, None when the broker does not hold it.
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    command = request(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequestHeader(topic=topic))
+    try:
+        answer = await ask(pool, address, command, timeout=timeout, doing=f"asking for the topic {topic}")
+    except TopicNotExistError:
+        return None
+    return body_of(TopicConfig, answer, address)
+
+
+async def create_group(pool: ConnectionPool, address: str, config: SubscriptionGroupConfig, *, timeout: float) -> None:
+    """Create a consumer group on a broker, or change it.
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    command = request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, config.encode())
+    await ask(pool, address, command, timeout=timeout, doing=f"creating the group {config.group_name}")
+
+
+async def delete_group(
+    pool: ConnectionPool, address: str, group: str, *, clean_offset: bool = False, timeout: float
+) -> None:
+    """Delete a consumer group on a broker.
+
+    Args:
+        clean_offset: forget where it stood, too.
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    # 4.x knows the switch under another name.
+    header = DeleteSubscriptionGroupRequestHeader(
+        group_name=group, clean_offset=clean_offset, remove_offset=clean_offset
+    )
+    command = request(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+    await ask(pool, address, command, timeout=timeout, doing=f"deleting the group {group}")
+
+
+async def group_config(
+    pool: ConnectionPool, address: str, group: str, *, timeout: float
+) -> SubscriptionGroupConfig | None:
+    """The settings of a consumer group on a broker, None when the broker does not know it.
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    command = request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequestHeader(group=group))
+    try:
+        answer = await ask(pool, address, command, timeout=timeout, doing=f"asking for the group {group}")
+    except SubscriptionGroupNotExistError:
+        return None
+    return body_of(SubscriptionGroupConfig, answer, address)
+
+
+def _attributes(attributes: dict[str, str]) -> str:
+    """Attributes as a request carries them: "+name=value", joined by commas; a sign that is there is kept."""
+    return ",".join(
+        f"{name if name[:1] in '+-' else '+' + name}={value}" if value or name[:1] != "-" else name
+        for name, value in attributes.items()
+    )

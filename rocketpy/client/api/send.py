@@ -1,0 +1,108 @@
+"""Sending, the general way: a header, a body, an answer. And sending back what could not be consumed.
+
+The fast path of a producer fills templates and scans answers instead; both say the same on the wire, and what is not a
+plain success comes here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocketpy.client.api.call import ask, call, header_of, oneway
+from rocketpy.client.api.call import request as plain_request
+from rocketpy.errors import BrokerError
+from rocketpy.message import MessageQueue
+from rocketpy.results import SendResult, SendStatus
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.headers.send import (
+    ConsumerSendMsgBackRequestHeader,
+    SendMessageRequestHeader,
+    SendMessageResponseHeader,
+)
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.pool import ConnectionPool
+
+__all__ = ["send_back", "send_message", "send_oneway", "send_request", "send_result"]
+
+STATUS_OF_CODE: dict[int, SendStatus] = {
+    ResponseCode.SUCCESS: SendStatus.SEND_OK,
+    ResponseCode.FLUSH_DISK_TIMEOUT: SendStatus.FLUSH_DISK_TIMEOUT,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: SendStatus.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE: SendStatus.SLAVE_NOT_AVAILABLE,
+}
+"""Answers that say that the message is stored."""
+
+
+def send_request(header: SendMessageRequestHeader, body: bytes) -> RemotingCommand:
+    """The request of a send, in its one-letter form; a batch has a code of its own."""
+    code = RequestCode.SEND_BATCH_MESSAGE if header.batch else RequestCode.SEND_MESSAGE_V2
+    return RemotingCommand(code, header.to_short_ext(), body)
+
+
+async def send_message(
+    pool: ConnectionPool,
+    address: str,
+    header: SendMessageRequestHeader,
+    body: bytes,
+    *,
+    broker_name: str,
+    message_id: str,
+    timeout: float,
+) -> SendResult:
+    """Send a message, or an encoded batch, to one queue of one broker.
+
+    Raises:
+        BrokerError: the broker did not store it.
+        TransportError, RequestTimeoutError: no answer; whether it is stored is unknown, save after a ConnectError.
+    """
+    answer = await call(pool, address, send_request(header, body), timeout=timeout)
+    return send_result(answer, address, header.topic, broker_name, message_id)
+
+
+async def send_oneway(
+    pool: ConnectionPool, address: str, header: SendMessageRequestHeader, body: bytes, *, timeout: float
+) -> None:
+    """Send without asking what becomes of it.
+
+    Raises:
+        ConnectError: the broker cannot be reached.
+    """
+    await oneway(pool, address, send_request(header, body), timeout=timeout)
+
+
+def send_result(answer: RemotingCommand, address: str, topic: str, broker_name: str, message_id: str) -> SendResult:
+    """What an answer to a send says.
+
+    Raises:
+        BrokerError: the broker did not store the message.
+        RemoteProtocolError: the answer is not usable.
+    """
+    status = STATUS_OF_CODE.get(answer.code)
+    if status is None:
+        raise BrokerError.for_code(answer.code, answer.remark, address=address, doing=f"a message for {topic}")
+    header = header_of(SendMessageResponseHeader, answer, address)
+    return SendResult(
+        status=status,
+        message_id=message_id,
+        offset_message_id=header.msg_id,
+        queue=MessageQueue(topic, broker_name, header.queue_id),
+        queue_offset=header.queue_offset,
+        transaction_id=header.transaction_id,
+        region_id=answer.ext_fields.get("MSG_REGION") or "DefaultRegion",
+        trace_on=answer.ext_fields.get("TRACE_ON") != "false",
+    )
+
+
+async def send_back(
+    pool: ConnectionPool, address: str, header: ConsumerSendMsgBackRequestHeader, *, timeout: float
+) -> None:
+    """Give a message back to the master of the broker it came from, to get it again later.
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    command = plain_request(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+    await ask(pool, address, command, timeout=timeout, doing=f"sending a message back for {header.group}")

@@ -1,0 +1,252 @@
+"""MQClientInstance: what the producers and consumers of one client share.
+
+It owns the connections, the list of name servers, the routes and the heartbeats, and the tasks that keep them fresh.
+Every role has one of its own unless it is given one with `client=`; nothing is shared behind anybody's back. It knows
+nothing of sending or consuming. Plays the part of MQClientInstance and MQClientManager.
+
+Order of closing: roles begin nothing new; brokers are told that we leave; services end; connections close.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import trio
+
+from rocketpy.client.api import group as group_api
+from rocketpy.client.callbacks import callbacks
+from rocketpy.client.client_id import new_client_id
+from rocketpy.client.heartbeat import Heartbeats
+from rocketpy.client.lifecycle import Lifecycle, NotPicklable
+from rocketpy.client.name_server import NameServers
+from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
+from rocketpy.client.routing import RouteTable
+from rocketpy.config import ClientConfig
+from rocketpy.errors import RocketMQError
+from rocketpy.remoting.network import TcpNetwork
+from rocketpy.remoting.pool import ConnectionPool
+from rocketpy.services import open_services, ticks
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.hooks import RequestHook
+    from rocketpy.remoting.network import Network
+
+__all__ = ["MQClientInstance"]
+
+logger = logging.getLogger(__name__)
+
+
+class MQClientInstance(NotPicklable):
+    """A client: ``async with MQClientInstance(namesrv="127.0.0.1:9876") as client:``.
+
+    Args:
+        config: the settings; those of a role count as far as they are a client's.
+        network: where connections come from.
+        hooks: see every request and every answer.
+        fields: settings by name, over those of `config`.
+
+    Raises:
+        ConfigError: a setting cannot be used, or no name server is known.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig | None = None,
+        *,
+        network: Network | None = None,
+        hooks: Sequence[RequestHook] = (),
+        **fields: Any,
+    ) -> None:
+        self.config = ClientConfig.of(config, **fields)
+        self.network: Network = network if network is not None else TcpNetwork()
+        self.client_id = new_client_id(self.config, self.network.local_ip())
+        self.roles = RoleTable()
+        self.pool = ConnectionPool(
+            self.network,
+            handler=callbacks(self.roles),
+            hooks=hooks,
+            connect_timeout=self.config.connect_timeout,
+            idle_timeout=self.config.idle_timeout,
+            on_open=self._connected,
+        )
+        self.name_servers = NameServers(self.config.namesrv, self.pool, timeout=self.config.request_timeout)
+        self.routes = RouteTable(
+            self.name_servers,
+            timeout=self.config.request_timeout,
+            address_map=self.config.address_map,
+            on_change=self._route_changed,
+        )
+        self.heartbeats = Heartbeats(
+            self.pool,
+            self.routes,
+            self.roles,
+            self.client_id,
+            interval=self.config.heartbeat_broker_interval,
+            timeout=self.config.request_timeout,
+        )
+        self._addresses: frozenset[str] = frozenset()
+        self._lifecycle = Lifecycle(f"client {self.client_id}")
+        self._stack: AsyncExitStack | None = None
+        self._hang_up = trio.Event()
+
+    def __repr__(self) -> str:
+        """Short form for logs."""
+        return f"<MQClientInstance {self.client_id} {self._lifecycle.state.value}>"
+
+    # --- life -----------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Open the client. Name servers need not be there yet: that is found out by whoever needs a route.
+
+        Raises:
+            ClientClosedError: it was opened before.
+        """
+        self._lifecycle.begin()
+        try:
+            async with AsyncExitStack() as stack:
+                nursery = await stack.enter_async_context(open_services())
+                await nursery.start(self._run)
+                self._stack = stack.pop_all()
+        except BaseException:
+            self._lifecycle.failed()
+            raise
+        self._lifecycle.opened()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        """Close the client; brokers are told, as long as `close_timeout` allows."""
+        stack, self._stack = self._stack, None
+        if stack is None or not self._lifecycle.closing():
+            return None
+        try:
+            if not self._lifecycle.crossed_fork:
+                for role in self.roles:
+                    role.client_closing()
+                with trio.CancelScope(deadline=trio.current_time() + self.config.close_timeout, shield=True):
+                    await self._leave_all()
+        finally:
+            self._hang_up.set()
+            suppress = await stack.__aexit__(kind, error, traceback)
+            self._lifecycle.closed()
+        return suppress
+
+    async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Connections and services, until `_hang_up`.
+
+        They live in a task of their own and behind a shield because whoever uses a client may well be cancelled as a
+        whole: offsets can be committed and brokers told only as long as the connections outlive that. The shield ends
+        with the closing code in `__aexit__`, which has a deadline.
+        """
+        with trio.CancelScope(shield=True):
+            async with self.pool.open(), trio.open_nursery() as services:
+                services.start_soon(self._route_service)
+                services.start_soon(self.heartbeats.run)
+                task_status.started()
+                await self._hang_up.wait()
+                services.cancel_scope.cancel()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be used, in this process."""
+        return self._lifecycle.is_open
+
+    def check_open(self) -> None:
+        """Refuse use when the client is not open.
+
+        Raises:
+            ClientClosedError: it is not open, or was opened before a fork.
+        """
+        self._lifecycle.check_open()
+
+    # --- roles ----------------------------------------------------------------------------------------
+
+    def register_producer(self, group: str, role: ProducerRole) -> None:
+        """Take a producer in; brokers hear of it at once.
+
+        Raises:
+            ConfigError: this client has a producer of that group.
+            ClientClosedError: the client is not open.
+        """
+        self.check_open()
+        self.roles.add_producer(group, role)
+        self.heartbeats.send_soon()
+
+    def register_consumer(self, group: str, role: ConsumerRole) -> None:
+        """Take a consumer in; brokers hear of it at once.
+
+        Raises:
+            ConfigError: this client has a consumer of that group.
+            ClientClosedError: the client is not open.
+        """
+        self.check_open()
+        self.roles.add_consumer(group, role)
+        self.heartbeats.send_soon()
+
+    async def unregister_producer(self, group: str) -> None:
+        """Let a producer go, and tell every broker that knows of it. Errors are logged."""
+        if self.roles.producers.pop(group, None) is not None:
+            await self._leave(producer_group=group)
+
+    async def unregister_consumer(self, group: str) -> None:
+        """Let a consumer go, and tell every broker that knows of it. Errors are logged."""
+        if self.roles.consumers.pop(group, None) is not None:
+            await self._leave(consumer_group=group)
+
+    async def _leave_all(self) -> None:
+        """Say goodbye for roles that are still there."""
+        for group in list(self.roles.consumers):
+            await self.unregister_consumer(group)
+        for group in list(self.roles.producers):
+            await self.unregister_producer(group)
+
+    async def _leave(self, *, producer_group: str | None = None, consumer_group: str | None = None) -> None:
+        async def tell(address: str) -> None:
+            try:
+                await group_api.unregister(
+                    self.pool,
+                    address,
+                    self.client_id,
+                    producer_group=producer_group,
+                    consumer_group=consumer_group,
+                    timeout=self.config.request_timeout,
+                )
+            except RocketMQError as error:
+                logger.info("broker %s was not told that we leave: %s", address, error)
+
+        async with trio.open_nursery() as nursery:
+            for address in sorted(self._known_addresses()):
+                # A broker knows a client by its connection: without one there is nobody to tell.
+                if self.pool.nowait(address) is not None:
+                    nursery.start_soon(tell, address)
+
+    # --- keeping fresh ---------------------------------------------------------------------------------
+
+    async def _route_service(self) -> None:
+        """Look at the routes of all topics in use at every interval, and forget brokers that are gone."""
+        async for _ in ticks(self.config.poll_name_server_interval):
+            await self.routes.refresh_all(self.roles.topics())
+            for address in self.routes.clean_offline_brokers():
+                self.pool.discard(address)
+
+    def _known_addresses(self) -> frozenset[str]:
+        return frozenset(a for addresses in self.routes.brokers().values() for a in addresses.values())
+
+    def _connected(self, connection: Connection) -> None:
+        """Brokers know a client by its connection; name servers do not care."""
+        if connection.address in self._addresses:
+            self.heartbeats.connected(connection)
+
+    def _route_changed(self, topic: str) -> None:
+        addresses = self._known_addresses()
+        if addresses - self._addresses:
+            self.heartbeats.send_soon()
+        self._addresses = addresses
+        for role in self.roles:
+            role.on_route_changed(topic)

@@ -1,0 +1,142 @@
+"""The list of name servers: which one is asked, and who is asked next when it does not answer.
+
+Name servers know nothing of each other and all say the same, so one is enough: a random one at the start, and that one
+until it fails. Plays the part of the name-server half of NettyRemotingClient.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import trio
+from tenacity import wait_none
+
+from rocketpy.client.api.call import ask
+from rocketpy.errors import (
+    BrokerError,
+    ConfigError,
+    NameServerUnreachableError,
+    RequestTimeoutError,
+    SystemBusyError,
+    TransportError,
+)
+from rocketpy.remoting.backoff import retrying
+from rocketpy.seams import random_source
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.pool import ConnectionPool
+    from rocketpy.wire.command import RemotingCommand
+
+__all__ = ["NameServers"]
+
+logger = logging.getLogger(__name__)
+
+_FAILURES = (TransportError, RequestTimeoutError, SystemBusyError)
+"""What speaks against one name server, so that the next is asked."""
+
+
+class NameServers:
+    """Asks name servers, and goes on to the next within the time of one call when one does not answer.
+
+    Args:
+        addresses: "host:port" of each.
+        pool: where connections come from.
+        timeout: seconds that a call may take when it does not say.
+
+    Raises:
+        ConfigError: there are none.
+    """
+
+    def __init__(self, addresses: Sequence[str], pool: ConnectionPool, *, timeout: float = 3.0) -> None:
+        if not addresses:
+            raise ConfigError(
+                "no name server is known: pass namesrv='host:9876' (several joined by ';'), or set NAMESRV_ADDR"
+            )
+        self.addresses = tuple(addresses)
+        self._pool = pool
+        self._timeout = timeout
+        self._current = random_source().randrange(len(self.addresses))
+
+    @property
+    def current(self) -> str:
+        """The one that is asked first."""
+        return self.addresses[self._current]
+
+    async def ask(
+        self, command: RemotingCommand, *, timeout: float | None = None, doing: str
+    ) -> tuple[RemotingCommand, str]:
+        """Ask the current name server, then the others in turn. Returns the answer and who gave it.
+
+        Raises:
+            NameServerUnreachableError: none of them answered; the text lists them with their errors.
+            BrokerError: one of them answered with another code than success.
+        """
+        deadline = trio.current_time() + (self._timeout if timeout is None else timeout)
+        tried: list[tuple[str, Exception]] = []
+        try:
+            return await self._attempt(command, doing, deadline, tried)
+        except _FAILURES:
+            policy = retrying(attempts=self._more_attempts, wait=wait_none())
+        try:
+            return await policy(self._attempt, command, doing, deadline, tried)
+        except _FAILURES as exc:
+            raise _unreachable(doing, tried) from exc
+
+    async def ask_all(self, command: RemotingCommand, *, timeout: float | None = None, doing: str) -> None:
+        """Ask every name server, one after the other: what they are told they do not tell each other.
+
+        Raises:
+            NameServerUnreachableError: some of them did not answer; all were asked.
+            BrokerError: one of them answered with another code than success.
+        """
+        budget = self._timeout if timeout is None else timeout
+        failed: list[tuple[str, Exception]] = []
+        for address in self.addresses:
+            try:
+                await ask(self._pool, address, command, timeout=budget, doing=doing)
+            except _FAILURES as error:
+                failed.append((address, error))
+        if failed:
+            raise _unreachable(doing, failed) from failed[-1][1]
+
+    @property
+    def _more_attempts(self) -> int:
+        # A single name server gets a second chance: what failed may have been a connection from before its restart.
+        return max(1, len(self.addresses) - 1)
+
+    async def _attempt(
+        self, command: RemotingCommand, doing: str, deadline: float, tried: list[tuple[str, Exception]]
+    ) -> tuple[RemotingCommand, str]:
+        """Ask the current one; when it fails, the next one is current."""
+        address = self.current
+        left = max(1, 1 + self._more_attempts - len(tried))
+        # One that hangs may use up its share of the time, not that of the others.
+        timeout = max(0.001, (deadline - trio.current_time()) / left)
+        try:
+            return await ask(self._pool, address, command, timeout=timeout, doing=doing), address
+        except _FAILURES as error:
+            tried.append((address, error))
+            self._move_on(address, error)
+            raise
+
+    def _move_on(self, failed: str, error: Exception) -> None:
+        """Make the next one current, unless another call did so meanwhile."""
+        if self.current == failed:
+            self._current = (self._current + 1) % len(self.addresses)
+            if len(self.addresses) > 1:
+                logger.warning("name server %s failed, going on with %s: %s", failed, self.current, error)
+
+
+def _unreachable(doing: str, tried: Sequence[tuple[str, Exception]]) -> NameServerUnreachableError:
+    what = "; ".join(f"{address}: {_reason(error)}" for address, error in tried)
+    return NameServerUnreachableError(
+        f"no name server answered when {doing} ({what}); check that they run and that this host may reach them",
+        topic="",
+        tried=tuple(dict.fromkeys(address for address, _ in tried)),
+    )
+
+
+def _reason(error: Exception) -> str:
+    return f"busy ({error.remark})" if isinstance(error, BrokerError) else str(error)

@@ -1,0 +1,328 @@
+"""The routes of the topics in use, and the addresses of brokers that follow from them.
+
+Reading is plain and never waits; what is read are immutable snapshots. A topic is looked up once however many tasks ask
+for it at the same time. A route that was good is kept when the name servers are away or have forgotten it: brokers may
+well be reachable, and a name server that was restarted knows nothing for a while. Plays the part of topicRouteTable and
+brokerAddrTable in MQClientInstance.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import attrs
+import trio
+
+from rocketpy.client.api import name_server as name_server_api
+from rocketpy.client.publish_info import NoQueue, TopicPublishInfo, TopicRoute, default_route, topic_route
+from rocketpy.errors import (
+    BrokerUnreachableError,
+    NameServerUnreachableError,
+    RocketMQError,
+    RouteNotFoundError,
+    TopicNotExistError,
+    TopicNotFoundError,
+    TopicNotWritableError,
+)
+from rocketpy.wire.bodies.route import MASTER_ID, TopicRouteData
+
+if TYPE_CHECKING:
+    from rocketpy.client.name_server import NameServers
+    from rocketpy.message import MessageQueue
+
+__all__ = ["BrokerAddress", "RouteTable"]
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerAddress(NamedTuple):
+    """Where to reach a broker, and whether that is a slave."""
+
+    address: str
+    is_slave: bool
+
+
+class _Default(NamedTuple):
+    """From which topic a topic that does not exist yet has its route, and how many queues it will get."""
+
+    topic: str
+    queue_nums: int
+
+
+@attrs.define(eq=False)
+class _Lookup:
+    """One question to the name servers that several tasks wait for."""
+
+    done: trio.Event = attrs.Factory(trio.Event)
+    outcome: TopicRoute | RocketMQError | None = None
+    """None when whoever asked was cancelled."""
+
+
+class RouteTable:
+    """Routes by topic.
+
+    Args:
+        name_servers: who is asked.
+        timeout: seconds that a lookup may take when the caller does not say.
+        address_map: rewrites broker addresses.
+        on_change: called after the route of a topic has become another one, with the topic.
+    """
+
+    def __init__(
+        self,
+        name_servers: NameServers,
+        *,
+        timeout: float = 3.0,
+        address_map: Mapping[str, str] | None = None,
+        on_change: Callable[[str], None] = lambda topic: None,
+    ) -> None:
+        self._name_servers = name_servers
+        self._timeout = timeout
+        self._address_map = address_map or {}
+        self._on_change = on_change
+        self._routes: dict[str, TopicRoute] = {}
+        self._publish: dict[str, TopicPublishInfo] = {}
+        self._brokers: dict[str, Mapping[int, str]] = {}
+        self._defaults: dict[str, _Default] = {}
+        self._lookups: dict[tuple[str, _Default | None], _Lookup] = {}
+
+    # --- reading: plain, from any thread ---------------------------------------------------------------
+
+    def publish_info(self, topic: str) -> TopicPublishInfo | None:
+        """The queues to write to; None when the topic is not known yet or nothing of it can be written."""
+        return self._publish.get(topic)
+
+    def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
+        """The queues to read from, sorted; None when the topic is not known yet. They may be none."""
+        route = self._routes.get(topic)
+        return None if route is None else route.subscribe
+
+    def route(self, topic: str) -> TopicRoute | None:
+        """All that is known of a topic."""
+        return self._routes.get(topic)
+
+    def broker_name(self, queue: MessageQueue) -> str:
+        """The broker that holds a queue: its own, save for static topics, whose queues move between brokers."""
+        route = self._routes.get(queue.topic)
+        return route.endpoints.get(queue, queue.broker_name) if route is not None else queue.broker_name
+
+    def broker_address(self, broker_name: str, *, master: bool = True) -> str | None:
+        """The address of the master of that name; with `master=False` of any of its brokers, the master first."""
+        addresses = self._brokers.get(broker_name)
+        if not addresses:
+            return None
+        return addresses.get(MASTER_ID) if master else addresses[min(addresses)]
+
+    def find_broker(self, broker_name: str, broker_id: int = MASTER_ID) -> BrokerAddress | None:
+        """Whom to pull from: the broker with that id, for a slave the next one after it, else any of that name."""
+        addresses = self._brokers.get(broker_name)
+        if not addresses:
+            return None
+        wanted = (broker_id,) if broker_id == MASTER_ID else (broker_id, broker_id + 1)
+        found = next((number for number in wanted if number in addresses), min(addresses))
+        return BrokerAddress(addresses[found], found != MASTER_ID)
+
+    def brokers(self) -> dict[str, Mapping[int, str]]:
+        """Addresses of every broker that some route names, by broker name and id."""
+        return dict(self._brokers)
+
+    def topics(self) -> set[str]:
+        """The topics that have a route."""
+        return set(self._routes)
+
+    # --- looking up -----------------------------------------------------------------------------------
+
+    async def ensure(
+        self,
+        topic: str,
+        *,
+        timeout: float | None = None,
+        default_topic: str | None = None,
+        default_queue_nums: int = 4,
+    ) -> TopicPublishInfo:
+        """The queues to write to, asked for when they are not known.
+
+        Args:
+            topic: where to write.
+            timeout: seconds that this may take.
+            default_topic: whose brokers create the topic when somebody sends to it; None: it must exist.
+            default_queue_nums: how many queues it gets then.
+
+        Raises:
+            NameServerUnreachableError: no name server answered.
+            TopicNotFoundError: the topic does not exist, and no broker would create it.
+            TopicNotWritableError: it exists and may not be written.
+            BrokerUnreachableError: it exists, and no broker that holds it has a master or a usable address.
+        """
+        known = self._publish.get(topic)
+        if known is not None:
+            return known
+        default = None if default_topic is None else _Default(default_topic, default_queue_nums)
+        route = await self._look_up(topic, self._timeout if timeout is None else timeout, default)
+        if route.not_writable is not None:
+            raise _unusable(route, route.not_writable, "written")
+        return route.publish
+
+    async def ensure_subscribe(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+        """The queues to read from, asked for when they are not known.
+
+        Raises:
+            NameServerUnreachableError: no name server answered.
+            TopicNotFoundError: the topic does not exist.
+            TopicNotWritableError: it exists and may not be read.
+            BrokerUnreachableError: it exists, and no broker that holds it has a usable address.
+        """
+        route = self._routes.get(topic)
+        if route is None or route.not_readable is not None:
+            route = await self._look_up(topic, self._timeout if timeout is None else timeout, None)
+        if route.not_readable is not None:
+            raise _unusable(route, route.not_readable, "read")
+        return route.subscribe
+
+    async def refresh(self, topic: str, *, timeout: float | None = None) -> TopicRoute | None:
+        """Ask again about one topic. When nobody knows better, the old route stays; None when there is none.
+
+        Raises:
+            NameServerUnreachableError: no name server answered; the old route stays.
+        """
+        budget = self._timeout if timeout is None else timeout
+        try:
+            return await self._look_up(topic, budget, self._defaults.get(topic))
+        except TopicNotFoundError:
+            return self._routes.get(topic)
+
+    async def refresh_all(self, more: Iterable[str] = ()) -> None:
+        """Ask again about every topic in use, and about `more`. Errors are logged: the old routes stay."""
+        for topic in sorted(self._routes.keys() | set(more)):
+            try:
+                if await self.refresh(topic) is None:
+                    logger.debug("topic %s does not exist yet", topic)
+            except NameServerUnreachableError as error:
+                logger.warning("routes are not refreshed: %s", error)
+                return
+            except RocketMQError as error:
+                logger.warning("the route of %s is not refreshed: %s", topic, error)
+
+    def clean_offline_brokers(self) -> list[str]:
+        """Forget brokers that no route names any more. Returns their addresses, which nobody needs now."""
+        named: dict[str, set[str]] = {}
+        for route in self._routes.values():
+            for name, addresses in route.brokers.items():
+                named.setdefault(name, set()).update(addresses.values())
+        gone: list[str] = []
+        for name, addresses in list(self._brokers.items()):
+            kept = {number: each for number, each in addresses.items() if each in named.get(name, ())}
+            gone += [each for each in addresses.values() if each not in kept.values()]
+            if kept:
+                self._brokers[name] = kept
+            else:
+                logger.info("broker %s is in no route any more", name)
+                del self._brokers[name]
+        return gone
+
+    async def _look_up(self, topic: str, timeout: float, default: _Default | None) -> TopicRoute:
+        """Ask the name servers, or wait for a task that asks them already."""
+        deadline = trio.current_time() + timeout
+        while True:
+            lookup = self._lookups.get((topic, default))
+            if lookup is None:
+                return await self._lead(topic, deadline, default)
+            with trio.move_on_at(deadline):
+                await lookup.done.wait()
+            if isinstance(lookup.outcome, TopicRoute):
+                return lookup.outcome
+            if lookup.outcome is not None:
+                raise _route_error(topic, lookup.outcome) or lookup.outcome
+            if not lookup.done.is_set():
+                raise NameServerUnreachableError(
+                    f"no name server has answered about the topic {topic} within {timeout:g} s",
+                    topic=topic,
+                    tried=(self._name_servers.current,),
+                )
+
+    async def _lead(self, topic: str, deadline: float, default: _Default | None) -> TopicRoute:
+        """Be the task that asks."""
+        lookup = self._lookups[topic, default] = _Lookup()
+        try:
+            data, derived = await self._ask(topic, deadline, default)
+            lookup.outcome = topic_route(topic, data, address_map=self._address_map)
+        except RocketMQError as exc:
+            lookup.outcome = exc
+            if (translated := _route_error(topic, exc)) is not None:
+                raise translated from exc
+            raise
+        finally:
+            del self._lookups[topic, default]
+            lookup.done.set()
+        if derived and default is not None:
+            self._defaults[topic] = default
+        else:
+            self._defaults.pop(topic, None)
+        self._accept(lookup.outcome)
+        return lookup.outcome
+
+    async def _ask(self, topic: str, deadline: float, default: _Default | None) -> tuple[TopicRouteData, bool]:
+        """The route of the topic, or the one it would have once it is created."""
+        try:
+            return await name_server_api.topic_route(self._name_servers, topic, timeout=_left(deadline)), False
+        except TopicNotExistError:
+            if default is None:
+                raise
+        data = await name_server_api.topic_route(self._name_servers, default.topic, timeout=_left(deadline))
+        return default_route(data, default.queue_nums), True
+
+    def _accept(self, route: TopicRoute) -> None:
+        """Swap the snapshots, then tell."""
+        before = self._routes.get(route.topic)
+        self._routes[route.topic] = route
+        if route.not_writable is None:
+            self._publish[route.topic] = route.publish
+        else:
+            self._publish.pop(route.topic, None)
+        self._brokers.update(route.brokers)
+        if route != before:
+            logger.info("route of %s: %d queues to write", route.topic, len(route.publish.queues))
+            self._on_change(route.topic)
+
+
+def _left(deadline: float) -> float:
+    return max(0.001, deadline - trio.current_time())
+
+
+# --- one error for each cause ----------------------------------------------------------------------------
+
+
+def _route_error(topic: str, error: RocketMQError) -> RouteNotFoundError | None:
+    """What to tell about a lookup that failed; None when its own error says it best."""
+    if isinstance(error, NameServerUnreachableError):
+        return NameServerUnreachableError(f"no route to the topic {topic}: {error}", topic=topic, tried=error.tried)
+    if isinstance(error, TopicNotExistError):
+        return TopicNotFoundError(
+            f"the topic {topic} does not exist: create it, or let brokers create topics (autoCreateTopicEnable); the "
+            f"name server {error.address} says: {error.remark or 'nothing'}",
+            topic=topic,
+            tried=(error.address,) if error.address else (),
+        )
+    return None
+
+
+def _unusable(route: TopicRoute, why: NoQueue, verb: str) -> RouteNotFoundError:
+    """What to tell about a topic that exists and is of no use."""
+    if why is NoQueue.PERMISSION:
+        return TopicNotWritableError(
+            f"the topic {route.topic} may not be {verb}: no broker grants it; change the permission of the topic, or "
+            "of the broker if it was taken out of service",
+            topic=route.topic,
+        )
+    advice = {
+        NoQueue.NO_MASTER: "start a master, or wait until the name servers see it",
+        NoQueue.NO_ADDRESS: "correct brokerIP1 of the brokers, or rewrite their addresses with address_map",
+    }
+    where = ", ".join(route.addresses) or "none"
+    return BrokerUnreachableError(
+        f"the topic {route.topic} cannot be {verb}: {why.value} (addresses given: {where}); {advice[why]}",
+        topic=route.topic,
+        tried=route.addresses,
+    )
