@@ -121,7 +121,7 @@ class MessageStore:
         recovery.run(unclean=unclean)
         self._writer.timestamp = self._log.written[1]
         self._dispatched = self._log.written
-        if recovery.changed or unclean:
+        if recovery.changed or self._log.flushed < self._log.written[0]:
             self._flush_all()
 
     def close(self) -> None:

@@ -154,7 +154,8 @@ class Recovery:
             queue.correct_min_offset(self._log.row.start)
         self.changed |= self._log.row.cut(end)
         timestamp = max(scan.last_timestamp, self._checkpoint.log_timestamp if not unclean else 0)
-        self._log.reset(end, timestamp, self._log.row.start)
+        vouched = self._checkpoint.flushed
+        self._log.reset(end, timestamp, self._log.row.start if vouched is None else min(vouched, end))
 
     def _judge_damage(self, end: int, known_end: int, unclean: bool) -> None:
         """Decide on a log that stops being valid before the end it had: cut a torn tail, refuse anything else."""
