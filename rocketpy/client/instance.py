@@ -66,9 +66,10 @@ class MQClientInstance(NotPicklable):
         self.network: Network = network if network is not None else TcpNetwork()
         self.client_id = new_client_id(self.config, self.network.local_ip())
         self.roles = RoleTable()
+        self.callbacks = callbacks(self.roles)
         self.pool = ConnectionPool(
             self.network,
-            handler=callbacks(self.roles),
+            handler=self.callbacks,
             hooks=hooks,
             connect_timeout=self.config.connect_timeout,
             idle_timeout=self.config.idle_timeout,
