@@ -135,6 +135,11 @@ class DelayLevels:
     def __init__(self, text: str) -> None:
         self._delays = [_delay_ms(part) for part in text.split()]
 
+    @property
+    def count(self) -> int:
+        """How many levels there are."""
+        return len(self._delays)
+
     def delay(self, level: int) -> int:
         """Milliseconds of a level; the highest for what lies above it."""
         return self._delays[min(level, len(self._delays)) - 1]
