@@ -149,9 +149,16 @@ class SubscriptionGroupTable(StoredTable):
         """Allow or forbid a group to read a topic.
 
         Unlike Apache's, allowing one topic leaves alone what the group is forbidden on others.
+
+        Raises:
+            BrokerError: the table is full.
         """
         if readable == self.is_readable(group, topic):
             return
+        if group not in self._forbidden and len(self._forbidden) >= self._config.max_groups:
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, "no more groups can be forbidden to read")
+        if len(self._forbidden.get(group, ())) >= self._config.max_topics:
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, "the group cannot be forbidden more topics")
         bits = self._forbidden.setdefault(group, {})
         bits[topic] = bits.get(topic, 0) ^ _READ_FORBIDDEN
         if bits[topic] <= 0:

@@ -43,7 +43,7 @@ class TopicTable(StoredTable):
 
     Attributes:
         data_version: Rises with every change; name servers compare it.
-        on_change: Called with the topics that were made or changed, so that name servers hear of them.
+        on_change: Called with the names of topics that were made, changed or deleted, so that name servers hear of it.
     """
 
     file_name = "topics.json"
@@ -54,7 +54,7 @@ class TopicTable(StoredTable):
         self._topics: dict[str, TopicConfig] = {topic.topic_name: topic for topic in default_topics(config)}
         self._system = frozenset(self._topics)
         self.data_version = DataVersion()
-        self.on_change: Callable[[list[TopicConfig]], None] = _ignore
+        self.on_change: Callable[[list[str]], None] = _ignore
 
     # --- asking ----------------------------------------------------------------------------------------
 
@@ -176,21 +176,24 @@ class TopicTable(StoredTable):
         for name, topic in found.items():
             log.info("%s topic %s", "update" if name in self._topics else "create", topic.to_text())
         self._topics.update(found)
-        self.next_version()
-        self.on_change(list(found.values()))
+        self._changed(list(found))
 
     def delete(self, name: str) -> bool:
         """Forget a topic; whether it was there."""
         if self._topics.pop(name, None) is None:
             return False
         log.info("delete topic %s", name)
-        self.next_version()
+        self._changed([name])
         return True
 
-    def next_version(self) -> None:
-        """The table changed, or something that is told with it (the permission of the whole broker)."""
+    def touch(self) -> None:
+        """Something that is told with every topic changed: the permission of the whole broker."""
+        self._changed([])
+
+    def _changed(self, names: list[str]) -> None:
         self.data_version = self.data_version.next_version()
         self.mark_changed()
+        self.on_change(names)
 
     # --- the file --------------------------------------------------------------------------------------
 
@@ -206,10 +209,10 @@ class TopicTable(StoredTable):
         self._topics.update(wrapper.topic_config_table)
         self.data_version = wrapper.data_version
         if added:
-            self.next_version()  # or name servers would take it for the table that they know
+            self._changed(sorted(added))  # or name servers would take it for the table that they know
 
 
-def _ignore(topics: list[TopicConfig]) -> None:
+def _ignore(names: list[str]) -> None:
     return None
 
 
