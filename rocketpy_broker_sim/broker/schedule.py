@@ -1,0 +1,221 @@
+"""Delivers messages with a delay level when they are due: out of the schedule topic, to the topic they were meant for.
+
+Each level is a queue of the schedule topic and its delay is the same for all of it, so only the head of a queue can be
+the next one due. One task sleeps until the first head is due or a message reaches an empty level; nothing polls. What
+is delivered has the properties it was put aside with. A crash may deliver the last messages again, as with Apache's
+broker, and never loses one: offsets reach the disk after the messages they pass. Plays the part of
+ScheduleMessageService.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.errors import MessageDecodeError, StoreError
+from rocketpy.remoting.peer_log import quote
+from rocketpy.seams import wall_ms
+from rocketpy.services import run_blocking, ticks
+from rocketpy.wire.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, is_valid_stored_topic
+from rocketpy_broker_sim.broker.delay import queue_of_level, target
+from rocketpy_broker_sim.broker.stored import stored_records
+from rocketpy_broker_sim.store.put_result import PutMessageStatus
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.stored import StoredRecord
+    from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
+    from rocketpy_broker_sim.store.dispatch import DelayLevels
+    from rocketpy_broker_sim.store.message_store import MessageStore
+    from rocketpy_broker_sim.store.put_result import GetMessageResult
+
+__all__ = ["ScheduleService"]
+
+log = logging.getLogger(__name__)
+
+BATCH = 32
+"""Messages of a level that are delivered before the other levels have their go."""
+_FIRST_RETRY = 0.1
+_LAST_RETRY = 10.0
+_NEVER_STORABLE = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
+
+
+class ScheduleService:
+    """Watches the delay levels of one broker.
+
+    Args:
+        store: where messages wait, and where they go.
+        levels: the delays.
+        offsets: how far each level has been delivered.
+        commit: writes what was put and lets consumers see it; raises StoreError.
+
+    Attributes:
+        delivered: How many messages have been delivered since the start.
+    """
+
+    def __init__(
+        self, store: MessageStore, levels: DelayLevels, offsets: DelayOffsetTable, commit: Callable[[], None]
+    ) -> None:
+        self._store = store
+        self._levels = levels
+        self._offsets = offsets
+        self._commit = commit
+        self._due = dict.fromkeys(range(1, levels.count + 1), 0.0)
+        self._arrived = trio.Event()
+        self._retry = _FIRST_RETRY
+        self.delivered = 0
+
+    # --- start and stop --------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read where delivery stood, and put right what no longer fits the queues.
+
+        Raises:
+            StoreCorruptError: the file cannot be read, nor its .bak.
+        """
+        self._offsets.load()
+        for level in self._due:
+            queue, offset = queue_of_level(level), self._offsets.get(level)
+            low, high = self._store.min_offset(SCHEDULE_TOPIC, queue), self._store.max_offset(SCHEDULE_TOPIC, queue)
+            fitting = min(max(offset, low), high)
+            if fitting != offset:
+                log.warning("delay level %d: offset %d is not within %d and %d", level, offset, low, high)
+                self._offsets.update(level, fitting)
+
+    async def serve(self) -> None:
+        """Deliver, until cancelled."""
+        while True:
+            self._arrived = trio.Event()
+            pause = self.deliver_due()
+            with trio.move_on_after(pause):
+                await self._arrived.wait()
+
+    async def serve_offsets(self, interval: float) -> None:
+        """Write the offsets every `interval` seconds, until cancelled."""
+        async for _ in ticks(interval):
+            try:
+                await self.save()
+            except StoreError as exc:
+                log.error("the offsets of delayed messages are not on the disk, trying on: %s", exc)
+
+    async def save(self) -> None:
+        """Write the offsets, once the disk has the messages that they pass.
+
+        Raises:
+            StoreError: the disk refused.
+        """
+        if not self._offsets.changed:
+            return
+        data = self._offsets.encode()
+        self._offsets.changed = False
+        try:
+            await run_blocking(self._store.flush_commit_log)
+            await run_blocking(self._offsets.file.save, data)
+        except BaseException:
+            self._offsets.changed = True
+            raise
+
+    # --- waiting ---------------------------------------------------------------------------------------
+
+    def on_arrival(self, queue_id: int) -> None:
+        """New messages wait in a queue of the schedule topic."""
+        level = queue_id + 1
+        if math.isinf(self._due.get(level, 0.0)):
+            self._due[level] = 0.0
+            self._arrived.set()
+
+    def deliver_due(self) -> float:
+        """Deliver what is due now, a batch a level. Returns in how many seconds there may be more."""
+        now = trio.current_time()
+        for level, due in self._due.items():
+            if due <= now:
+                self._due[level] = now + self._deliver(level)
+        return max(0.0, min(self._due.values()) - now)
+
+    # --- one level -------------------------------------------------------------------------------------
+
+    def _deliver(self, level: int) -> float:
+        """Deliver a batch of a level. Returns the seconds until the next one of it is due."""
+        try:
+            pause = self._deliver_batch(level)
+        except StoreError as exc:
+            log.error("delay level %d is stuck at %d, trying on: %s", level, self._offsets.get(level), exc)
+            pause = None
+        if pause is None:
+            self._retry, pause = min(self._retry * 2, _LAST_RETRY), self._retry
+        else:
+            self._retry = _FIRST_RETRY
+        return pause
+
+    def _deliver_batch(self, level: int) -> float | None:
+        """As `_deliver`; None when it must be tried again.
+
+        Raises:
+            StoreError: the disk refused to give or to take.
+        """
+        times: list[int] = []
+
+        def note(deliver_time: int) -> bool:
+            times.append(deliver_time)
+            return True
+
+        offset = self._offsets.get(level)
+        found = self._store.get(SCHEDULE_TOPIC, queue_of_level(level), offset, BATCH, match=note)
+        if not found.count:
+            # Behind the end, before the beginning (files were cleaned), or in a part of the log that is gone.
+            if found.next_begin_offset != offset:
+                self._offsets.update(level, found.next_begin_offset)
+            return math.inf if found.next_begin_offset in (offset, found.max_offset) else 0.0
+        reached, pause = self._put_due(level, found, times, offset)
+        if reached > offset:
+            self._commit()
+            self.delivered += reached - offset
+            self._offsets.update(level, reached)
+        return pause
+
+    def _put_due(self, level: int, found: GetMessageResult, times: list[int], offset: int) -> tuple[int, float | None]:
+        """Put what is due of a read. Returns how far that went, and the seconds to the next, None for "try again"."""
+        reached = offset
+        try:
+            for record in stored_records(found.records):
+                left = self._seconds_left(level, times[record.head.queue_offset - offset])
+                if left > 0:
+                    return reached, left
+                if not self._put(level, record):
+                    return reached, None
+                reached = record.head.queue_offset + 1
+        except MessageDecodeError as exc:
+            if reached == offset:
+                log.error("delay level %d: the message at %d is damaged and left out: %s", level, offset, exc)
+                reached += 1
+            return reached, 0.0
+        return found.next_begin_offset, 0.0
+
+    def _seconds_left(self, level: int, deliver_time: int) -> float:
+        """How long a message has to wait; one that seems further away than its level is a clock that went back."""
+        left = deliver_time - wall_ms()
+        return 0.0 if left > self._levels.delay(level) else max(0, left) / 1000
+
+    def _put(self, level: int, record: StoredRecord) -> bool:
+        """Put a message where it was meant to go; whether it is done with."""
+        message, goal = record.message, target(record.properties)
+        if goal is None or goal[0] == TRANSACTION_HALF_TOPIC or not is_valid_stored_topic(goal[0]):
+            log.error("delay level %d: a message for no topic is left out: %s", level, quote(str(record.properties)))
+            return True
+        message.topic, message.queue_id = goal
+        status = self._store.put(message).status
+        if status in _NEVER_STORABLE:
+            log.error(
+                "delay level %d: the message at %d cannot be stored in %s and is left out",
+                level,
+                record.head.queue_offset,
+                message.topic,
+            )
+            return True
+        if status is not PutMessageStatus.PUT_OK:
+            log.warning("delay level %d: the store does not take messages now (%s)", level, status.name)
+            return False
+        return True
