@@ -10,7 +10,15 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from rocketpy.wire.record import BLANK_SIZE, SYS_FLAG_AT, encode_blank, store_timestamp_at
+from rocketpy.wire.record import (
+    BLANK_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIN_RECORD_SIZE,
+    SYS_FLAG_AT,
+    encode_blank,
+    store_timestamp_at,
+)
 from rocketpy_broker_sim.store.failure import store_error
 from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
 
@@ -19,12 +27,12 @@ if TYPE_CHECKING:
 
     from rocketpy.errors import StoreError
     from rocketpy.seams import Storage
-    from rocketpy_broker_sim.store.mapped_file import MappedFile
 
 __all__ = ["FOLDER", "CommitLog"]
 
 FOLDER = "commitlog"
 _INT32 = struct.Struct(">i")
+_START = struct.Struct(">ii20xq")  # size, magic, ..., position
 _INT64 = struct.Struct(">q")
 
 
@@ -148,21 +156,23 @@ class CommitLog:
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> bytes:
         """The bytes of several (begin, end), joined. Each must be written, kept, and within one file."""
         pieces: list[bytes] = []
-        file: MappedFile | None = None
+        start = file_end = 0
         for begin, end in ranges:
-            if file is None or not file.start <= begin < file.end:
+            if not start <= begin < file_end:
                 file = self.row.find(begin)
                 if file is None:
                     continue
-            pieces.append(file.read(begin - file.start, end - begin))
+                start, file_end, read = file.start, file.end, file.reader()
+            pieces.append(read(begin - start, end - begin))
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def record_size(self, position: int) -> int:
-        """Size field of the record at `position`; 0 when there is no room for one."""
+        """Bytes of the record that begins at `position`; 0 when none begins there."""
         file = self.row.find(position)
-        if file is None or position + 4 > min(self.written[0], file.end):
+        if file is None or position + MIN_RECORD_SIZE > min(self.written[0], file.end):
             return 0
-        return file.unpack(_INT32, position - file.start)[0]
+        size, magic, own_position = file.unpack(_START, position - file.start)
+        return size if magic in (MAGIC_V1, MAGIC_V2) and own_position == position else 0
 
     def store_timestamp(self, position: int, size: int) -> int:
         """When the record was stored, ms; -1 when it is not there any more."""

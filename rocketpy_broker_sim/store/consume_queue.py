@@ -8,8 +8,9 @@ caller names. Plays the part of ConsumeQueue.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.names import SCHEDULE_TOPIC
@@ -77,13 +78,21 @@ class ConsumeQueue:
         "topic_bytes",
     )
 
-    def __init__(self, storage: Storage, topic: str, queue_id: int, file_size: int) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        topic: str,
+        queue_id: int,
+        file_size: int,
+        on_open: Callable[[ConsumeQueue], None] | None = None,
+    ) -> None:
         self._storage = storage
         self.topic = topic
         self.topic_bytes = topic.encode()
         self.queue_id = queue_id
         self.is_schedule = topic == SCHEDULE_TOPIC
-        self.row = MappedFileQueue(storage, f"{FOLDER}/{topic}/{queue_id}", file_size)
+        notify = None if on_open is None else partial(on_open, self)
+        self.row = MappedFileQueue(storage, f"{FOLDER}/{topic}/{queue_id}", file_size, notify)
         self.next_offset = 0
         self.max_offset = 0
         self.min_offset = 0
@@ -226,7 +235,7 @@ class ConsumeQueue:
         if file is None or count <= 0:
             return iter(())
         at = offset * UNIT_SIZE - file.start
-        return UNIT.iter_unpack(file.read(at, min(count * UNIT_SIZE, file.size - at)))
+        return UNIT.iter_unpack(file.scan(at, min(count * UNIT_SIZE, file.size - at)))
 
     def units_back(self, end: int) -> Iterator[tuple[int, int, int]]:
         """All units before `end`, the last one first."""
@@ -257,9 +266,10 @@ class ConsumeQueue:
 
     def flush(self) -> None:
         """Return when all units have reached the disk; for threads."""
+        self.dirty = False  # before looking how far it goes: what comes later marks it again
         end = self.max_offset * UNIT_SIZE
         try:
-            self.row.flush(self._flushed, end)
+            self.row.flush(self._flushed, end, apart=True)
             if not self._parents_synced:
                 self._parents_synced = True
                 self._storage.sync_dir(f"{FOLDER}/{self.topic}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import struct
+    from collections.abc import Callable
 
     from rocketpy.seams import File, MappedView, Storage
 
@@ -25,10 +26,13 @@ class MappedFile:
         size: Bytes in it, written or not.
     """
 
-    __slots__ = ("_file", "_storage", "_view", "path", "size", "start")
+    __slots__ = ("_file", "_on_open", "_storage", "_view", "path", "size", "start")
 
-    def __init__(self, storage: Storage, path: str, start: int, size: int) -> None:
+    def __init__(
+        self, storage: Storage, path: str, start: int, size: int, on_open: Callable[[], None] | None = None
+    ) -> None:
         self._storage = storage
+        self._on_open = on_open
         self.path = path
         self.start = start
         self.size = size
@@ -48,7 +52,7 @@ class MappedFile:
         except OSError:
             file.close()
             raise
-        self._file = file
+        self._keep(file)
 
     def write(self, data: bytes | bytearray, position: int) -> None:
         """Write `data` at `position` of the file."""
@@ -57,6 +61,10 @@ class MappedFile:
     def read(self, position: int, size: int) -> bytes:
         """Copy `size` bytes that were written before."""
         return (self._view or self._map()).read(position, size)
+
+    def reader(self) -> Callable[[int, int], bytes]:
+        """``read`` for many calls in a row; good until the file is closed."""
+        return (self._view or self._map()).read
 
     def unpack(self, layout: struct.Struct, position: int) -> tuple[int, ...]:
         """Read a fixed layout that was written before."""
@@ -70,9 +78,20 @@ class MappedFile:
         """Make everything from `position` on zero, without giving up the size. True when there was something."""
         return (self._file or self._open()).clear(position)
 
-    def flush(self) -> None:
-        """Return when what was written has reached the disk; may be called in a thread."""
-        (self._file or self._open()).fdatasync()
+    def flush(self, *, apart: bool = False) -> None:
+        """Return when what was written has reached the disk; may be called in a thread.
+
+        Args:
+            apart: Open the file anew for it, because the loop may close its own at any time.
+        """
+        if not apart:
+            (self._file or self._open()).fdatasync()
+            return
+        file = self._storage.open(self.path)
+        try:
+            file.fdatasync()
+        finally:
+            file.close()
 
     def close(self) -> None:
         """Give mapping and file up; both come back when they are needed."""
@@ -89,8 +108,13 @@ class MappedFile:
         self._storage.unlink(self.path)
 
     def _open(self) -> File:
-        self._file = self._storage.open(self.path)
-        return self._file
+        return self._keep(self._storage.open(self.path))
+
+    def _keep(self, file: File) -> File:
+        self._file = file
+        if self._on_open is not None:
+            self._on_open()
+        return file
 
     def _map(self) -> MappedView:
         self._view = (self._file or self._open()).map()

@@ -13,6 +13,8 @@ from rocketpy.errors import StoreCorruptError
 from rocketpy_broker_sim.store.mapped_file import MappedFile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rocketpy.seams import Storage
 
 __all__ = ["MappedFileQueue"]
@@ -29,10 +31,21 @@ class MappedFileQueue:
         files: The files, lowest position first. Replaced as a whole, so that a thread may walk the one it took.
     """
 
-    __slots__ = ("_entries_synced", "_storage", "file_size", "files", "folder")
+    __slots__ = ("_entries_synced", "_on_open", "_storage", "file_size", "files", "folder")
 
-    def __init__(self, storage: Storage, folder: str, file_size: int) -> None:
+    def __init__(
+        self, storage: Storage, folder: str, file_size: int, on_open: Callable[[], None] | None = None
+    ) -> None:
+        """Nothing is loaded yet.
+
+        Args:
+            storage: The directory.
+            folder: Where the files lie in it.
+            file_size: Bytes in each of them.
+            on_open: Called whenever one of them has been opened.
+        """
         self._storage = storage
+        self._on_open = on_open
         self.folder = folder
         self.file_size = file_size
         self.files: tuple[MappedFile, ...] = ()
@@ -52,7 +65,7 @@ class MappedFileQueue:
         names = [name for name in self._storage.list(self.folder) if len(name) == NAME_LENGTH and name.isdigit()]
         files: list[MappedFile] = []
         for name in names:
-            file = MappedFile(self._storage, f"{self.folder}/{name}", int(name), self.file_size)
+            file = MappedFile(self._storage, f"{self.folder}/{name}", int(name), self.file_size, self._on_open)
             if self._accept(file, last=name == names[-1], mend=mend):
                 self._check_place(file, files)
                 files.append(file)
@@ -116,7 +129,7 @@ class MappedFileQueue:
         return self.find(position) or self._create(position - position % self.file_size)
 
     def _create(self, start: int) -> MappedFile:
-        file = MappedFile(self._storage, f"{self.folder}/{start:0{NAME_LENGTH}d}", start, self.file_size)
+        file = MappedFile(self._storage, f"{self.folder}/{start:0{NAME_LENGTH}d}", start, self.file_size, self._on_open)
         file.create()
         self._entries_synced = False
         self.files = (*self.files, file)
@@ -156,11 +169,17 @@ class MappedFileQueue:
 
     # --- the disk
 
-    def flush(self, begin: int, end: int) -> None:
-        """Return when everything between two positions has reached the disk; may be called in a thread."""
+    def flush(self, begin: int, end: int, *, apart: bool = False) -> None:
+        """Return when everything between two positions has reached the disk; may be called in a thread.
+
+        Args:
+            begin: The first position that the disk may not have.
+            end: The position behind the last one.
+            apart: Open the files anew for it, because the loop may close its own at any time.
+        """
         for file in self.files:
             if file.start < end and file.end > begin:
-                file.flush()
+                file.flush(apart=apart)
         if not self._entries_synced:
             # A new file that its folder does not list after a power loss is as good as never written.
             self._entries_synced = True

@@ -5,6 +5,7 @@ Plays the part of ConsumeQueueStore.
 
 from __future__ import annotations
 
+import resource
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["QueueTable"]
 
+MIN_OPEN = 64
+"""Queues whose files may stay open at least; a quarter of what the process may have open, if that is more."""
+CLOSE_AT_ONCE = 8
+
 
 class QueueTable:
     """The consume queues. A queue has no files before its first unit."""
@@ -25,6 +30,8 @@ class QueueTable:
         self._file_size = file_size
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._dirty: deque[ConsumeQueue] = deque()
+        self._opened: deque[ConsumeQueue] = deque()
+        self._max_open = max(MIN_OPEN, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
         self.find = self._queues.get
         """``find((topic, queue_id))``: the queue, or None."""
 
@@ -36,7 +43,7 @@ class QueueTable:
         """The queue, made when there is none."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
-            queue = ConsumeQueue(self._storage, topic, queue_id, self._file_size)
+            queue = ConsumeQueue(self._storage, topic, queue_id, self._file_size, self._note_open)
             self._queues[topic, queue_id] = queue
         return queue
 
@@ -78,9 +85,16 @@ class QueueTable:
         """Return when the units written so far have reached the disk; for one thread at a time."""
         for _ in range(len(self._dirty)):
             queue = self._dirty.popleft()
-            queue.dirty = False  # first: what the loop writes from here on marks it again
             if not queue.deleted:
                 queue.flush()
+
+    def _note_open(self, queue: ConsumeQueue) -> None:
+        """Keep the number of open files bounded: brokers have more queues than processes may have files."""
+        self._opened.append(queue)
+        for _ in range(min(len(self._opened) - self._max_open, CLOSE_AT_ONCE)):
+            oldest = self._opened.popleft()
+            if oldest is not queue:
+                oldest.close()
 
     def close(self) -> None:
         """Close all files."""

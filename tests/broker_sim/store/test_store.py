@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from rocketpy.errors import StoreError
@@ -41,6 +44,8 @@ def test_ST1_positions_outside_the_log(storage):
     assert store.read(store.written_position + 10**6) is None
     assert store.read(results[-1].physical_offset, results[-1].size + 1) is None
     assert store.read(-1) is None
+    assert store.read(results[1].physical_offset + 1) is None
+    assert store.read(results[1].physical_offset - 91) is None
     store.close()
 
 
@@ -112,8 +117,6 @@ test_threat_L11_two_brokers_on_one_directory = test_ST5_a_second_store_on_one_di
 @pytest.fixture
 def held_elsewhere():
     """Lets another process hold a lock file as Apache's broker does."""
-    import subprocess
-    import sys
 
     running = []
     program = (
@@ -143,3 +146,33 @@ def test_a_closed_store_takes_nothing(storage):
     store.close()
     assert store.put(message()).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     store.close()
+
+
+def test_more_queues_than_a_process_may_have_files_open(tmp_path):
+    """In a process of its own, as the limit belongs to the process."""
+    program = f"""
+import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
+from rocketpy_broker_sim.config import MessageStoreConfig
+from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.message_store import MessageStore
+from rocketpy_broker_sim.store.put_result import IncomingMessage
+for turn in range(2):
+    store = MessageStore(RealStorage({str(tmp_path)!r}), MessageStoreConfig(mapped_file_size_commit_log=1 << 20,
+                         mapped_file_size_consume_queue=2000))
+    store.load()
+    for step in range(5):
+        for n in range(300):
+            store.put(IncomingMessage("T%d" % (n % 30), n // 30, b"body"))
+            if n % 7 == 0:
+                store.commit_pending()
+                store.reput()
+        store.commit_pending()
+        store.reput()
+        store.flush()
+    assert len(os.listdir("/dev/fd")) < 140
+    print(sum(store.get("T%d" % n, k, 0, 32).count for n in range(30) for k in range(10)))
+    store.close()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("1500\n3000\n", "")
