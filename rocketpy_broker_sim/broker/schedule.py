@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -51,18 +52,25 @@ class ScheduleService:
         levels: the delays.
         offsets: how far each level has been delivered.
         commit: writes what was put and lets consumers see it; raises StoreError.
+        flush: returns when the disk has the log; the broker lets only one flush run at a time.
 
     Attributes:
         delivered: How many messages have been delivered since the start.
     """
 
     def __init__(
-        self, store: MessageStore, levels: DelayLevels, offsets: DelayOffsetTable, commit: Callable[[], None]
+        self,
+        store: MessageStore,
+        levels: DelayLevels,
+        offsets: DelayOffsetTable,
+        commit: Callable[[], None],
+        flush: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
         self._levels = levels
         self._offsets = offsets
         self._commit = commit
+        self._flush = flush or partial(run_blocking, store.flush_commit_log)
         self._due = dict.fromkeys(range(1, levels.count + 1), 0.0)
         self._arrived = trio.Event()
         self._retry = _FIRST_RETRY
@@ -112,7 +120,7 @@ class ScheduleService:
         data = self._offsets.encode()
         self._offsets.changed = False
         try:
-            await run_blocking(self._store.flush_commit_log)
+            await self._flush()
             await run_blocking(self._offsets.file.save, data)
         except BaseException:
             self._offsets.changed = True

@@ -55,6 +55,8 @@ class MessageStoreConfig:
 
     # --- files
     store_path_root_dir: str = "~/store"
+    store_path_commit_log: str = ""
+    """Folder of the commit log, where it does not stand in the root."""
     mapped_file_size_commit_log: int = _number(1024 * 1024 * 1024, at_least=128)
     """Bytes of every commit log file; a store is opened with the size it was made with."""
     mapped_file_size_consume_queue: int = _number(6_000_000, at_least=UNIT_SIZE, whole_units=True)

@@ -1,0 +1,1 @@
+"""What the broker does with a request: plain functions (broker, connection, request) -> answer, or None for later."""

@@ -1,0 +1,231 @@
+"""Giving messages: PULL_MESSAGE and LITE_PULL_MESSAGE. Plays the part of PullMessageProcessor and its result handler.
+
+The checks come in Apache's order. A pull that finds nothing and may wait is held; `pull_again` runs it once more when
+something has come or its time is up, and then answers in any case.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from rocketpy.errors import BrokerError, ConfigError
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.enums import ConsumeType, MessageModel
+from rocketpy.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from rocketpy.wire.sysflag import Permission, PullSysFlag
+from rocketpy_broker_sim.broker.filtering import Match, bounded_subscription, tag_match
+from rocketpy_broker_sim.broker.long_polling import HeldPull
+from rocketpy_broker_sim.config import MASTER_ID
+from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
+    from rocketpy.wire.bodies.subscription import SubscriptionData
+    from rocketpy.wire.bodies.topics import TopicConfig
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.broker import Broker
+
+__all__ = ["pull_again", "pull_message"]
+
+_MOST_MESSAGES = 1024
+"""What a request may ask for; the store gives fewer anyway."""
+
+
+class _Forbidden:
+    """Why a pull is not allowed, as the field forbiddenType says it."""
+
+    BROKER = 1
+    GROUP = 2
+    TOPIC = 3
+    BROADCASTING = 4
+    SUBSCRIPTION = 5
+
+
+class _Refusal(BrokerError):
+    """A pull that is not allowed."""
+
+    forbidden: int | None = None
+
+
+_CODES = {
+    GetMessageStatus.FOUND: ResponseCode.SUCCESS,
+    GetMessageStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    GetMessageStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
+}
+_NO_QUEUE = (GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, GetMessageStatus.NO_MESSAGE_IN_QUEUE)
+
+
+def pull_message(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Answer with messages, or hold the pull until there are some."""
+    return _pull(broker, connection, request, may_wait=True)
+
+
+def pull_again(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Answer a pull that was held: with what is there now."""
+    return _pull(broker, connection, request, may_wait=False)
+
+
+def _pull(
+    broker: Broker, connection: Connection, request: RemotingCommand, *, may_wait: bool
+) -> RemotingCommand | None:
+    header = PullMessageRequestHeader.from_ext(request.ext_fields)
+    try:
+        group, topic = _group_and_topic(broker, request, header)
+        wanted = _wanted(broker, header, group)
+    except _Refusal as exc:
+        return _refused(request, exc)
+    match = tag_match(wanted)
+    count = max(1, min(header.max_msg_nums, _MOST_MESSAGES))
+    found = broker.store.get(header.topic, header.queue_id, header.queue_offset, count, match=match)
+    if may_wait and header.sys_flag & PullSysFlag.COMMIT_OFFSET and header.commit_offset >= 0:
+        broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+    code = _code_of(found.status, header.queue_offset)
+    wait = code == ResponseCode.PULL_NOT_FOUND and may_wait and header.sys_flag & PullSysFlag.SUSPEND
+    if wait and _hold(broker, connection, request, header, match):
+        return None
+    return _answer(broker, request, found, code, topic, group)
+
+
+def _code_of(status: GetMessageStatus, offset: int) -> ResponseCode:
+    if status in _NO_QUEUE:
+        return ResponseCode.PULL_OFFSET_MOVED if offset != 0 else ResponseCode.PULL_NOT_FOUND
+    return _CODES[status]
+
+
+def _hold(
+    broker: Broker,
+    connection: Connection,
+    request: RemotingCommand,
+    header: PullMessageRequestHeader,
+    match: Match | None,
+) -> bool:
+    config = broker.config
+    millis = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
+    seconds = max(0, min(millis, config.max_hold_millis)) / 1000
+    pull = HeldPull(
+        connection, request, header.consumer_group, header.topic, header.queue_id, header.queue_offset, match
+    )
+    return connection.is_open and broker.held_pulls.hold(pull, seconds)
+
+
+def _answer(
+    broker: Broker,
+    request: RemotingCommand,
+    found: GetMessageResult,
+    code: ResponseCode,
+    topic: TopicConfig,
+    group: SubscriptionGroupConfig,
+) -> RemotingCommand:
+    suggested = MASTER_ID
+    if broker.config.slave_read_enable:
+        slow = found.suggest_pulling_from_slave
+        suggested = group.which_broker_when_consume_slowly if slow else group.broker_id
+    fields = {
+        "suggestWhichBrokerId": str(suggested),
+        "nextBeginOffset": str(found.next_begin_offset),
+        "minOffset": str(found.min_offset),
+        "maxOffset": str(found.max_offset),
+        "topicSysFlag": str(topic.topic_sys_flag),
+        "groupSysFlag": str(group.group_sys_flag),
+    }
+    body = found.records if code == ResponseCode.SUCCESS else b""
+    return request.answer(code, found.status.name, fields, body)
+
+
+# --- checks --------------------------------------------------------------------------------------------
+
+
+def _refuse(code: ResponseCode, remark: str, forbidden: int | None = None) -> NoReturn:
+    error = _Refusal(code, remark)
+    error.forbidden = forbidden
+    raise error
+
+
+def _refused(request: RemotingCommand, refusal: _Refusal) -> RemotingCommand:
+    """Refusals carry the header too, as Apache's do: zeros, and why."""
+    header = PullMessageResponseHeader(
+        suggest_which_broker_id=MASTER_ID,
+        next_begin_offset=0,
+        min_offset=0,
+        max_offset=0,
+        forbidden_type=refusal.forbidden,
+    )
+    return request.answer(refusal.code, refusal.remark, header.to_ext())
+
+
+def _group_and_topic(
+    broker: Broker, request: RemotingCommand, header: PullMessageRequestHeader
+) -> tuple[SubscriptionGroupConfig, TopicConfig]:
+    """What the pull is about.
+
+    Raises:
+        _Refusal: the broker, the group or the topic may not be read, or there is no such queue.
+    """
+    config = broker.config
+    if not Permission.is_readable(config.broker_permission):
+        _refuse(ResponseCode.NO_PERMISSION, f"pulling from {config.broker_name} is forbidden", _Forbidden.BROKER)
+    if request.code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_message_enable:
+        remark = f"lite pull consumers are forbidden at {config.broker_name}"
+        _refuse(ResponseCode.NO_PERMISSION, remark, _Forbidden.BROKER)
+    group = broker.groups.find(header.consumer_group)
+    if group is None:
+        remark = f"the consumer group {header.consumer_group[:255]} does not exist"
+        _refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    if not group.consume_enable:
+        _refuse(ResponseCode.NO_PERMISSION, f"the group {group.group_name} may not consume", _Forbidden.GROUP)
+    topic = broker.topics.get(header.topic)
+    if topic is None:
+        _refuse(ResponseCode.TOPIC_NOT_EXIST, f"the topic {header.topic[:255]} does not exist: create it first")
+    if not Permission.is_readable(topic.perm):
+        _refuse(ResponseCode.NO_PERMISSION, f"pulling from {topic.topic_name} is forbidden", _Forbidden.TOPIC)
+    if not 0 <= header.queue_id < topic.read_queue_nums:
+        remark = f"queue id {header.queue_id} is illegal: {topic.topic_name} has {topic.read_queue_nums} queues to read"
+        _refuse(ResponseCode.INVALID_PARAMETER, remark)
+    return group, topic
+
+
+def _wanted(broker: Broker, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> SubscriptionData:
+    """What the consumer subscribes: the request says it, or the heartbeats said it before.
+
+    Raises:
+        _Refusal: it is not known, outdated, not allowed or cannot be understood.
+    """
+    if header.sys_flag & PullSysFlag.SUBSCRIPTION:
+        try:
+            wanted = bounded_subscription(header.topic, header.subscription, header.expression_type)
+        except ConfigError as exc:
+            _refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"the subscription cannot be read: {exc}")
+    else:
+        wanted = _registered(broker, header, group)
+    if not wanted.is_tag:
+        remark = f"the broker does not filter messages by {str(wanted.expression_type)[:64]}"
+        _refuse(ResponseCode.SYSTEM_ERROR, remark)
+    return wanted
+
+
+def _registered(broker: Broker, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> SubscriptionData:
+    members = broker.consumers.group(header.consumer_group)
+    if members is None:
+        remark = f"no client of the group {header.consumer_group} is known: a heartbeat must come first"
+        _refuse(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+    if not group.consume_broadcast_enable and members.message_model is MessageModel.BROADCASTING:
+        remark = f"the group {group.group_name} may not consume by broadcast"
+        _refuse(ResponseCode.NO_PERMISSION, remark, _Forbidden.BROADCASTING)
+    if not broker.groups.is_readable(group.group_name, header.topic):
+        remark = f"the group {group.group_name} may not read {header.topic}"
+        _refuse(ResponseCode.NO_PERMISSION, remark, _Forbidden.SUBSCRIPTION)
+    wanted = members.subscriptions.get(header.topic)
+    if wanted is None:
+        remark = f"the group {group.group_name} does not subscribe {header.topic}: do its members subscribe alike?"
+        _refuse(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+    if wanted.sub_version < header.sub_version:
+        _refuse(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the subscription is newer than the broker's: heartbeat first")
+    if broker.config.reject_pull_consumer_enable and members.consume_type is ConsumeType.CONSUME_ACTIVELY:
+        _refuse(ResponseCode.SUBSCRIPTION_NOT_EXIST, "pull consumers are rejected by this broker")
+    return wanted

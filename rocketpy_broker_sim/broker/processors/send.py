@@ -1,0 +1,269 @@
+"""Taking messages: SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE. Plays the part of SendMessageProcessor.
+
+The checks come in Apache's order, and the broker adds MSG_REGION, TRACE_ON, CLUSTER and, where it is missing, UNIQ_KEY.
+Properties that only the system may write are dropped: a client could reach other topics with them. This is the hottest
+path of the broker; what is usual is done with as little as possible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from rocketpy.errors import BrokerError, MessageDecodeError
+from rocketpy.message import PropertyName
+from rocketpy.seams import random_source, wall_ms
+from rocketpy.wire.batch import decode_batch
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.headers.send import SendMessageRequestHeader
+from rocketpy.wire.names import (
+    DLQ_PREFIX,
+    NOT_ALLOWED_SEND,
+    RETRY_PREFIX,
+    dlq_topic,
+    group_of_retry_topic,
+    is_valid_topic,
+)
+from rocketpy.wire.properties import decode_properties, encode_properties
+from rocketpy.wire.sysflag import COMPRESSED, COMPRESSION_TYPE_MASK, INNER_BATCH, MULTI_TAGS, Permission, TopicSysFlag
+from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level, put_aside
+from rocketpy_broker_sim.broker.putting import packed_address, refusal_of
+from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageStatus
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.bodies.topics import TopicConfig
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.broker import Broker
+
+__all__ = ["SYSTEM_PROPERTIES", "send_message"]
+
+SYSTEM_PROPERTIES = frozenset(
+    {
+        PropertyName.REAL_TOPIC,
+        PropertyName.REAL_QUEUE_ID,
+        PropertyName.POP_CK,
+        PropertyName.INNER_BASE,
+        PropertyName.INNER_MULTI_DISPATCH,
+        PropertyName.INNER_MULTI_QUEUE_OFFSET,
+        PropertyName.TRANSACTION_ID,
+        PropertyName.TRANSACTION_PREPARED_QUEUE_OFFSET,
+        PropertyName.TRANSACTION_CHECK_TIMES,
+        PropertyName.TIMER_OUT_MS,
+        PropertyName.TIMER_ENQUEUE_MS,
+        PropertyName.TIMER_DEQUEUE_MS,
+        PropertyName.TIMER_ROLL_TIMES,
+        PropertyName.TIMER_DEL_UNIQUE_KEY,
+        PropertyName.CRC32,
+    }
+)
+"""What only a broker writes. Dropped when a client sends it."""
+
+_ADDED = frozenset({PropertyName.MSG_REGION, PropertyName.TRACE_SWITCH, PropertyName.CLUSTER})
+_SPECIAL = frozenset({PropertyName.DELAY, PropertyName.TRANSACTION_PREPARED, PropertyName.INNER_NUM, *TIMER_PROPERTIES})
+_WATCHED = SYSTEM_PROPERTIES | _ADDED | _SPECIAL
+_SYSTEM_BYTES = tuple(f"{name}\x01".encode() for name in sorted(SYSTEM_PROPERTIES))
+_CLIENT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK
+"""Bits of the flag word that are the client's to set; the others say what a broker has done with the message."""
+
+
+def send_message(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Put one message or one batch."""
+    if request.code == RequestCode.SEND_MESSAGE:
+        header = SendMessageRequestHeader.from_ext(request.ext_fields)
+    else:
+        header = SendMessageRequestHeader.from_short_ext(request.ext_fields)
+    try:
+        topic = _topic(broker, connection, header)
+        queue_id = _queue_id(connection, header, topic)
+        message = IncomingMessage(
+            header.topic,
+            queue_id,
+            request.body,
+            "",
+            header.flag,
+            header.sys_flag & _CLIENT_FLAGS,
+            header.born_timestamp,
+            packed_address(connection.address),
+            broker.store_host,
+            header.reconsume_times or 0,
+        )
+        properties = decode_properties(header.properties or "")
+        if header.batch:
+            _fill_batch(broker, header, message)
+        else:
+            _fill(broker, header, message, properties)
+    except BrokerError as exc:
+        return request.answer(exc.code, exc.remark, dict(broker.send_fields))
+    result = broker.put(message, wait=properties.get(PropertyName.WAIT, "true").lower() == "true")
+    if result.status is not PutMessageStatus.PUT_OK:
+        code, remark = refusal_of(result.status, broker.config)
+        return request.answer(code, remark, dict(broker.send_fields))
+    fields = {
+        "msgId": result.offset_message_id,
+        "queueId": str(queue_id),
+        "queueOffset": str(result.queue_offset),
+        **broker.send_fields,
+    }
+    unique_key = properties.get(PropertyName.UNIQUE_KEY)
+    if unique_key is not None:
+        fields["transactionId"] = unique_key
+    return request.answer(ResponseCode.SUCCESS, None, fields)
+
+
+def _refuse(code: ResponseCode, remark: str) -> NoReturn:
+    raise BrokerError.for_code(code, remark)
+
+
+# --- where it goes -------------------------------------------------------------------------------------
+
+
+def _topic(broker: Broker, connection: Connection, header: SendMessageRequestHeader) -> TopicConfig:
+    """The topic, made on first use where that is allowed.
+
+    Raises:
+        BrokerError: it may not be sent to.
+    """
+    config, name = broker.config, header.topic
+    start = config.start_accept_send_request_time_stamp
+    if start and wall_ms() < start:
+        _refuse(ResponseCode.SYSTEM_ERROR, "the broker takes no messages yet (startAcceptSendRequestTimeStamp)")
+    topic = broker.topics.get(name)
+    if topic is not None and topic.order and not Permission.is_writable(config.broker_permission):
+        _refuse(ResponseCode.NO_PERMISSION, f"sending to the broker {config.broker_name} is forbidden")
+    if topic is None and not is_valid_topic(name):
+        _refuse(
+            ResponseCode.INVALID_PARAMETER, f"the topic {name[:127]!r} is blank, too long or has illegal characters"
+        )
+    if name in NOT_ALLOWED_SEND or name.startswith(DLQ_PREFIX):
+        _refuse(ResponseCode.NO_PERMISSION, f"sending to the topic {name} is forbidden")
+    return topic or _new_topic(broker, header)
+
+
+def _new_topic(broker: Broker, header: SendMessageRequestHeader) -> TopicConfig:
+    is_retry = header.topic.startswith(RETRY_PREFIX)
+    sys_flag = 0
+    if header.unit_mode:
+        sys_flag = TopicSysFlag.UNIT_SUB if is_retry else TopicSysFlag.UNIT
+    topic = broker.topics.create_on_send(header.topic, header.default_topic, header.default_topic_queue_nums, sys_flag)
+    if topic is None and is_retry:
+        topic = broker.topics.create_retry(header.topic, 1, Permission.READ | Permission.WRITE, sys_flag)
+    if topic is None:
+        _refuse(
+            ResponseCode.TOPIC_NOT_EXIST,
+            f"the topic {header.topic} does not exist and is not made on first use: create it first",
+        )
+    return topic
+
+
+def _queue_id(connection: Connection, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
+    """The queue asked for; a negative one means any.
+
+    Raises:
+        BrokerError: the topic has no such queue.
+    """
+    queue_id = header.queue_id
+    if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
+        _refuse(
+            ResponseCode.INVALID_PARAMETER,
+            f"queue id {queue_id} is illegal: {topic.topic_name} has {topic.write_queue_nums} queues to write",
+        )
+    return queue_id if queue_id >= 0 else random_source().randrange(max(1, topic.write_queue_nums))
+
+
+# --- what is stored ------------------------------------------------------------------------------------
+
+
+def _fill(
+    broker: Broker, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
+) -> None:
+    """Complete a single message; may send it elsewhere: to the dead letters, to the schedule topic.
+
+    Raises:
+        BrokerError: the broker does not take it.
+    """
+    text = header.properties or ""
+    if not message.body:
+        _refuse(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
+    if PropertyName.UNIQUE_KEY not in properties:
+        properties[PropertyName.UNIQUE_KEY] = broker.unique_ids.next()
+        text = _joined(text, f"{PropertyName.UNIQUE_KEY}\x01{properties[PropertyName.UNIQUE_KEY]}\x02")
+    if _WATCHED.isdisjoint(properties) and not message.topic.startswith(RETRY_PREFIX):
+        message.properties = _joined(text, broker.added_properties)
+        return
+    for name in SYSTEM_PROPERTIES | _ADDED:
+        properties.pop(name, None)
+    properties.update(broker.added_property_map)
+    _refuse_what_is_missing(broker, properties)
+    if message.topic.startswith(RETRY_PREFIX):
+        _redirect_dead_letter(broker, header, message, properties)
+    level = delay_level(properties)
+    if level is None:
+        _refuse(ResponseCode.MESSAGE_ILLEGAL, "the delay level is not a number")
+    if level > 0:
+        put_aside(message, properties, level, broker.delay_levels)
+    elif any(name in properties for name in TIMER_PROPERTIES):
+        _refuse(ResponseCode.SYSTEM_ERROR, "accurate timer message is not enabled: send with a delay level instead")
+    else:
+        message.properties = encode_properties(properties)
+
+
+def _joined(text: str, more: str) -> str:
+    return text + more if not text or text[-1] == "\x02" else f"{text}\x02{more}"
+
+
+def _refuse_what_is_missing(broker: Broker, properties: dict[str, str]) -> None:
+    """Refuse what would be stored and then never do what the client means by it."""
+    if properties.get(PropertyName.TRANSACTION_PREPARED, "").lower() == "true":
+        remark = f"sending transaction messages to the broker {broker.config.broker_name} is forbidden"
+        _refuse(ResponseCode.NO_PERMISSION, remark)
+    if PropertyName.INNER_NUM in properties:
+        _refuse(ResponseCode.MESSAGE_ILLEGAL, "the message says it is a batch stored as one, and is none")
+
+
+def _redirect_dead_letter(
+    broker: Broker, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
+) -> None:
+    """Send a message that its group gave back too often to the dead letters of the group."""
+    group = group_of_retry_topic(message.topic) or ""
+    settings = broker.groups.find(group)
+    if settings is None:
+        _refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"the consumer group {group} does not exist")
+    most = settings.retry_max_times if header.max_reconsume_times is None else header.max_reconsume_times
+    if message.reconsume_times <= most:
+        return
+    properties[PropertyName.DELAY] = "-1"
+    message.topic, message.queue_id = dlq_topic(group), 0
+    if broker.topics.create_retry(message.topic, 1, Permission.READ | Permission.WRITE, 0) is None:
+        _refuse(ResponseCode.SYSTEM_ERROR, f"the topic {message.topic} does not exist and cannot be made")
+
+
+def _fill_batch(broker: Broker, header: SendMessageRequestHeader, message: IncomingMessage) -> None:
+    """Complete a batch: its items are stored one by one, with consecutive offsets.
+
+    Raises:
+        BrokerError: it is no batch, or may not go where it wants to.
+    """
+    if message.topic.startswith(RETRY_PREFIX):
+        _refuse(ResponseCode.MESSAGE_ILLEGAL, f"a batch cannot go to the retry topic {message.topic}")
+    if header.sys_flag & INNER_BATCH:
+        _refuse(ResponseCode.MESSAGE_ILLEGAL, "batches are not stored as one message here")
+    try:
+        items = decode_batch(message.body)
+    except MessageDecodeError as exc:
+        _refuse(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {exc}")
+    if not items or not all(item.body for item in items):
+        _refuse(ResponseCode.MESSAGE_ILLEGAL, "the batch has no message, or one without a body")
+    message.batch = [
+        item._replace(properties=_clean(item.properties)) if _is_forged(item.properties) else item for item in items
+    ]
+    message.properties = broker.added_properties
+
+
+def _is_forged(properties: bytes) -> bool:
+    return any(map(properties.__contains__, _SYSTEM_BYTES))
+
+
+def _clean(properties: bytes) -> bytes:
+    """The properties of an item without those that only a broker writes."""
+    found = decode_properties(properties.decode("utf-8", "replace"))
+    return encode_properties({name: value for name, value in found.items() if name not in SYSTEM_PROPERTIES}).encode()

@@ -1,0 +1,86 @@
+"""The table of the broker: which function answers a request code, and in which lane it runs.
+
+A code that stands nowhere here is not supported, and the peer is told so. Plays the part of registerProcessor in
+BrokerController.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy_broker_sim.broker.lanes import Lane, Route
+from rocketpy_broker_sim.broker.processors import client_manage, pull, send
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.config import BrokerConfig
+
+__all__ = ["BrokerProcessor", "default_route", "lanes_of", "routes_of"]
+
+BrokerProcessor = Callable[["Broker", "Connection", "RemotingCommand"], "RemotingCommand | None"]
+
+_TABLE: dict[RequestCode, tuple[BrokerProcessor, str]] = {
+    RequestCode.SEND_MESSAGE: (send.send_message, "send"),
+    RequestCode.SEND_MESSAGE_V2: (send.send_message, "send"),
+    RequestCode.SEND_BATCH_MESSAGE: (send.send_message, "send"),
+    RequestCode.PULL_MESSAGE: (pull.pull_message, "pull"),
+    RequestCode.LITE_PULL_MESSAGE: (pull.pull_message, "lite pull"),
+    RequestCode.HEART_BEAT: (client_manage.heart_beat, "heartbeat"),
+    RequestCode.UNREGISTER_CLIENT: (client_manage.unregister_client, "client"),
+    RequestCode.CHECK_CLIENT_CONFIG: (client_manage.check_client_config, "client"),
+}
+
+
+def routes_of(broker: Broker) -> dict[int, Route]:
+    """The table, bound to one broker."""
+    return {int(code): Route(partial(processor, broker), lane) for code, (processor, lane) in _TABLE.items()}
+
+
+def default_route(broker: Broker) -> Route:
+    """What happens to all other codes."""
+    return Route(partial(_not_supported, broker), "admin")
+
+
+def _not_supported(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    remark = f" request type {request.code} not supported"
+    return request.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+
+
+def lanes_of(config: BrokerConfig) -> list[Lane]:
+    """The lanes as the settings bound them, in Java's irregular keys; the heartbeats come first.
+
+    Limits of time are asked for each time, because they may be changed while the broker runs.
+    """
+
+    def age(name: str) -> Callable[[], float]:
+        return lambda: getattr(config, name) / 1000 if config.broker_fast_failure_enable else 0.0
+
+    def lane(name: str, threads: int, capacity: int, wait: str | None = None) -> Lane:
+        if wait is None:
+            return Lane(name=name, threads=threads, capacity=capacity)
+        return Lane(name=name, threads=threads, capacity=capacity, max_age=age(f"wait_time_mills_in_{wait}_queue"))
+
+    c = config
+    return [
+        lane("heartbeat", c.heartbeat_thread_pool_nums, c.heartbeat_thread_pool_queue_capacity, "heartbeat"),
+        lane("send", c.send_message_thread_pool_nums, c.send_thread_pool_queue_capacity, "send"),
+        lane("pull", c.pull_message_thread_pool_nums, c.pull_thread_pool_queue_capacity, "pull"),
+        lane("lite pull", c.lite_pull_message_thread_pool_nums, c.lite_pull_thread_pool_queue_capacity, "lite_pull"),
+        lane("reply", c.process_reply_message_thread_pool_nums, c.reply_thread_pool_queue_capacity),
+        lane("query", c.query_message_thread_pool_nums, c.query_thread_pool_queue_capacity),
+        lane(
+            "end transaction",
+            c.end_transaction_thread_pool_nums,
+            c.end_transaction_pool_queue_capacity,
+            "transaction",
+        ),
+        lane("client", c.client_manage_thread_pool_nums, c.client_manager_thread_pool_queue_capacity),
+        lane("consumer", c.consumer_manage_thread_pool_nums, c.consumer_manager_thread_pool_queue_capacity),
+        lane("ack", c.ack_message_thread_pool_nums, c.ack_thread_pool_queue_capacity, "ack"),
+        lane("admin", c.admin_broker_thread_pool_nums, c.admin_broker_thread_pool_queue_capacity, "admin_broker"),
+    ]

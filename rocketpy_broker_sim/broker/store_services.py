@@ -1,0 +1,165 @@
+"""Flushing the store: every so often, and for the sends that must not be answered before the disk has their message.
+
+Flushes block, so they run in threads, one at a time. Plays the part of FlushRealTimeService, GroupCommitService and
+FlushConsumeQueueService.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from rocketpy.errors import StoreError
+from rocketpy.services import run_blocking, ticks
+from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.broker.turn import Answer, Turn
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.message_store import MessageStore
+
+__all__ = ["Disk", "GroupCommit"]
+
+_logger = logging.getLogger(__name__)
+
+
+class Disk:
+    """Flushes the store, now and then and on request, one flush at a time.
+
+    Args:
+        store: what is flushed.
+        config: how often.
+        turn: lets consumers read what became readable.
+    """
+
+    def __init__(self, store: MessageStore, config: MessageStoreConfig, turn: Turn) -> None:
+        self._store = store
+        self._config = config
+        self._turn = turn
+        self._lock = trio.Lock()
+        self._failed = False
+
+    async def flush_log(self) -> None:
+        """Return when the disk has the log as it is written now.
+
+        Raises:
+            StoreError: the disk failed, and nothing is stored any more until the broker is restarted.
+        """
+        async with self._lock:
+            if self._store.flushed_position < self._store.written_position:
+                await run_blocking(self._store.flush_commit_log)
+
+    async def flush_all(self) -> None:
+        """Flush log, queues and checkpoint. Raises as `flush_log`."""
+        async with self._lock:
+            await run_blocking(self._store.flush)
+
+    async def serve_log(self) -> None:
+        """Flush the log every so often."""
+        async for _ in ticks(self._config.flush_interval_commit_log / 1000):
+            await self._keep_on(self.flush_log)
+
+    async def serve_queues(self) -> None:
+        """Flush the queues every so often, and dispatch what could not be dispatched when it was written."""
+        async for _ in ticks(self._config.flush_interval_consume_queue / 1000):
+            if self._store.dispatch_behind:
+                self._turn.make_readable()
+            await self._keep_on(self.flush_all)
+
+    async def _keep_on(self, flush: Callable[[], Awaitable[None]]) -> None:
+        """Flush; a disk that fails is said once, and the broker goes on giving what it has."""
+        try:
+            await flush()
+        except StoreError as exc:
+            if not self._failed:
+                _logger.error("%s", exc)
+            self._failed = True
+        else:
+            self._failed = False
+
+
+@attrs.define(eq=False)
+class _Waiting:
+    answer: Answer
+    deadline: float
+
+
+class GroupCommit:
+    """Answers to sends that must not leave before the disk has the message: one flush serves all that wait.
+
+    Args:
+        disk: does the flushing.
+        store: says how far it is.
+        turn: lets consumers read what was flushed.
+        timeout: seconds after which the producer is told that the flush takes too long; the message is kept.
+    """
+
+    def __init__(self, disk: Disk, store: MessageStore, turn: Turn, timeout: float) -> None:
+        self._disk = disk
+        self._store = store
+        self._turn = turn
+        self._timeout = timeout
+        self._waiting: deque[_Waiting] = deque()
+        self._asked = False
+        self._lot = trio.lowlevel.ParkingLot()
+        self._timing = trio.lowlevel.ParkingLot()
+
+    def park(self, answers: Sequence[Answer]) -> None:
+        """Keep answers until the disk has their messages; without any, flush what nobody waits for."""
+        self._asked = True
+        deadline = trio.current_time() + self._timeout
+        self._waiting.extend(_Waiting(answer, deadline) for answer in answers)
+        self._lot.unpark()
+        self._timing.unpark()
+
+    def __len__(self) -> int:
+        """How many answers wait."""
+        return len(self._waiting)
+
+    async def serve(self) -> None:
+        """Flush while somebody waits."""
+        while True:
+            if not self._waiting and not self._asked:
+                await self._lot.park()
+            self._asked = False
+            try:
+                await self._disk.flush_log()
+            except StoreError as exc:
+                _logger.error("the messages of %d sends may be lost: %s", len(self._waiting), exc)
+                self._refuse_all()
+                continue
+            self._release(self._store.flushed_position)
+            self._turn.make_readable()
+            await trio.lowlevel.checkpoint()
+
+    async def serve_deadlines(self) -> None:
+        """Tell producers whose flush takes too long."""
+        while True:
+            if not self._waiting:
+                await self._timing.park()
+                continue
+            await trio.sleep_until(self._waiting[0].deadline)
+            self._expire(trio.current_time())
+
+    def _release(self, flushed: int) -> None:
+        while self._waiting and self._waiting[0].answer.written_to <= flushed:
+            answer = self._waiting.popleft().answer
+            answer.connection.send_answer(answer.request, answer.command)
+
+    def _expire(self, now: float) -> None:
+        while self._waiting and self._waiting[0].deadline <= now:
+            answer = self._waiting.popleft().answer
+            answer.command.code = ResponseCode.FLUSH_DISK_TIMEOUT
+            answer.connection.send_answer(answer.request, answer.command)
+
+    def _refuse_all(self) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            request = each.answer.request
+            remark = "the disk of the broker failed: whether the message was stored is unknown"
+            each.answer.connection.send_answer(request, request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark))

@@ -1,0 +1,182 @@
+"""One turn of the broker: processors run, what they put is written once, then their answers leave.
+
+Nothing here waits. Puts of all processors of a turn are gathered by the store and written by one commit; an answer that
+depends on a put goes out only after it. When the commit fails, those answers say so instead; the others are not
+touched. With synchronous flushing they are kept until the disk has the records. Then consumers hear of what arrived.
+Plays the part of the asynchronous put in SendMessageProcessor and of handleDiskFlush in CommitLog.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from rocketpy.errors import StoreError
+from rocketpy.remoting.dispatch import answer_for_error
+from rocketpy.wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.dispatch import Processor
+    from rocketpy.remoting.hooks import RequestHook
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.store.message_store import MessageStore
+    from rocketpy_broker_sim.store.put_result import Arrival
+
+__all__ = ["Answer", "Turn"]
+
+_logger = logging.getLogger(__name__)
+
+
+class Answer(NamedTuple):
+    """An answer that has not left yet."""
+
+    connection: Connection
+    request: RemotingCommand
+    command: RemotingCommand
+    written_to: int
+    """Where the log must have been written to before it may leave; -1 when it depends on no put."""
+    wait_for_disk: bool
+    """Whether the disk must have the log up to there."""
+
+
+class Turn:
+    """Runs processors and lets their answers go when what they put is safe.
+
+    Args:
+        store: what the processors put into.
+        hooks: see every request and its answer.
+
+    Attributes:
+        pending_bytes: Bytes of the bodies of the answers that have not left yet.
+        park: Takes the answers that wait for the disk; None when nobody waits for it.
+        on_arrival: Hears of the messages that can be read now.
+    """
+
+    def __init__(self, store: MessageStore, hooks: Sequence[RequestHook] = ()) -> None:
+        self.pending_bytes = 0
+        self.park: Callable[[list[Answer]], None] | None = None
+        self.on_arrival: Callable[[Arrival], None] | None = None
+        self._store = store
+        self._hooks = tuple(hooks)
+        self._answers: list[Answer] = []
+        self._arrivals: list[Arrival] = []
+        self._written_to = -1
+        self._wait_for_disk = False
+        self._dirty = False
+
+    # --- while processors run ---
+
+    def run(self, processor: Processor, connection: Connection, request: RemotingCommand) -> None:
+        """Run one processor; its answer leaves with `finish`, and what it raises becomes its answer."""
+        self._written_to = -1
+        self._wait_for_disk = False
+        try:
+            if self._hooks:
+                command = self._run_with_hooks(processor, connection, request)
+            else:
+                command = processor(connection, request)
+        except Exception as exc:  # noqa: BLE001  whatever it is, it is the answer to this request alone
+            command = answer_for_error(request, exc, connection.address)
+        if command is not None:
+            self.pending_bytes += len(command.body)
+            self._answers.append(Answer(connection, request, command, self._written_to, self._wait_for_disk))
+
+    def _run_with_hooks(
+        self, processor: Processor, connection: Connection, request: RemotingCommand
+    ) -> RemotingCommand | None:
+        for hook in self._hooks:
+            hook.before_request(connection.address, request)
+        command = processor(connection, request)
+        for hook in self._hooks:
+            hook.after_answer(connection.address, request, command)
+        return command
+
+    def answer(self, connection: Connection, request: RemotingCommand, command: RemotingCommand) -> None:
+        """Add an answer that depends on nothing."""
+        self._answers.append(Answer(connection, request, command, -1, wait_for_disk=False))
+
+    def depends_on(self, written_to: int, *, wait_for_disk: bool) -> None:
+        """The answer of the running processor must not leave before the log is written up to there."""
+        self._dirty = True
+        self._written_to = max(self._written_to, written_to)
+        self._wait_for_disk = self._wait_for_disk or wait_for_disk
+
+    def note_arrival(self, arrival: Arrival) -> None:
+        """The store says what can be read now; consumers hear of it when the store is done."""
+        self._arrivals.append(arrival)
+
+    # --- when they are done ---
+
+    def finish(self) -> None:
+        """Write what was put, let the answers go, then wake the consumers that wait."""
+        if not self._dirty:
+            if self._answers:
+                self._send(None)
+            return
+        failure = self._commit()
+        waiting = self._send(failure)
+        if failure is None:
+            self._publish(waiting)
+
+    def commit(self) -> None:
+        """Write at once what a service put, outside any request.
+
+        Raises:
+            StoreError: nothing of it was stored.
+        """
+        failure = self._commit()
+        if failure is not None:
+            raise failure
+        self._publish([])
+
+    def _publish(self, waiting: list[Answer]) -> None:
+        """Let consumers read what was written, now or when the disk has it."""
+        if self.park is None:
+            self.make_readable()
+        else:
+            self.park(waiting)
+
+    def make_readable(self) -> None:
+        """Let consumers read what was written (with synchronous flushing: what the disk has)."""
+        try:
+            self._store.reput()
+        except StoreError as exc:
+            # The store takes nothing more until this has succeeded; a service tries it again.
+            _logger.error("messages cannot be brought into their queues: %s", exc)
+        while self._arrivals:
+            arrivals, self._arrivals = self._arrivals, []
+            if self.on_arrival is not None:
+                for arrival in arrivals:
+                    self.on_arrival(arrival)
+        if self._answers:
+            self._send(None)
+
+    def _commit(self) -> StoreError | None:
+        self._dirty = False
+        try:
+            self._store.commit_pending()
+        except StoreError as exc:
+            _logger.error("the messages of this turn were not stored: %s", exc)
+            return exc
+        return None
+
+    def _send(self, failure: StoreError | None) -> list[Answer]:
+        """Let answers go. Returns those that have to wait for the disk."""
+        answers, self._answers = self._answers, []
+        self.pending_bytes = 0
+        waiting = []
+        for answer in answers:
+            connection, request, command, written_to, wait_for_disk = answer
+            if written_to >= 0:
+                if failure is not None:
+                    command = request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, _NOT_STORED)
+                elif wait_for_disk and self.park is not None:
+                    waiting.append(answer)
+                    continue
+            connection.send_answer(request, command)
+        return waiting
+
+
+_NOT_STORED = "the message was not stored: the disk of the broker is full or broken, its log says more"
