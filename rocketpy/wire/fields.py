@@ -89,6 +89,8 @@ def _bounded_reader(bits: int) -> Callable[[str], int | None]:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
 
     def read(value: str) -> int | None:
+        if len(value) < 10 and value.isascii() and value.isdigit():
+            return int(value)
         # int() also takes blanks, underscores and digits of other scripts; Java's parser does not.
         if len(value) > 20 or _DECIMAL.fullmatch(value) is None:
             return None
@@ -186,6 +188,8 @@ class Header:
     codes: ClassVar[tuple[int, ...]] = ()
     """The request codes that carry this header (for an answer: whose answers carry it)."""
     is_answer: ClassVar[bool] = False
+    _by_name: ClassVar[tuple[tuple[str, WireField], ...]] = ()
+    _by_short_name: ClassVar[tuple[tuple[str, WireField], ...]] = ()
 
     def to_ext(self) -> dict[str, str]:
         """The header as extension fields; fields that are None are left out.
@@ -220,9 +224,7 @@ class Header:
         Raises:
             HeaderFieldError: a required field is missing or is not of its type.
         """
-        return cls(
-            **{field.attribute: _value(cls, field, ext.get(field.name), field.name) for field in cls.wire_fields}
-        )
+        return _read(cls, cls._by_name, ext)
 
     @classmethod
     def from_short_ext(cls, ext: dict[str, str]) -> Self:
@@ -231,26 +233,29 @@ class Header:
         Raises:
             HeaderFieldError: a required field is missing or is not of its type.
         """
-        values = {}
-        for field in cls.wire_fields:
-            raw = ext.get(field.short) if field.short is not None else ext.get(field.name)
-            values[field.attribute] = _value(cls, field, raw, field.short or field.name)
-        return cls(**values)
-
-
-def _value(cls: type[Header], field: WireField, raw: str | None, name: str) -> Any:
-    value = None if raw is None else field.read(raw)
-    if value is not None:
-        return value
-    if field.missing is not None:
-        return field.missing
-    if field.required:
-        problem = "is missing" if raw is None else f"is not a valid {field.kind}"
-        raise HeaderFieldError(f"{cls.__name__}: the field {name} {problem}", field=name)
-    return field.default
+        return _read(cls, cls._by_short_name, ext)
 
 
 HeaderType = TypeVar("HeaderType", bound=Header)
+
+
+def _read(cls: type[HeaderType], fields: tuple[tuple[str, WireField], ...], ext: dict[str, str]) -> HeaderType:
+    values = {}
+    for name, field in fields:
+        raw = ext.get(name)
+        value = None if raw is None else field.read(raw)
+        if value is not None:
+            values[field.attribute] = value
+        elif field.required:
+            values[field.attribute] = _missing(cls, field, raw, name)
+    return cls(**values)
+
+
+def _missing(cls: type[Header], field: WireField, raw: str | None, name: str) -> Any:
+    if field.missing is not None:
+        return field.missing
+    problem = "is missing" if raw is None else f"is not a valid {field.kind}"
+    raise HeaderFieldError(f"{cls.__name__}: the field {name} {problem}", field=name)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(text, int32, int64, boolean, float64, choice))
@@ -265,6 +270,8 @@ def header(*codes: int, answer: bool = False) -> Callable[[type[HeaderType]], ty
     def declare(cls: type[HeaderType]) -> type[HeaderType]:
         made = attrs.define(kw_only=True, slots=True)(cls)
         made.wire_fields = tuple(_named(attribute) for attribute in attrs.fields(cast(type[attrs.AttrsInstance], made)))
+        made._by_name = tuple((field.name, field) for field in made.wire_fields)
+        made._by_short_name = tuple((field.short or field.name, field) for field in made.wire_fields)
         made.codes = codes
         made.is_answer = answer
         return made

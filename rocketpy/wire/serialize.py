@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+from json.encoder import encode_basestring
 from typing import Any
 
 from rocketpy.errors import LocalProtocolError, RemoteProtocolError
@@ -25,6 +26,8 @@ _INT32 = struct.Struct(">i")
 _KEY = struct.Struct(">h")
 _LANGUAGES: dict[int, LanguageCode] = {int(code): code for code in LanguageCode}
 _LANGUAGE_NAMES: dict[str, LanguageCode] = {code.name: code for code in LanguageCode}
+_NAMES_OF_LANGUAGES: dict[LanguageCode, str] = {code: code.name for code in LanguageCode}
+_quote = encode_basestring
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 
@@ -58,40 +61,37 @@ def decode_command(frame: Frame, *, limits: WireLimits = DEFAULT_LIMITS) -> Remo
 
 def _json_header(command: RemotingCommand) -> bytes:
     """Members in the order Java writes them; what is null is left out."""
-    header: dict[str, Any] = {"code": command.code}
-    if command.ext_fields:
-        header["extFields"] = command.ext_fields
-    header["flag"] = command.flag
-    header["language"] = (LanguageCode.OTHER if command.language is None else command.language).name
-    header["opaque"] = command.opaque
-    if command.remark is not None:
-        header["remark"] = command.remark
-    header["serializeTypeCurrentRPC"] = "JSON"
-    header["version"] = command.version
-    return _encode_json(header).encode()
+    fields = ",".join([f"{_quote(key)}:{_quote(value)}" for key, value in command.ext_fields.items()])
+    remark = "" if command.remark is None else f'"remark":{_quote(command.remark)},'
+    language = LanguageCode.OTHER if command.language is None else command.language
+    ext = f'"extFields":{{{fields}}},' if fields else ""
+    return (
+        f'{{"code":{command.code:d},{ext}"flag":{command.flag:d},"language":"{_NAMES_OF_LANGUAGES[language]}",'
+        f'"opaque":{command.opaque:d},{remark}"serializeTypeCurrentRPC":"JSON","version":{command.version:d}}}'
+    ).encode()
 
 
 def _from_json(frame: Frame, limits: WireLimits) -> RemotingCommand:
     header = parse_json(frame.header, max_depth=limits.max_header_depth, max_members=limits.max_ext_fields + 64)
     if not isinstance(header, dict):
         raise RemoteProtocolError("the header is not a JSON object")
-    remark = header.get("remark")
+    get = header.get
+    remark, language = get("remark"), get("language")
     return RemotingCommand(
-        _number(header, "code"),
-        _ext_fields(header.get("extFields"), limits),
+        _number(get("code"), "code"),
+        _ext_fields(get("extFields"), limits),
         frame.body,
-        _number(header, "opaque"),
-        _number(header, "flag"),
+        _number(get("opaque"), "opaque"),
+        _number(get("flag"), "flag"),
         None if remark is None else _text(remark),
-        _LANGUAGE_NAMES.get(header["language"]) if isinstance(header.get("language"), str) else LanguageCode.JAVA,
-        _number(header, "version"),
+        _LANGUAGE_NAMES.get(language) if isinstance(language, str) else LanguageCode.JAVA,
+        _number(get("version"), "version"),
         SerializeType.JSON,
     )
 
 
-def _number(header: dict[str, Any], name: str) -> int:
+def _number(value: Any, name: str) -> int:
     """An int32 member; absent and null are 0, digits in quotes count, as fastjson reads them."""
-    value = header.get(name)
     if value is None:
         return 0
     if isinstance(value, str):
@@ -99,7 +99,7 @@ def _number(header: dict[str, Any], name: str) -> int:
             value = int(value) if len(value) <= 11 else None
         except ValueError:
             value = None
-    if isinstance(value, bool) or not isinstance(value, int) or not _INT32_MIN <= value <= _INT32_MAX:
+    if type(value) is not int or not _INT32_MIN <= value <= _INT32_MAX:
         raise RemoteProtocolError(f"header member {name} is not a 32-bit number")
     return value
 
