@@ -291,3 +291,39 @@ def test_a_store_that_cannot_be_opened_leaves_no_file_open(tmp_path):
     with pytest.raises(StoreError):
         open_store(RealStorage(tmp_path), mapped_file_size_commit_log=8192)
     assert os.listdir("/dev/fd") == before
+
+
+def test_a_process_that_is_killed_loses_nothing_it_acknowledged(tmp_path):
+    program = f"""
+from rocketpy_broker_sim.config import MessageStoreConfig
+from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.message_store import MessageStore
+from rocketpy_broker_sim.store.put_result import IncomingMessage
+store = MessageStore(RealStorage({str(tmp_path)!r}), MessageStoreConfig(mapped_file_size_commit_log=4096,
+                     mapped_file_size_consume_queue=200))
+store.load()
+n = 0
+while True:
+    for _ in range(7):
+        store.put(IncomingMessage("Orders", n % 3, b"m%d" % n))
+        n += 1
+    store.commit_pending()
+    print(n, flush=True)
+    store.reput()
+    if n % 5 == 0:
+        store.flush()
+"""
+    for turn in range(2):
+        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+        acknowledged = 0
+        while acknowledged < 200:
+            acknowledged = int(process.stdout.readline())
+        process.kill()
+        acknowledged = int((process.communicate()[0].split() or [acknowledged])[-1])
+        if turn == 0:
+            continue  # killed twice, the second time while going on with what the first left
+        store = open_store(RealStorage(tmp_path))
+        found = [body for queue_id in range(3) for body in bodies(store, queue_id=queue_id)]
+        assert all(found.count(b"m%d" % n) in (1, 2) for n in range(acknowledged))
+        assert all(found.count(b"m%d" % n) == 2 for n in range(200))
+        store.close()
