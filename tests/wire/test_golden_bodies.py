@@ -7,6 +7,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rocketpy.wire.bodies import (
     groups,
@@ -23,6 +25,7 @@ from rocketpy.wire.json_body import Body
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.serialize import decode_command
 from tests.wire.golden import FILES, load, whole_frames
+from tests.wire.strategies import read
 
 REQUESTS: dict[int, type[Body]] = {
     18: topics.CreateTopicListRequestBody,
@@ -153,3 +156,35 @@ def test_every_declared_body_was_met() -> None:
     )
     idle = {code for code in REQUESTS if not met[code, False]} | {code for code in ANSWERS if not met[code, True]}
     assert idle == set()
+
+
+def captured_bodies() -> list[tuple[type[Body], bytes]]:
+    """One body for each line of the two tables."""
+    found: dict[tuple[int | None, bool], tuple[type[Body], bytes]] = {}
+    for golden in whole_frames():
+        kind = (ANSWERS if golden.is_answer else REQUESTS).get(golden.request_code or -1)
+        if kind is not None and golden.record["body_len"]:
+            found.setdefault((golden.request_code, golden.is_answer), (kind, golden.frame().body))
+    return list(found.values())
+
+
+@given(st.sampled_from(captured_bodies()), st.data())
+def test_damaged_bodies_are_a_body_or_the_declared_error(
+    captured: tuple[type[Body], bytes], data: st.DataObject
+) -> None:
+    kind, whole = captured
+    damaged = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 5))):
+        at = data.draw(st.integers(0, len(damaged)))
+        piece = data.draw(
+            st.sampled_from([b"", b"{", b"}", b"[", b"]", b":", b",", b'"', b"0", b"-", b"null", b"\xff"])
+        )
+        damaged[at : at + data.draw(st.integers(0, 3))] = piece
+    found = read(lambda: kind.decode(bytes(damaged)))
+    if found is not None:
+        assert kind.decode(found.encode()) == found
+
+
+def test_defaults_of_a_retry_policy() -> None:
+    delays = groups.CustomizedRetryPolicy().next
+    assert (len(delays), delays[0], delays[-1]) == (18, 1000, 7_200_000)

@@ -154,6 +154,31 @@ def test_references_are_put_back() -> None:
     assert found.inners == [Inner(name="one"), Inner(name="b"), Inner(name="b")]
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("$.inner", "one"),
+        ("$['inner']", "one"),
+        ("$.inners[0]", "zero"),
+        ("$.inners[7]", None),
+        ("$.inners.x", None),
+        ("$.inner.name.x", None),
+        ("$!", None),
+        ("inner", None),
+    ],
+)
+def test_paths_of_references(path: str, name: str | None) -> None:
+    data = '{"inner":{"name":"one"},"inners":[{"name":"zero"},{"$ref":"PATH"}]}'.replace("PATH", path)
+    found = Everything.decode(data.encode()).inners
+    assert [each.name for each in found] == ["zero"] + ([name] if name else [])
+
+
+def test_a_reference_to_the_parent_is_the_structure_around_it() -> None:
+    with pytest.raises(RemoteProtocolError, match="bound"):
+        Everything.decode(b'{"anything":[{"$ref":".."}]}')
+    assert Everything.decode(b'{"anything":{"$ref":"..","x":1}}').anything == {"$ref": "..", "x": 1}
+
+
 def test_references_never_grow_without_bound() -> None:
     rings = (b'{"anything":{"$ref":"$"}}', b'{"anything":{"a":{"$ref":".."}}}', b'{"anything":{"a":{"$ref":"@"}}}')
     for data in rings:

@@ -179,6 +179,19 @@ def test_inflated_size_is_bounded() -> None:
         RegisterBrokerBody.decode_any(bomb, version=NEW, compressed=True, limits=WireLimits(max_inflated=100_000))
 
 
+@pytest.mark.parametrize("damaged", [b"x", b"x\x9c" + bytes(20), b"xyz"])
+def test_what_only_starts_like_a_compressed_body(damaged: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match="RegisterBrokerBody"):
+        RegisterBrokerBody.decode_any(damaged, version=NEW)
+
+
+def test_no_more_topics_than_the_limit() -> None:
+    version = DataVersion().encode()
+    plain = struct.pack(">i", len(version)) + version + struct.pack(">i", 200) + bytes(1000)
+    with pytest.raises(RemoteProtocolError, match="200 entries"):
+        RegisterBrokerBody.decode_any(zlib.compress(plain), version=NEW, limits=WireLimits(max_body_members=100))
+
+
 @given(registrations(), st.data())
 def test_damaged_registrations_are_a_body_or_the_declared_error(sent: RegisterBrokerBody, data: st.DataObject) -> None:
     whole = sent.encode_compressed()

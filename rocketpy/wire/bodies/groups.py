@@ -27,11 +27,11 @@ __all__ = [
     "SubscriptionGroupWrapper",
 ]
 
-_RETRY_DELAYS_MS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+_RETRY_DELAYS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
 def _retry_delays() -> list[int]:
-    return [seconds * 1000 for seconds in _RETRY_DELAYS_MS]
+    return [seconds * 1000 for seconds in _RETRY_DELAYS_S]
 
 
 @body
