@@ -13,65 +13,36 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import attrs
 import trio
 
-from rocketpy.errors import (
-    ConnectionLostError,
-    LocalProtocolError,
-    RemoteProtocolError,
-    RequestTimeoutError,
-    RocketMQError,
-    TooManyRequestsError,
-)
-from rocketpy.remoting.in_flight import Done, InFlight
+from rocketpy.errors import ConnectionLostError, LocalProtocolError, RemoteProtocolError, RocketMQError
 from rocketpy.remoting.inbound import Handler, Inbound
 from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits
 from rocketpy.remoting.liveness import Liveness
 from rocketpy.remoting.network import addresses_of
+from rocketpy.remoting.outbound import Outbound
+from rocketpy.remoting.statistics import ConnectionStatistics
 from rocketpy.remoting.timers import Alarm, Timers
 from rocketpy.remoting.transport import transport_of
 from rocketpy.services import open_services
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
-from rocketpy.wire.serialize import decode_command, encode_command
+from rocketpy.wire.serialize import encode_command
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy.wire.frame import Frame
 
-__all__ = ["Connection", "ConnectionStatistics", "open_connection"]
+__all__ = ["Connection", "open_connection"]
 
 _logger = logging.getLogger(__name__)
 _FAREWELL = 1.0
 
 
-@attrs.frozen(kw_only=True)
-class ConnectionStatistics:
-    """What a connection has done and what it holds."""
-
-    in_flight: int
-    """Requests of ours that wait for an answer."""
-    parked: int
-    """Requests of the peer that wait for an answer."""
-    pending_bytes: int
-    unparsed_bytes: int
-    sent_bytes: int
-    received_bytes: int
-    received_requests: int
-    received_answers: int
-    unknown_answers: int
-    """Answers that nobody waited for: late ones, and ones that were never asked for."""
-
-
-class Connection:
+class Connection(Outbound):
     """A link to one peer. Its owner (the pool, the server) runs `run` in a nursery; all else is for everybody.
 
     Attributes:
-        address: The peer as "host:port"; on a client the address that was dialled.
         local_address: Our side as "host:port".
-        hooks: What wants to see typed requests; who sends prebuilt frames must do without.
-        error: Why the connection ended, None while it is open.
     """
 
     def __init__(
@@ -86,15 +57,10 @@ class Connection:
         on_unparsed: Callable[[int], None] | None = None,
     ) -> None:
         self.local_address, peer = addresses_of(stream)
-        self.address = address or peer
-        self.hooks = tuple(hooks)
-        self.error: RocketMQError | None = None
-        self._limits = limits
-        self._transport = transport_of(stream, self.address)
-        self._in_flight = InFlight(limits.max_in_flight)
+        address = address or peer
+        super().__init__(address, transport_of(stream, address), Alarm(timers, self._ring), limits, hooks)
         self._inbound = Inbound(self, self._transport, self._in_flight, handler, limits)
-        self._liveness = Liveness(self.address, limits, self._inbound, self._transport, self._in_flight)
-        self._alarm = Alarm(timers, self._ring)
+        self._liveness = Liveness(address, limits, self._inbound, self._transport, self._in_flight)
         self._on_unparsed = on_unparsed
         self._unparsed_before = 0
         self._scope = trio.CancelScope()
@@ -105,11 +71,6 @@ class Connection:
         """One line for a log."""
         state = "open" if self.is_open else "closed"
         return f"<Connection {self.local_address} to {self.address}, {state}, {len(self._in_flight)} in flight>"
-
-    @property
-    def is_open(self) -> bool:
-        """Whether requests can be sent."""
-        return self.error is None
 
     @property
     def unparsed(self) -> int:
@@ -130,117 +91,6 @@ class Connection:
             received_answers=inbound.answers,
             unknown_answers=inbound.unknown_answers,
         )
-
-    # --- requests of ours ------------------------------------------------------------------------------
-
-    def next_opaque(self) -> int:
-        """The number for the next request; nothing else that waits on this connection has it."""
-        return self._in_flight.next_opaque()
-
-    async def request(self, command: RemotingCommand, *, timeout: float) -> RemotingCommand:
-        """Send a request and wait for its answer, whatever its code says.
-
-        Raises:
-            RequestTimeoutError: no answer came in time; whether the request was carried out is unknown.
-            ConnectionLostError: the connection ended; unless it says that nothing was sent, the same is unknown.
-        """
-        command.opaque = self.next_opaque()
-        for hook in self.hooks:
-            hook.before_request(self.address, command)
-        frame = encode_command(command, limits=self._limits.wire)
-        try:
-            reply = await self.exchange(command.opaque, frame, trio.current_time() + timeout)
-        except RequestTimeoutError as exc:
-            text = f"{command}, allowed {timeout:g} s: {exc}"
-            raise RequestTimeoutError(text, address=self.address, timeout=timeout) from None
-        answer = self._decode_answer(reply)
-        for hook in self.hooks:
-            hook.after_answer(self.address, command, answer)
-        return answer
-
-    async def exchange(self, opaque: int, frame: bytes, deadline: float) -> Frame:
-        """Send a prebuilt frame and wait for the frame that answers it. The shortest way there is.
-
-        `opaque` comes from `next_opaque` and stands in the frame; `deadline` is on trio's clock. Raises as `request`.
-        """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if self._transport.pending > self._limits.pending_writes:
-            await self._wait_writable_until(deadline)
-        self._send_request(opaque, frame)
-        if deadline < self._alarm.when:
-            self._alarm.set(deadline)
-        return await self._in_flight.wait(opaque, deadline)
-
-    def start_request(self, opaque: int, frame: bytes, deadline: float, done: Done) -> None:
-        """Send a prebuilt frame; `done` is called once, in the trio thread, with its answer or an error.
-
-        Plain: it never waits. What cannot even be sent raises at once, and `done` is not called.
-
-        Raises:
-            ConnectionLostError: the connection is closed, nothing was sent.
-            TooManyRequestsError: too much waits already, in flight or for the peer to read; nothing was sent.
-        """
-        self._send_request(opaque, frame)
-        if deadline < self._alarm.when:
-            self._alarm.set(deadline)
-        self._in_flight.add(opaque, deadline, done)
-
-    def send_oneway(self, command: RemotingCommand) -> None:
-        """Send a request that wants no answer. Raises as `start_request`."""
-        command.flag |= ONEWAY_FLAG
-        command.opaque = self.next_opaque()
-        for hook in self.hooks:
-            hook.before_request(self.address, command)
-        self.send_frame(encode_command(command, limits=self._limits.wire))
-        for hook in self.hooks:
-            hook.after_answer(self.address, command, None)
-
-    def send_frame(self, frame: bytes) -> None:
-        """Send a prebuilt frame of a one-way request. Raises as `start_request`."""
-        self._check_open()
-        self._check_output()
-        self._transport.append(frame)
-        self._transport.flush_soon()
-
-    async def wait_writable(self) -> None:
-        """Wait until the peer has read enough for more to be sent. Always a checkpoint.
-
-        Raises:
-            ConnectionLostError: the connection is closed.
-        """
-        await trio.lowlevel.checkpoint()
-        while self.is_open and self._transport.pending > self._limits.pending_writes:
-            await self._transport.wait_progress()
-        self._check_open()
-
-    def _send_request(self, opaque: int, frame: bytes) -> None:
-        """Write first, register after: nothing can come back in between."""
-        self._check_open()
-        self._check_output()
-        self._in_flight.check(opaque)
-        self._transport.append(frame)
-        if len(self._in_flight):
-            # Others are under way, so more will come within this tick: one send for all of them.
-            self._transport.flush_soon()
-            return
-        self.flush()
-        self._check_open()
-
-    async def _wait_writable_until(self, deadline: float) -> None:
-        with trio.move_on_at(deadline):
-            await self.wait_writable()
-            return
-        raise RequestTimeoutError(
-            f"{self.address} does not read: {self._transport.pending} bytes wait for it; this request was not sent",
-            address=self.address,
-        )
-
-    def _decode_answer(self, frame: Frame) -> RemotingCommand:
-        try:
-            return decode_command(frame, limits=self._limits.wire)
-        except RemoteProtocolError as exc:
-            self.close(exc)
-            raise
 
     # --- requests of the peer --------------------------------------------------------------------------
 
@@ -290,17 +140,6 @@ class Connection:
         """Say that a parked request will never be answered."""
         if not request.flag & ONEWAY_FLAG:
             self._inbound.note_answered()
-
-    def flush(self) -> None:
-        """Send what has gathered, as far as that goes without waiting."""
-        if self.error is None:
-            self._flush_output()
-
-    def _flush_output(self) -> None:
-        try:
-            self._transport.flush_now()
-        except ConnectionLostError as exc:
-            self.close(exc)
 
     # --- lifetime --------------------------------------------------------------------------------------
 
@@ -392,18 +231,6 @@ class Connection:
         if error is not None:
             self.close(error)
         return self._liveness.next_due(now)
-
-    def _check_open(self) -> None:
-        if self.error is not None:
-            raise ConnectionLostError(
-                f"the connection to {self.address} is closed, nothing was sent: {self.error}", address=self.address
-            ) from self.error
-
-    def _check_output(self) -> None:
-        if self._transport.pending > self._limits.max_pending_writes:
-            raise TooManyRequestsError(
-                f"{self._transport.pending} bytes wait for {self.address} to read them: send more slowly"
-            )
 
     def _too_slow(self) -> RemoteProtocolError:
         return RemoteProtocolError(
