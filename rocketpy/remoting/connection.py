@@ -150,11 +150,25 @@ class Connection(Outbound):
                 self._alarm.set(self._liveness.next_due(trio.current_time()))
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._guard, self._transport.run_writer)
-                    await self._guard(self._inbound.run)
+                    await self._guard(self._read)
         finally:
             self.close()
             await self._transport.aclose()
             self._ended.set()
+
+    async def _read(self) -> None:
+        """Read until the end; what was answered before it may still leave."""
+        try:
+            await self._inbound.run()
+        except RocketMQError:
+            await self._drain()
+            raise
+
+    async def _drain(self) -> None:
+        """Give what is buffered a second to leave."""
+        with trio.move_on_after(_FAREWELL):
+            while self.is_open and self._transport.pending:
+                await self._transport.wait_progress()
 
     async def _guard(self, part: Callable[[], Awaitable[None]]) -> None:
         """Run one of the two tasks; whatever ends it ends the connection, and only that."""
@@ -198,9 +212,7 @@ class Connection(Outbound):
     async def aclose(self) -> None:
         """Give what is buffered a second to leave, then close and wait until the stream is closed."""
         try:
-            with trio.move_on_after(_FAREWELL):
-                while self.is_open and self._transport.pending:
-                    await self._transport.wait_progress()
+            await self._drain()
         finally:
             self.close()
         await self._ended.wait()

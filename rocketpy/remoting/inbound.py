@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import trio
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError
-from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG
+from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
+from rocketpy.wire.fast_answer import peek
 from rocketpy.wire.frame import Frame, FrameDecoder
 from rocketpy.wire.serialize import decode_command
 
@@ -87,7 +88,7 @@ class Inbound:
 
     def note_answered(self) -> None:
         """A request that the handler took has got its answer."""
-        self.parked -= 1
+        self.parked = max(0, self.parked - 1)
         if self._room:
             self._room.unpark_all()
 
@@ -132,10 +133,11 @@ class Inbound:
                 await self._serve(requests, now)
             if self._bad is not None:
                 raise self._bad
-            if len(frames) < turn:
+            if not frames or not self._decoder.buffered:
                 break
-            await trio.lowlevel.checkpoint()
-        self._watch_frame(now)
+            if len(frames) == turn:
+                await trio.lowlevel.checkpoint()
+        self._watch_frame()
 
     def _cut(self, turn: int) -> list[Frame]:
         try:
@@ -144,10 +146,10 @@ class Inbound:
             self._bad = exc
             return []
 
-    def _watch_frame(self, now: float) -> None:
-        """A frame that has begun gets its time to be completed."""
+    def _watch_frame(self) -> None:
+        """A frame that has begun gets its time to be completed, from now: we may have been the slow ones so far."""
         if self._decoder.buffered and self.frame_due == math.inf and self._limits.frame_timeout is not None:
-            self.frame_due = now + self._limits.frame_timeout
+            self.frame_due = trio.current_time() + self._limits.frame_timeout
         self._connection.note_received(self.frame_due)
 
     def _sort(self, frames: list[Frame]) -> list[RemotingCommand]:
@@ -158,7 +160,7 @@ class Inbound:
             for frame in frames:
                 # A server waits for no answers most of the time: it need not look before it decodes.
                 if len(in_flight):
-                    opaque, flag = _peek(frame)
+                    opaque, flag, _ = peek(frame)
                     if flag & RESPONSE_FLAG:
                         self._answer(opaque, frame)
                         continue
@@ -199,6 +201,7 @@ class Inbound:
 
     def _hand_over(self, requests: list[RemotingCommand], arrived: float) -> int:
         """Let the handler work; how many requests it took."""
+        before = self.parked
         self.parked += _two_way(requests)
         self.serving = True
         try:
@@ -206,6 +209,7 @@ class Inbound:
         except Exception:
             # The handler answers for each request by itself; a bug here must not take the connection with it.
             _logger.exception("the handler failed on %d requests of %s", len(requests), self._connection.address)
+            self._answer_for_bug(requests, before)
             taken = None
         finally:
             self.serving = False
@@ -214,6 +218,13 @@ class Inbound:
             return len(requests)
         self.parked -= _two_way(requests[taken:])
         return taken
+
+    def _answer_for_bug(self, requests: list[RemotingCommand], parked_before: int) -> None:
+        """Nobody shall wait in vain. When some are answered it cannot be told which: those who wait will time out."""
+        if self.parked == parked_before + _two_way(requests):
+            for request in requests:
+                self._connection.send_answer(request, request.answer(ResponseCode.SYSTEM_ERROR, "internal error"))
+        self.parked = min(self.parked, parked_before)
 
     def _ended(self) -> ConnectionLostError:
         address = self._connection.address
@@ -226,9 +237,3 @@ class Inbound:
 
 def _two_way(requests: list[RemotingCommand]) -> int:
     return sum(1 for request in requests if not request.flag & ONEWAY_FLAG)
-
-
-def _peek(frame: Frame) -> tuple[int, int]:
-    """Opaque and flag of a frame."""
-    command = decode_command(frame)
-    return command.opaque, command.flag

@@ -5,6 +5,7 @@ A pipe holds as much as a socket's buffers would, then its writer waits.
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 
 import trio
@@ -58,10 +59,7 @@ class Pipe:
         await trio.lowlevel.checkpoint()
         view = memoryview(data)
         while True:
-            if self._ended:
-                raise trio.ClosedResourceError("this side was closed")
-            if self._broken or self._reader_gone:
-                raise trio.BrokenResourceError("the link is down")
+            self._check_writable()
             if not view:
                 return
             room = _CAPACITY - self._size
@@ -70,6 +68,20 @@ class Pipe:
                 view = view[room:]
             else:
                 await self._changed.park()
+
+    async def wait_room(self) -> None:
+        """Wait until the pipe takes at least a byte."""
+        await trio.lowlevel.checkpoint()
+        self._check_writable()
+        while self._size >= _CAPACITY and not self.is_closed:
+            await self._changed.park()
+        self._check_writable()
+
+    def _check_writable(self) -> None:
+        if self._ended:
+            raise trio.ClosedResourceError("this side was closed")
+        if self._broken or self._reader_gone:
+            raise trio.BrokenResourceError("the link is down")
 
     async def read(self, limit: int) -> bytes:
         """Take bytes out, waiting for the first; b"" at the end."""
@@ -129,18 +141,41 @@ class MemoryStream(trio.abc.Stream):
         self.peer_address = peer_address
         self._outgoing = outgoing
         self._incoming = incoming
+        self._sending = False
+        self._receiving = False
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send all of it."""
-        await self._outgoing.write(data)
+        if self._sending:
+            raise trio.BusyResourceError("another task is sending")
+        self._sending = True
+        try:
+            await self._outgoing.write(data)
+        finally:
+            self._sending = False
 
     async def wait_send_all_might_not_block(self) -> None:
-        """Return at once: `send_all` waits where it must."""
-        await trio.lowlevel.checkpoint()
+        """Wait until there is room for some bytes."""
+        if self._sending:
+            raise trio.BusyResourceError("another task is sending")
+        self._sending = True
+        try:
+            await self._outgoing.wait_room()
+        finally:
+            self._sending = False
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Receive what is there, at most `max_bytes`."""
-        return await self._incoming.read(_CAPACITY if max_bytes is None else max_bytes)
+        if self._receiving:
+            raise trio.BusyResourceError("another task is receiving")
+        limit = _CAPACITY if max_bytes is None else operator.index(max_bytes)
+        if limit < 1:
+            raise ValueError(f"max_bytes is {limit}: it must be at least 1")
+        self._receiving = True
+        try:
+            return await self._incoming.read(limit)
+        finally:
+            self._receiving = False
 
     def close(self) -> None:
         """Close both directions; the peer still receives what was sent."""

@@ -1,0 +1,137 @@
+"""The two networks keep the same promises; the one in memory can be broken at will."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, check_two_way_stream, wait_all_tasks_blocked
+
+from rocketpy.remoting.memory import MemoryNetwork
+from rocketpy.remoting.network import Network, TcpNetwork, address_of_listener, addresses_of
+from rocketpy.wire.hosts import format_address, parse_address
+from tests.remoting.helpers import stream_pair
+
+
+async def test_streams_know_both_addresses(network: Network) -> None:
+    async with stream_pair(network) as (near, far):
+        assert addresses_of(near) == addresses_of(far)[::-1]
+        assert all(parse_address(address)[0] == "127.0.0.1" for address in addresses_of(near))
+
+
+async def test_what_wraps_a_stream_has_its_addresses(network: Network) -> None:
+    async with stream_pair(network) as (near, _):
+        wrapped: Any = SimpleNamespace(transport_stream=near)
+        assert addresses_of(wrapped) == addresses_of(near)
+    assert addresses_of(trio.testing.memory_stream_pair()[0]) == ("", "")
+
+
+async def test_a_taken_port_and_a_dead_one_are_os_errors(network: Network) -> None:
+    (listener,) = await network.listen("127.0.0.1", 0)
+    host, port = parse_address(address_of_listener(listener))
+    with pytest.raises(OSError, match=r"taken|in use"):
+        await network.listen(host, port)
+    await listener.aclose()
+    with pytest.raises(OSError, match=r"nobody|all attempts"):
+        await network.open_stream(host, port)
+    with pytest.raises(trio.ClosedResourceError):
+        await listener.accept()
+
+
+async def test_one_port_for_a_host_with_several_addresses() -> None:
+    listeners = await TcpNetwork().listen("localhost", 0)
+    assert len(listeners) == 1
+    for listener in listeners:
+        await listener.aclose()
+
+
+async def test_local_ip_is_an_address(network: Network) -> None:
+    assert parse_address(format_address(network.local_ip(), 1))[1] == 1
+
+
+async def test_memory_streams_are_streams() -> None:
+    async def maker() -> tuple[trio.abc.Stream, trio.abc.Stream]:
+        network = MemoryNetwork()
+        (listener,) = await network.listen("h", 1)
+        return await network.open_stream("h", 1), await listener.accept()
+
+    async def clogged_maker() -> tuple[trio.abc.Stream, trio.abc.Stream]:
+        near, far = await maker()
+        for stream in (near, far):
+            with trio.move_on_after(0.01):
+                await stream.send_all(bytes(1_000_000))
+        return near, far
+
+    await check_two_way_stream(maker, clogged_maker)
+
+
+async def test_a_listener_that_closes_breaks_what_waits_for_it(memory: MemoryNetwork) -> None:
+    (listener,) = await memory.listen("h", 1)
+    near = await memory.open_stream("h", 1)
+    await listener.aclose()
+    assert await near.receive_some(1) == b""
+    (again,) = await memory.listen("h", 1)
+    await again.aclose()
+
+
+async def test_too_many_waiting_connections_are_refused(memory: MemoryNetwork) -> None:
+    (listener,) = await memory.listen("h", 1)
+    for _ in range(128):
+        await memory.open_stream("h", 1)
+    with pytest.raises(ConnectionRefusedError):
+        await memory.open_stream("h", 1)
+    await listener.aclose()
+
+
+async def test_a_cut_breaks_both_ends_at_once(memory: MemoryNetwork) -> None:
+    async with stream_pair(memory) as (near, far):
+        await near.send_all(b"under way")
+        (link,) = memory.links(addresses_of(near)[1])
+        async with trio.open_nursery() as nursery:
+
+            async def broken(stream: trio.abc.Stream) -> None:
+                with pytest.raises(trio.BrokenResourceError):
+                    await stream.receive_some(0x10000)
+
+            nursery.start_soon(broken, near)
+            await wait_all_tasks_blocked()
+            link.cut()
+            nursery.start_soon(broken, far)
+        with pytest.raises(trio.BrokenResourceError):
+            await near.send_all(b"x")
+        assert memory.links() == []
+
+
+async def test_a_paused_direction_delivers_later_what_gathered(memory: MemoryNetwork, clock: MockClock) -> None:
+    async with stream_pair(memory) as (near, far):
+        (link,) = memory.links()
+        link.pause("server")
+        await near.send_all(b"a")
+        await far.send_all(b"b")
+        assert await near.receive_some(1) == b"b"
+        with trio.move_on_after(1000) as scope:
+            await far.receive_some(1)
+        assert scope.cancelled_caught
+        with trio.move_on_after(1000) as scope:
+            await near.send_all(bytes(1_000_000))
+        assert scope.cancelled_caught
+        link.resume()
+        assert await far.receive_some(1) == b"a"
+
+
+async def test_delay_shifts_bytes_and_never_reorders_them(clock: MockClock) -> None:
+    memory = MemoryNetwork(delay=2)
+    async with stream_pair(memory) as (near, far):
+        (link,) = memory.links()
+        begun = trio.current_time()
+        await near.send_all(b"a")
+        link.set_delay(0.5)
+        await near.send_all(b"b")
+        await near.aclose()
+        received = b""
+        while data := await far.receive_some(1):
+            received += data
+        assert received == b"ab"
+        assert trio.current_time() - begun == pytest.approx(2)
