@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -135,3 +136,12 @@ async def test_delay_shifts_bytes_and_never_reorders_them(clock: MockClock) -> N
             received += data
         assert received == b"ab"
         assert trio.current_time() - begun == pytest.approx(2)
+
+
+def test_without_a_route_the_local_ip_is_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unroutable(socket.socket):
+        def connect(self, _: object) -> None:
+            raise OSError(101, "network is unreachable")
+
+    monkeypatch.setattr(socket, "socket", Unroutable)
+    assert TcpNetwork().local_ip() == "127.0.0.1"

@@ -302,3 +302,29 @@ async def test_retries_run_in_virtual_time_and_keep_the_last_error(clock: MockCl
         await retrying(attempts=60)(fail)
     assert tries == 20
     assert trio.current_time() > 10
+
+
+async def test_the_table_of_addresses_is_bounded(memory: MemoryNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocketpy.remoting.pool._MAX_PEERS", 10)
+    async with running_server(memory) as server, ConnectionPool(memory).open() as pool:
+        (address,) = server.addresses
+        await pool.get(address, timeout=5)
+        for port in range(1, 40):
+            with pytest.raises(ConnectError):
+                await pool.get(f"dead:{port}", timeout=5)
+            assert pool.statistics().addresses_failing <= 10
+        assert pool.addresses() == [address]
+
+
+async def test_callers_who_wait_when_the_pool_closes_are_told(memory: MemoryNetwork) -> None:
+    memory.hang("host:1")
+    pool = ConnectionPool(memory)
+
+    async def get() -> None:
+        with pytest.raises(ClientClosedError):
+            await pool.get("host:1", timeout=5)
+
+    async with trio.open_nursery() as nursery:
+        async with pool.open():
+            nursery.start_soon(get)
+            await wait_all_tasks_blocked()
