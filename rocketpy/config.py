@@ -288,6 +288,14 @@ class ProducerConfig(ClientConfig):
     """Queues of a topic that is created by sending to it."""
     create_topic_key: str = attrs.field(default="TBW102", validator=_topic, metadata={"java": "createTopicKey"})
     """The topic whose brokers create topics by themselves."""
+    back_pressure_for_async_send_num: int = attrs.field(
+        default=1024, validator=_whole(1, 65_535), metadata={"java": "backPressureForAsyncSendNum"}
+    )
+    """Messages that `send_soon` lets be under way before it waits."""
+    back_pressure_for_async_send_size: int = attrs.field(
+        default=100 * _MIB, validator=_whole(1), metadata={"java": "backPressureForAsyncSendSize"}
+    )
+    """Bytes that `send_soon` lets be under way before it waits."""
     send_latency_enable: bool = attrs.field(default=False, metadata={"java": "sendLatencyEnable"})
     """Whether brokers that were slow or failed are passed over for a while."""
     latency_table: LatencyTable = attrs.field(

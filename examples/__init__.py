@@ -1,0 +1,1 @@
+"""Programs that run as they stand: `python -m examples.quickstart_producer`."""

@@ -1,0 +1,65 @@
+"""Progress bars and tables: with rich where it is installed, plain text where it is not or where nobody watches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+try:
+    import rich.progress
+    import rich.table
+    from rich.console import Console
+except ImportError:  # the [cli] extra is not there
+    rich = None  # type: ignore[assignment]  # tested for before use
+
+
+class Bars(Protocol):
+    """Two bars: what was sent, what was received."""
+
+    def update(self, sent: int, received: int) -> None:
+        """Show where things stand."""
+        ...
+
+
+class _NoBars:
+    def update(self, sent: int, received: int) -> None:
+        """Nobody watches."""
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Bars]:
+    """Show progress on a terminal; nothing elsewhere."""
+    if rich is None or not sys.stderr.isatty():
+        yield _NoBars()
+        return
+    columns = (*rich.progress.Progress.get_default_columns(), rich.progress.MofNCompleteColumn())
+    with rich.progress.Progress(*columns, console=Console(stderr=True)) as bars:
+        sending, receiving = bars.add_task("sent", total=total), bars.add_task("received", total=total)
+
+        class Both:
+            def update(self, sent: int, received: int) -> None:
+                bars.update(sending, completed=sent)
+                bars.update(receiving, completed=received)
+
+        yield Both()
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; the first column is text, the others are figures."""
+    if rich is not None and sys.stdout.isatty():
+        made = rich.table.Table(
+            *(rich.table.Column(t, justify="left" if i == 0 else "right") for i, t in enumerate(titles))
+        )
+        for row in rows:
+            made.add_row(*row)
+        Console().print(made)
+        return
+    widths = [max(len(line[i]) for line in (titles, *rows)) for i in range(len(titles))]
+    for line in (titles, *rows):
+        cells = (
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        print("  ".join(cells).rstrip())

@@ -1,0 +1,145 @@
+"""What goes out in a send: a message or a batch, checked, compressed and encoded once, however many tries follow.
+
+Pure. A retry sends the same `Outgoing` again, with the same unique id, so that a consumer can tell a repetition. Plays
+the part of Validators, of the first half of DefaultMQProducerImpl.sendKernelImpl, and of MessageBatch.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from rocketpy.errors import ConfigError
+from rocketpy.message import Message, PropertyName
+from rocketpy.wire.batch import check_batch, encode_batch
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.compression import CompressionType, compress, compression_flag
+from rocketpy.wire.names import NOT_ALLOWED_SEND, check_topic, is_retry_topic
+from rocketpy.wire.properties import encode_properties, put_property
+from rocketpy.wire.sysflag import COMPRESSED
+
+if TYPE_CHECKING:
+    from rocketpy.config import ProducerConfig
+    from rocketpy.wire.message_id import UniqueIds
+
+__all__ = ["Outgoing", "Preparer"]
+
+_MAX_KNOWN_TOPICS = 10_000
+
+
+@attrs.define
+class Outgoing:
+    """Everything about a send that does not change from try to try."""
+
+    message: Message
+    """What the user gave; the first one of a batch."""
+    code: int
+    body: bytes
+    """As it travels."""
+    properties: str
+    sys_flag: int
+    message_id: str
+    """The unique id; those of a batch, joined by commas."""
+    is_batch: bool = False
+    reconsume_times: int = 0
+    max_reconsume_times: int | None = None
+
+    @property
+    def topic(self) -> str:
+        """Where it goes."""
+        return self.message.topic
+
+
+class Preparer:
+    """Makes messages ready for one producer. Safe from any thread: it keeps nothing but a cache of good names."""
+
+    def __init__(self, config: ProducerConfig, unique_ids: UniqueIds) -> None:
+        self._config = config
+        self._unique_ids = unique_ids
+        self._known_topics: set[str] = set()
+        self._compressed = COMPRESSED | compression_flag(CompressionType.ZLIB)
+
+    def one(self, message: Message) -> Outgoing:
+        """Make one message ready.
+
+        Raises:
+            ConfigError: it may not be sent; the text says what is wrong.
+        """
+        self._check(message)
+        properties = message.properties
+        text = encode_properties(properties, refuse_separators=True)
+        message_id = properties.get(PropertyName.UNIQUE_KEY)
+        if message_id is None:
+            message_id = self._unique_ids.next()
+            text = put_property(text, PropertyName.UNIQUE_KEY, message_id)
+        body, sys_flag = message.body, 0
+        if len(body) >= self._config.compress_body_over:
+            body, sys_flag = compress(body, level=self._config.compress_level), self._compressed
+        outgoing = Outgoing(message, RequestCode.SEND_MESSAGE_V2, body, text, sys_flag, message_id)
+        if is_retry_topic(message.topic):
+            _move_reconsume_times(outgoing)
+        return outgoing
+
+    def batch(self, messages: Sequence[Message]) -> Outgoing:
+        """Make a batch ready: one frame, one queue, a unique id for every message.
+
+        Raises:
+            ConfigError: the messages cannot travel together, or are too large together.
+        """
+        for message in messages:
+            self._check(message)
+        check_batch(messages)
+        named = [self._with_id(message) for message in messages]
+        body = encode_batch(named)
+        if len(body) > self._config.max_message_size:
+            raise ConfigError(
+                f"the {len(messages)} messages make a batch of {len(body)} bytes, the limit is "
+                f"{self._config.max_message_size}: send fewer at once"
+            )
+        ids = ",".join(message.properties[PropertyName.UNIQUE_KEY] for message in named)
+        first = messages[0]
+        text = encode_properties({PropertyName.WAIT: first.properties.get(PropertyName.WAIT, "true")})
+        return Outgoing(first, RequestCode.SEND_BATCH_MESSAGE, body, text, 0, ids, is_batch=True)
+
+    def _with_id(self, message: Message) -> Message:
+        """The message with a unique id; the user's own object stays as it is."""
+        if PropertyName.UNIQUE_KEY in message.properties:
+            return message
+        named = copy.copy(message)
+        named.properties = {**message.properties, PropertyName.UNIQUE_KEY: self._unique_ids.next()}
+        return named
+
+    def _check(self, message: Message) -> None:
+        if not isinstance(message, Message):
+            raise ConfigError(f"give a Message, not {message!r:.100}")
+        if message.topic not in self._known_topics:
+            self._check_topic(message.topic)
+        body = message.body
+        if type(body) is not bytes or not body:
+            raise ConfigError(f"the body of {message!r} was replaced by {body!r:.50}: it must be bytes, at least one")
+        if len(body) > self._config.max_message_size:
+            raise ConfigError(
+                f"the body has {len(body)} bytes, the limit is {self._config.max_message_size} (max_message_size); "
+                "the broker has a limit of its own"
+            )
+
+    def _check_topic(self, topic: str) -> None:
+        check_topic(topic)
+        if topic in NOT_ALLOWED_SEND:
+            raise ConfigError(f"nobody may send to the topic {topic}: the broker writes it itself")
+        if len(self._known_topics) < _MAX_KNOWN_TOPICS:
+            self._known_topics.add(topic)
+
+
+def _move_reconsume_times(outgoing: Outgoing) -> None:
+    """A message to a retry topic carries its counts in the header, not among its properties."""
+    properties = dict(outgoing.message.properties)
+    times = properties.pop(PropertyName.RECONSUME_TIME, None)
+    maximum = properties.pop(PropertyName.MAX_RECONSUME_TIMES, None)
+    properties[PropertyName.UNIQUE_KEY] = outgoing.message_id
+    outgoing.properties = encode_properties(properties, refuse_separators=True)
+    outgoing.reconsume_times = int(times) if times is not None else 0
+    outgoing.max_reconsume_times = int(maximum) if maximum is not None else None

@@ -1,0 +1,257 @@
+"""The two ways to drive a send: awaited by the task that wants it, or called back when it is done.
+
+Both try once without any policy, scope or task of its own; only what that try leaves over takes the slow way: looking
+up the route, dialling, trying other brokers. Every try of a send shares one deadline.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import tenacity
+import trio
+
+from rocketpy.client.outgoing import Outgoing
+from rocketpy.client.sending import Choice, NotStoredOkError, SendCore, verdict
+from rocketpy.errors import (
+    ClientClosedError,
+    RequestTimeoutError,
+    RocketMQError,
+    SendAttempt,
+    SystemBusyError,
+    TooManyRequestsError,
+)
+from rocketpy.remoting.backoff import FullJitter, retrying
+from rocketpy.results import SendResult
+
+if TYPE_CHECKING:
+    from rocketpy.client.sending import Try
+    from rocketpy.wire.frame import Frame
+
+__all__ = ["Done", "send", "send_oneway", "start_send"]
+
+logger = logging.getLogger(__name__)
+
+Done = Callable[[SendResult | RocketMQError], None]
+"""Told once how a send went, in the trio thread; must not raise."""
+
+
+@attrs.define
+class _Send:
+    """One send with what became of its tries so far."""
+
+    core: SendCore
+    outgoing: Outgoing
+    choice: Choice | None
+    tries: int
+    """How many there may be in all."""
+    deadline: float
+    timeout: float
+    attempts: list[SendAttempt] = attrs.Factory(list)
+
+    def note(self, broker_name: str, address: str | None, error: RocketMQError, started: float) -> None:
+        """Keep what a try came to."""
+        self.attempts.append(self.core.failed(broker_name, address, error, started))
+
+    def may_go_on(self, error: RocketMQError) -> bool:
+        """Whether there is another try."""
+        return (
+            len(self.attempts) < self.tries
+            and trio.current_time() < self.deadline
+            and self.core.is_worth_another(error)
+        )
+
+    def outcome(self) -> SendResult:
+        """What to answer when no try is left.
+
+        Raises:
+            RocketMQError: none of the tries was acknowledged.
+        """
+        for attempt in reversed(self.attempts):
+            if isinstance(attempt.error, NotStoredOkError):
+                return attempt.error.result
+        raise verdict(self.outgoing.topic, self.attempts)
+
+    # --- the slow way ------------------------------------------------------------------------------------
+
+    async def go_on(self) -> SendResult:
+        """Try until it is acknowledged, or nothing may be tried any more."""
+        policy = retrying(
+            attempts=max(1, self.tries - len(self.attempts)),
+            wait=_after_failure,
+            worth_it=self.core.is_worth_another,
+        )
+        try:
+            with trio.fail_at(self.deadline):
+                result: SendResult = await policy(self._one_try)
+                return result
+        except trio.TooSlowError as exc:
+            if not self.attempts:
+                raise RequestTimeoutError(
+                    f"no broker of {self.outgoing.topic} could be reached within {self.timeout:g} s",
+                    timeout=self.timeout,
+                ) from exc
+        except RocketMQError:
+            if not self.attempts:
+                raise
+        return self.outcome()
+
+    async def _one_try(self) -> SendResult:
+        core, config = self.core, self.core.config
+        info = await core.client.routes.ensure(
+            self.outgoing.topic,
+            timeout=self.deadline - trio.current_time(),
+            default_topic=config.create_topic_key,
+            default_queue_nums=config.default_topic_queue_nums,
+        )
+        avoid = self.attempts[-1].broker_name if self.attempts else None
+        queue = core.choose(self.outgoing, info, self.choice, avoid)
+        broker_name, address = core.target(queue)
+        started = trio.current_time()
+        try:
+            connection = await core.client.pool.get(address, timeout=self.deadline - started)
+            attempt = core.make_try(self.outgoing, queue, broker_name, address, connection)
+            frame = await connection.exchange(attempt.opaque, attempt.frame, self.deadline)
+            return core.finish(attempt, frame)
+        except RocketMQError as error:
+            self.note(broker_name, address, error, started)
+            raise
+
+
+class _AfterFailure(tenacity.wait.wait_base):
+    """A broker that is busy gets a moment; every other failure is answered by another broker at once."""
+
+    def __init__(self) -> None:
+        self._busy = FullJitter(0.02, 1.0)
+
+    def __call__(self, retry_state: tenacity.RetryCallState) -> float:
+        """Seconds to wait."""
+        outcome = retry_state.outcome
+        error = outcome.exception() if outcome is not None else None
+        return self._busy(retry_state) if isinstance(error, SystemBusyError) else 0.0
+
+
+_after_failure = _AfterFailure()
+
+
+# --- awaited -------------------------------------------------------------------------------------------
+
+
+async def send(core: SendCore, outgoing: Outgoing, *, choice: Choice | None, tries: int, timeout: float) -> SendResult:
+    """Send and wait for the answer.
+
+    Raises:
+        RocketMQError: it was not acknowledged; unless the error says otherwise the outcome is unknown.
+    """
+    deadline = trio.current_time() + timeout
+    attempt = core.begin(outgoing, choice)
+    if attempt is None:
+        return await _Send(core, outgoing, choice, tries, deadline, timeout).go_on()
+    try:
+        return core.finish(attempt, await attempt.connection.exchange(attempt.opaque, attempt.frame, deadline))
+    except RocketMQError as error:
+        sending = _Send(core, outgoing, choice, tries, deadline, timeout)
+        sending.note(attempt.broker_name, attempt.address, error, attempt.started)
+        if sending.may_go_on(error):
+            return await sending.go_on()
+        if isinstance(error, NotStoredOkError):
+            return error.result
+        raise
+
+
+async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | None, timeout: float) -> None:
+    """Send once and ask for no answer; waits only while the connection is full, or is not there yet.
+
+    Raises:
+        RocketMQError: it could not even be written.
+    """
+    config, routes = core.config, core.client.routes
+    info = routes.publish_info(outgoing.topic)
+    if info is None:
+        info = await routes.ensure(
+            outgoing.topic,
+            timeout=timeout,
+            default_topic=config.create_topic_key,
+            default_queue_nums=config.default_topic_queue_nums,
+        )
+    queue = core.choose(outgoing, info, choice, None)
+    broker_name, address = core.target(queue)
+    connection = core.client.pool.nowait(address)
+    if connection is None:
+        connection = await core.client.pool.get(address, timeout=timeout)
+    connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
+    await connection.wait_writable()
+
+
+# --- called back ---------------------------------------------------------------------------------------
+
+
+def start_send(
+    core: SendCore,
+    outgoing: Outgoing,
+    done: Done,
+    *,
+    nursery: trio.Nursery,
+    choice: Choice | None,
+    tries: int,
+    timeout: float,
+) -> None:
+    """Begin a send and return; `done` hears how it went. Runs in the trio thread.
+
+    Args:
+        core: of the producer.
+        outgoing: what to send.
+        done: called once.
+        nursery: where the slow way runs when it is needed.
+        choice: who chooses the queue, None for us.
+        tries: how many there may be.
+        timeout: seconds for all of them.
+    """
+    sending = _Send(core, outgoing, choice, tries, trio.current_time() + timeout, timeout)
+    try:
+        attempt = core.begin(outgoing, choice)
+    except RocketMQError as error:
+        done(error)
+        return
+    if attempt is None:
+        nursery.start_soon(_finish_slowly, sending, done)
+        return
+
+    def answered(answer: Frame | RocketMQError) -> None:
+        _answered(sending, attempt, answer, done, nursery)
+
+    try:
+        attempt.connection.start_request(attempt.opaque, attempt.frame, sending.deadline, answered)
+    except TooManyRequestsError:
+        nursery.start_soon(_finish_slowly, sending, done)
+    except RocketMQError as error:
+        answered(error)
+
+
+def _answered(sending: _Send, attempt: Try, answer: Frame | RocketMQError, done: Done, nursery: trio.Nursery) -> None:
+    try:
+        if isinstance(answer, RocketMQError):
+            raise answer
+        done(sending.core.finish(attempt, answer))
+    except RocketMQError as error:
+        sending.note(attempt.broker_name, attempt.address, error, attempt.started)
+        if sending.may_go_on(error):
+            nursery.start_soon(_finish_slowly, sending, done)
+        else:
+            done(error.result if isinstance(error, NotStoredOkError) else error)
+
+
+async def _finish_slowly(sending: _Send, done: Done) -> None:
+    # Whoever waits hears of it even when this task is cancelled, which happens only when the producer closes.
+    outcome: SendResult | RocketMQError = ClientClosedError(
+        f"the producer was closed before a message for {sending.outgoing.topic} was acknowledged"
+    )
+    try:
+        outcome = await sending.go_on()
+    except RocketMQError as error:
+        outcome = error
+    finally:
+        done(outcome)

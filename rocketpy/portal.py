@@ -1,0 +1,284 @@
+"""The portal: one background trio thread for a process, through which threads use what runs on trio.
+
+`call` runs an async function there and waits; `post` runs a plain function there soon; `open` enters an async context
+manager there and leaves it later. Wake-ups are batched: however many threads submit, trio wakes once for all that has
+gathered. The thread starts on first use and ends with the process; a fork leaves it behind, and the child starts one of
+its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import trio
+
+from rocketpy.errors import ClientClosedError, ConfigError
+
+__all__ = ["Opened", "Portal", "portal"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_START_TIMEOUT = 10.0
+_EXIT_TIMEOUT = 5.0
+
+
+class Portal:
+    """A trio loop in a thread of its own. Get the one of this process from `portal`."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._jobs: deque[Callable[[], object]] = deque()
+        self._awake = False
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._nursery: trio.Nursery | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread.
+
+        Raises:
+            ClientClosedError: it does not run within ten seconds.
+        """
+        ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: trio.run(self._main, ready), name="rocketpy-portal", daemon=True)
+        self._thread.start()
+        if not ready.wait(_START_TIMEOUT):
+            raise ClientClosedError(
+                f"the background thread of rocketpy did not start within {_START_TIMEOUT:.0f} s: uWSGI needs "
+                "--enable-threads, and gevent must not patch threading"
+            )
+
+    async def _main(self, ready: threading.Event) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            ready.set()
+            await trio.sleep_forever()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether its thread runs, in this process."""
+        return self._pid == os.getpid() and self._thread is not None and self._thread.is_alive()
+
+    def close(self) -> None:
+        """Cancel what still runs and wait a moment for the thread to end."""
+        if not self.is_usable or self._nursery is None or self._thread is None:
+            return
+        self.post(self._nursery.cancel_scope.cancel)
+        self._thread.join(_EXIT_TIMEOUT)
+
+    # --- work ------------------------------------------------------------------------------------------
+
+    def post(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run a plain function in the trio thread soon; in the order of the posts. It must not raise.
+
+        Raises:
+            ClientClosedError: there is no such thread any more.
+        """
+        if args or kwargs:
+            self._jobs.append(lambda: function(*args, **kwargs))
+        else:
+            self._jobs.append(function)
+        if self._awake:
+            return
+        if self._token is None or self._pid != os.getpid():
+            raise ClientClosedError("the background thread of rocketpy does not cross a fork: make a new client here")
+        self._awake = True
+        try:
+            self._token.run_sync_soon(self._drain)
+        except trio.RunFinishedError as exc:
+            self._awake = False
+            raise ClientClosedError("the background thread of rocketpy has ended with the process") from exc
+
+    def _drain(self) -> None:
+        # Cleared first: whoever appends from here on asks for another wake-up.
+        self._awake = False
+        jobs = self._jobs
+        for _ in range(len(jobs)):
+            jobs.popleft()()
+
+    def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an async function in the trio thread and wait for it.
+
+        An exception in the waiting thread, such as Ctrl-C, cancels the function and waits until it has ended.
+
+        Raises:
+            ClientClosedError: the portal ended before the function did.
+        """
+        if threading.current_thread() is self._thread:
+            raise ConfigError("a blocking call from the thread of rocketpy's own tasks would wait for itself for ever")
+        pending: _Call[T] = _Call(lambda: function(*args, **kwargs))
+        self.post(self._begin, pending)
+        try:
+            pending.done.acquire()
+        except BaseException:
+            self.post(pending.scope.cancel)
+            pending.done.acquire()
+            raise
+        return pending.result()
+
+    def _begin(self, pending: _Call[Any]) -> None:
+        if self._nursery is None or self._nursery.cancel_scope.cancel_called:
+            pending.finish(ClientClosedError("rocketpy is closing with the process"))
+            return
+        self._nursery.start_soon(pending.run)
+
+    def open(self, manager: AbstractAsyncContextManager[T]) -> Opened[T]:
+        """Enter an async context manager in a task of the portal; `Opened.close` leaves it in the same task."""
+        opened = Opened(self, manager)
+        self.call(opened.enter, self._spawn)
+        return opened
+
+    def _spawn(self, function: Callable[[trio.TaskStatus[None]], Awaitable[object]]) -> Awaitable[None]:
+        if self._nursery is None:
+            raise ClientClosedError("the portal is not running")
+        return self._nursery.start(_Started(function))
+
+
+class _Started:
+    """Gives a started function the signature that trio wants."""
+
+    def __init__(self, function: Callable[[trio.TaskStatus[None]], Awaitable[object]]) -> None:
+        self._function = function
+        self.__name__ = getattr(function, "__name__", "opened")
+
+    def __call__(self, *, task_status: trio.TaskStatus[None]) -> Awaitable[object]:
+        return self._function(task_status)
+
+
+class _Call(Generic[T]):
+    """One call: what runs, what came of it, and the lock that its caller waits for."""
+
+    __slots__ = ("_error", "_function", "_value", "done", "scope")
+
+    def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
+        self._function = function
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self.scope = trio.CancelScope()
+        self.done = threading.Lock()
+        self.done.acquire()
+
+    async def run(self) -> None:
+        """In the portal: run to the end, whatever that is."""
+        self._error = ClientClosedError("the call was cancelled because rocketpy is closing with the process")
+        try:
+            with self.scope:
+                self._value = await self._function()
+                self._error = None
+        except (Exception, SystemExit, KeyboardInterrupt) as exc:  # noqa: BLE001 - raised again where it was called
+            self._error = exc
+        finally:
+            self.done.release()
+
+    def finish(self, error: BaseException) -> None:
+        """End it without having run."""
+        self._error = error
+        self.done.release()
+
+    def result(self) -> T:
+        """What came of it."""
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # the traceback refers to this frame: no cycle may stay behind
+        return self._value  # type: ignore[return-value]  # set, as there was no error
+
+
+class Opened(Generic[T]):
+    """An async context manager that is entered, held by one task of the portal.
+
+    Attributes:
+        value: what entering gave.
+    """
+
+    value: T
+
+    def __init__(self, home: Portal, manager: AbstractAsyncContextManager[T]) -> None:
+        self._portal = home
+        self._manager = manager
+        self._leave = trio.Event()
+        self._left = trio.Event()
+        self._body_error: BaseException | None = None
+        self._outcome: BaseException | None = None
+
+    async def enter(self, spawn: Callable[[Callable[..., Awaitable[object]]], Awaitable[None]]) -> None:
+        """In the portal: start the task that holds the manager."""
+        await spawn(self._hold)
+
+    async def _hold(self, task_status: trio.TaskStatus[None]) -> None:
+        entered = False
+        try:
+            async with AsyncExitStack() as stack:
+                self.value = await stack.enter_async_context(self._manager)
+                entered = True
+                task_status.started()
+                await self._leave.wait()
+                if self._body_error is not None:
+                    raise self._body_error
+        except (Exception, SystemExit, KeyboardInterrupt) as exc:
+            if not entered:
+                raise
+            self._outcome = exc
+        finally:
+            self._left.set()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Leave it, with the error that the body ended with; returns when it is left.
+
+        Raises:
+            RocketMQError: leaving found another error than that of the body.
+        """
+        if not self._portal.is_usable:
+            return  # after a fork: what it held belongs to the parent
+        self._body_error = error
+        self._portal.call(self._finish)
+        outcome, self._outcome = self._outcome, None
+        self._body_error = None
+        if outcome is not None and outcome is not error:
+            raise outcome
+
+    async def _finish(self) -> None:
+        self._leave.set()
+        await self._left.wait()
+
+
+# --- the one of this process ---------------------------------------------------------------------------
+
+_current: Portal | None = None
+_lock = threading.Lock()
+
+
+def portal() -> Portal:
+    """The portal of this process, started when it is not there yet."""
+    global _current
+    with _lock:
+        if _current is None or not _current.is_usable:
+            made = Portal()
+            made.start()
+            _current = made
+        return _current
+
+
+def _forget_after_fork() -> None:
+    global _current, _lock
+    _current = None
+    _lock = threading.Lock()
+
+
+def _close_at_exit() -> None:
+    if _current is not None:
+        _current.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
+atexit.register(_close_at_exit)

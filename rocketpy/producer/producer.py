@@ -1,0 +1,341 @@
+"""Producer: sends messages, on trio. Plays the part of DefaultMQProducer."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, final
+
+import trio
+
+from rocketpy.client import send_drivers, topics
+from rocketpy.client.instance import MQClientInstance
+from rocketpy.client.lifecycle import Lifecycle, NotPicklable
+from rocketpy.client.outgoing import Preparer
+from rocketpy.client.selection import QueueSelector, select_by
+from rocketpy.client.sending import Choice, SendCore
+from rocketpy.config import ProducerConfig
+from rocketpy.errors import ConfigError
+from rocketpy.message import Message, MessageQueue
+from rocketpy.services import open_services
+from rocketpy.wire.message_id import UniqueIds
+
+if TYPE_CHECKING:
+    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.publish_info import TopicPublishInfo
+    from rocketpy.remoting.network import Network
+    from rocketpy.results import SendResult
+
+__all__ = ["Producer"]
+
+logger = logging.getLogger(__name__)
+
+
+@final
+class Producer(NotPicklable):
+    """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
+
+    Any task of its trio loop may use it. Closing waits for the sends that are under way.
+
+    Args:
+        group: name that the producers of one purpose share.
+        config: the settings; `group` and `fields` count over them.
+        client: a client to share; without it the producer has one of its own.
+        network: where connections come from, for a client of its own.
+        fields: settings by name, as in `ProducerConfig`.
+
+    Raises:
+        ConfigError: a setting cannot be used.
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        config: ProducerConfig | None = None,
+        client: MQClientInstance | None = None,
+        network: Network | None = None,
+        **fields: Any,
+    ) -> None:
+        if group is not None:
+            fields["group"] = group
+        if client is not None and network is not None:
+            raise ConfigError("give a client or a network, not both: a client has a network of its own")
+        self.config = ProducerConfig.of(config if config is not None or client is None else client.config, **fields)
+        self._owns_client = client is None
+        self.client = MQClientInstance(self.config, network=network) if client is None else client
+        self._lifecycle = Lifecycle(f"producer {self.config.group}")
+        self._core = SendCore(self.client, self.config)
+        self._preparer = Preparer(self.config, _unique_ids(self.client))
+        self._under_way = 0
+        self._idle = trio.Event()
+        self._stack: AsyncExitStack | None = None
+        self._nursery: trio.Nursery | None = None
+
+    def __repr__(self) -> str:
+        """Short form for logs."""
+        return f"<Producer {self.config.group} {self._lifecycle.state.value}>"
+
+    # --- life -----------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Open the producer.
+
+        Raises:
+            ClientClosedError: it was started before, or the shared client is not open.
+            ConfigError: the shared client has a producer of this group already.
+        """
+        self._lifecycle.begin()
+        try:
+            async with AsyncExitStack() as stack:
+                if self._owns_client:
+                    await stack.enter_async_context(self.client)
+                self._nursery = await stack.enter_async_context(open_services())
+                self.client.register_producer(self.config.group, self)
+                stack.push_async_callback(self._say_goodbye)
+                self._stack = stack.pop_all()
+        except BaseException:
+            self._lifecycle.failed()
+            raise
+        self._lifecycle.opened()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        """Close it: no new sends, the ones under way end, the brokers forget it."""
+        if not self._lifecycle.closing() or self._stack is None:
+            return None
+        try:
+            if error is None and self._under_way:
+                await self._idle.wait()
+            return await self._stack.__aexit__(kind, error, traceback)
+        finally:
+            self._lifecycle.closed()
+
+    async def _say_goodbye(self) -> None:
+        with trio.move_on_after(self.config.close_timeout, shield=True):
+            await self.client.unregister_producer(self.config.group)
+
+    def on_route_changed(self, topic: str) -> None:
+        """Called by the client."""
+        self._core.forget_gone_brokers()
+
+    def client_closing(self) -> None:
+        """Called by a shared client that closes before the producer does."""
+        self._lifecycle.closing()
+
+    # --- sending --------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send a message and wait until a broker has stored it.
+
+        A message with a sharding key goes to the queue of that key; without `queue` and `selector` all others go to the
+        next queue in turn, and when that fails to another broker's, up to `retry_times_when_send_failed` times. A send
+        that is cancelled or runs out of time may still be stored.
+
+        Args:
+            message: what to send.
+            queue: where exactly. There is no other try then.
+            selector: chooses one of the queues, given the queues, the message and `arg`. There is no other try then.
+            arg: for the selector.
+            timeout: seconds for everything, `send_timeout` when None.
+
+        Raises:
+            ConfigError: the message cannot be sent as it is; nothing was sent.
+            RouteNotFoundError: nobody takes messages of this topic; the subclass says why.
+            BrokerError: the broker refused the message.
+            RequestTimeoutError, TransportError: no answer; whether it is stored is unknown, save after a ConnectError.
+            SendError: several tries failed.
+        """
+        self._lifecycle.check_open()
+        outgoing = self._preparer.one(message)
+        choice = self._choice(message, queue, selector, arg)
+        tries = self.tries(outgoing, choice, self.config.retry_times_when_send_failed)
+        self._under_way += 1
+        try:
+            return await send_drivers.send(
+                self._core, outgoing, choice=choice, tries=tries, timeout=self._timeout(timeout)
+            )
+        finally:
+            self._one_less()
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+    ) -> None:
+        """Send a message once and do not ask what becomes of it. Waits only while the connection is full.
+
+        Raises:
+            ConfigError: the message cannot be sent as it is.
+            RouteNotFoundError, TransportError: it could not be written.
+        """
+        self._lifecycle.check_open()
+        outgoing = self._preparer.one(message)
+        choice = self._choice(message, queue, selector, arg)
+        await send_drivers.send_oneway(self._core, outgoing, choice=choice, timeout=self._timeout(None))
+
+    async def send_batch(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> SendResult:
+        """Send several messages of one topic in one frame: all of them are stored, one after the other, or none.
+
+        Returns:
+            The result of the batch: ids joined by commas, the offset of the first.
+
+        Raises:
+            ConfigError: they cannot travel together (topic, wait_store_ok, delay), or are too large together.
+            RocketMQError: as in `send`.
+        """
+        self._lifecycle.check_open()
+        outgoing = self._preparer.batch(messages)
+        choice = self._choice(outgoing.message, queue, None, None)
+        tries = self.tries(outgoing, choice, self.config.retry_times_when_send_failed)
+        self._under_way += 1
+        try:
+            return await send_drivers.send(
+                self._core, outgoing, choice=choice, tries=tries, timeout=self._timeout(timeout)
+            )
+        finally:
+            self._one_less()
+
+    def prepare(self, message: Message) -> Outgoing:
+        """Check and encode a message, from any thread; for `start_send`."""
+        self._lifecycle.check_open()
+        return self._preparer.one(message)
+
+    def start_send(
+        self,
+        outgoing: Outgoing,
+        done: send_drivers.Done,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Begin a send in the trio thread; `done` hears how it went. What `send_soon` of the blocking surface uses."""
+        self._lifecycle.check_open()
+        if self._nursery is None:
+            raise AssertionError("an open producer has a nursery")
+        choice = self._choice(outgoing.message, queue, selector, arg)
+        seconds = self._timeout(timeout)
+        self._under_way += 1
+
+        def finished(outcome: Any) -> None:
+            self._one_less()
+            done(outcome)
+
+        try:
+            send_drivers.start_send(
+                self._core,
+                outgoing,
+                finished,
+                nursery=self._nursery,
+                choice=choice,
+                tries=self.tries(outgoing, choice, self.config.retry_times_when_send_async_failed),
+                timeout=seconds,
+            )
+        except BaseException:
+            self._one_less()
+            raise
+
+    def _one_less(self) -> None:
+        """A send has ended."""
+        self._under_way -= 1
+        if not self._under_way and not self._lifecycle.is_open:
+            self._idle.set()
+
+    @staticmethod
+    def tries(outgoing: Outgoing, choice: Choice | None, retries: int) -> int:
+        """How often to try: once where the queue is fixed."""
+        fixed = choice is not None or outgoing.message.sharding_key is not None
+        return 1 if fixed else 1 + retries
+
+    def _timeout(self, timeout: float | None) -> float:
+        if timeout is None:
+            return self.config.send_timeout
+        if not timeout > 0:
+            raise ConfigError(f"timeout must be a positive number of seconds, not {timeout!r}")
+        return timeout
+
+    @staticmethod
+    def _choice(
+        message: Message, queue: MessageQueue | None, selector: QueueSelector | None, arg: Any
+    ) -> Choice | None:
+        if queue is None and selector is None:
+            return None
+        if queue is not None and selector is not None:
+            raise ConfigError("give a queue or a selector, not both")
+        if queue is not None:
+            return _fixed(message, queue)
+        if not callable(selector):
+            raise ConfigError(f"a selector is a function of queues, message and arg, not {selector!r}")
+        chooser = selector
+        return lambda info: select_by(chooser, info.queues, message, arg)
+
+    # --- topics ---------------------------------------------------------------------------------------
+
+    async def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+        """The queues of a topic that can be written, by broker name and number.
+
+        Raises:
+            RouteNotFoundError: there are none; the subclass says why.
+        """
+        self._lifecycle.check_open()
+        info = await self.client.routes.ensure(topic, timeout=self._timeout(timeout))
+        return info.queues
+
+    async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
+        """Create a topic on every broker that creates topics (those of `create_topic_key`), or change its queues.
+
+        Args:
+            topic: its name.
+            queues: queues on each broker, `default_topic_queue_nums` when None.
+            timeout: seconds for everything, `send_timeout` when None.
+
+        Raises:
+            ConfigError: the name is not one of a topic.
+            RouteNotFoundError: no broker creates topics.
+            BrokerError: a broker refused.
+        """
+        self._lifecycle.check_open()
+        await topics.create_topic(
+            self.client,
+            topic,
+            queues=self.config.default_topic_queue_nums if queues is None else queues,
+            key=self.config.create_topic_key,
+            timeout=self._timeout(timeout),
+        )
+
+
+def _unique_ids(client: MQClientInstance) -> UniqueIds:
+    return UniqueIds(ipaddress.ip_address(client.network.local_ip()).packed, os.getpid())
+
+
+def _fixed(message: Message, queue: MessageQueue) -> Choice:
+    if not isinstance(queue, MessageQueue):
+        raise ConfigError(f"queue must be a MessageQueue, not {queue!r:.100}")
+    if queue.topic != message.topic:
+        raise ConfigError(f"the message goes to {message.topic}, the queue belongs to {queue.topic}")
+
+    def choose(info: TopicPublishInfo) -> MessageQueue:
+        return queue
+
+    return choose

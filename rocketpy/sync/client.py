@@ -1,0 +1,40 @@
+"""MQClientInstance for blocking code: made to be shared by several producers and consumers with `client=`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, final
+
+from rocketpy.client.instance import MQClientInstance as TrioClient
+from rocketpy.sync.lifetime import Lifetime
+
+if TYPE_CHECKING:
+    from rocketpy.config import ClientConfig
+    from rocketpy.remoting.network import Network
+
+__all__ = ["MQClientInstance"]
+
+
+@final
+class MQClientInstance(Lifetime[TrioClient]):
+    """A client to share: ``with rocketpy.sync.MQClientInstance(namesrv="127.0.0.1:9876") as client:``.
+
+    The arguments are those of `rocketpy.MQClientInstance`.
+    """
+
+    def __init__(self, config: ClientConfig | None = None, *, network: Network | None = None, **fields: Any) -> None:
+        super().__init__(TrioClient(config, network=network, **fields))
+
+    @property
+    def client_id(self) -> str:
+        """How brokers know it."""
+        return self._inner.client_id
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be used, in this process."""
+        return self._inner.is_open
+
+    @property
+    def trio_client(self) -> TrioClient:
+        """The client of the trio surface behind it, for the roles that share it."""
+        return self._inner

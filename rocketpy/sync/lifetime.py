@@ -1,0 +1,76 @@
+"""Opening and closing, for every blocking class: `with`, or `start` and `close`."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from rocketpy.client.lifecycle import NotPicklable
+from rocketpy.errors import ClientClosedError
+from rocketpy.portal import Opened, Portal, portal
+
+__all__ = ["Lifetime"]
+
+T = TypeVar("T", bound=AbstractAsyncContextManager[Any])
+
+
+class Lifetime(NotPicklable, Generic[T]):
+    """Holds one object of the trio surface open in the portal.
+
+    Args:
+        inner: the object, not entered yet.
+    """
+
+    def __init__(self, inner: T) -> None:
+        self._inner = inner
+        self._opened: Opened[Any] | None = None
+        self._home: Portal | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Open it; the same as entering it with `with`.
+
+        Raises:
+            ClientClosedError: it was started before, or is closed.
+        """
+        home = portal()
+        self._opened = home.open(self._inner)
+        self._home = home
+
+    def close(self) -> None:
+        """Close it; fine when it is closed already, or was never started."""
+        self._leave(None)
+
+    def __enter__(self) -> Self:
+        """Open it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it; an error of the block comes out as it is."""
+        self._leave(error)
+
+    def _leave(self, error: BaseException | None) -> None:
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close(error)
+
+    @property
+    def _portal(self) -> Portal:
+        """Where it runs.
+
+        Raises:
+            ClientClosedError: it was not started.
+        """
+        if self._home is None:
+            raise ClientClosedError(f"{self._inner!r} is not started: use it inside `with`, or call start() first")
+        return self._home
+
+    def __repr__(self) -> str:
+        """That of what it holds."""
+        return repr(self._inner)

@@ -1,0 +1,146 @@
+"""Producer for blocking code. Any thread may use it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, final
+
+from rocketpy.errors import RocketMQError
+from rocketpy.producer import Producer as TrioProducer
+from rocketpy.sync.gate import Gate
+from rocketpy.sync.lifetime import Lifetime
+
+if TYPE_CHECKING:
+    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.selection import QueueSelector
+    from rocketpy.config import ProducerConfig
+    from rocketpy.message import Message, MessageQueue
+    from rocketpy.remoting.network import Network
+    from rocketpy.results import SendResult
+    from rocketpy.sync.client import MQClientInstance
+
+__all__ = ["Producer"]
+
+
+@final
+class Producer(Lifetime[TrioProducer]):
+    """Sends messages: ``with rocketpy.sync.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
+
+    Arguments and methods are those of `rocketpy.Producer`, without `await`; `send_soon` sends without waiting.
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        config: ProducerConfig | None = None,
+        client: MQClientInstance | None = None,
+        network: Network | None = None,
+        **fields: Any,
+    ) -> None:
+        shared = client.trio_client if client is not None else None
+        super().__init__(TrioProducer(group, config=config, client=shared, network=network, **fields))
+        settings = self._inner.config
+        self._gate = Gate(settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size)
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The settings."""
+        return self._inner.config
+
+    def _leave(self, error: BaseException | None) -> None:
+        self._gate.close()
+        super()._leave(error)
+
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send a message and wait until a broker has stored it. See `rocketpy.Producer.send`."""
+        return self._portal.call(self._inner.send, message, queue=queue, selector=selector, arg=arg, timeout=timeout)
+
+    def send_soon(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> Future[SendResult]:
+        """Send a message without waiting for the answer, which the future will hold.
+
+        What is wrong with the message is raised at once. While too much is under way
+        (`back_pressure_for_async_send_num`, `back_pressure_for_async_send_size`) this waits. A failed send is tried
+        again `retry_times_when_send_async_failed` times. Closing the producer waits for what is under way.
+
+        Raises:
+            ConfigError: the message cannot be sent as it is.
+            ClientClosedError: the producer is not open.
+        """
+        home = self._portal
+        outgoing = self._inner.prepare(message)
+        size = len(outgoing.body)
+        self._gate.enter(size)
+        future: Future[SendResult] = Future()
+        future.set_running_or_notify_cancel()  # a message on its way cannot be called back
+        home.post(self._start, outgoing, future, size, queue, selector, arg, timeout)
+        return future
+
+    def _start(
+        self,
+        outgoing: Outgoing,
+        future: Future[SendResult],
+        size: int,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        arg: Any,
+        timeout: float | None,
+    ) -> None:
+        """In the trio thread."""
+
+        def done(outcome: SendResult | RocketMQError) -> None:
+            self._gate.leave(size)
+            if isinstance(outcome, RocketMQError):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+        try:
+            self._inner.start_send(outgoing, done, queue=queue, selector=selector, arg=arg, timeout=timeout)
+        except RocketMQError as error:
+            done(error)
+        except Exception as error:  # noqa: BLE001 - whatever a selector raises belongs to whoever sends
+            self._gate.leave(size)
+            future.set_exception(error)
+
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+    ) -> None:
+        """Send a message once and do not ask what becomes of it. See `rocketpy.Producer.send_oneway`."""
+        self._portal.call(self._inner.send_oneway, message, queue=queue, selector=selector, arg=arg)
+
+    def send_batch(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> SendResult:
+        """Send several messages of one topic in one frame. See `rocketpy.Producer.send_batch`."""
+        return self._portal.call(self._inner.send_batch, messages, queue=queue, timeout=timeout)
+
+    def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+        """The queues of a topic that can be written, by broker name and number."""
+        return self._portal.call(self._inner.queues, topic, timeout=timeout)
+
+    def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
+        """Create a topic on every broker that creates topics. See `rocketpy.Producer.create_topic`."""
+        self._portal.call(self._inner.create_topic, topic, queues=queues, timeout=timeout)

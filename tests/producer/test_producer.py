@@ -1,0 +1,293 @@
+"""Sending on the trio surface: what is refused, what arrives, what comes back."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+import trio
+
+from rocketpy.client.instance import MQClientInstance
+from rocketpy.client.selection import by_hash, by_random
+from rocketpy.errors import ClientClosedError, ConfigError, LocalProtocolError, RocketMQError
+from rocketpy.message import Message, MessageQueue
+from rocketpy.producer import Producer
+from rocketpy.results import SendStatus
+from rocketpy.wire.batch import decode_batch
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.java_hash import string_hash
+from rocketpy.wire.properties import decode_properties
+from tests.producer.brokers import SendBroker
+
+
+def message(body=b"hello", **fields):
+    return Message(fields.pop("topic", "T"), body, **fields)
+
+
+async def test_S1_a_send_says_where_the_message_went(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker) as (producer, _):
+        sent = message(tags="a", keys=["k1", "k2"], properties={"colour": "blue"})
+        result = await producer.send(sent)
+    [taken] = broker.taken
+    assert result.status is SendStatus.SEND_OK
+    assert result.queue == MessageQueue("T", "broker-a", taken.header.queue_id)
+    assert (result.queue_offset, result.offset_message_id) == (0, "0" * 32)
+    assert taken.properties["UNIQ_KEY"] == result.message_id
+    assert (taken.properties["TAGS"], taken.properties["KEYS"], taken.properties["colour"]) == ("a", "k1 k2", "blue")
+    assert taken.body == b"hello"
+    assert "UNIQ_KEY" not in sent.properties  # the caller's message stays as it was
+
+
+async def test_S1_the_request_carries_what_a_broker_needs(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker) as (producer, _):
+        await producer.send(message())
+    header = broker.taken[0].header
+    assert (header.producer_group, header.topic, header.default_topic) == ("pg", "T", "TBW102")
+    assert (header.default_topic_queue_nums, header.sys_flag, header.batch, header.bname) == (4, 0, False, "broker-a")
+    assert RequestCode.SEND_MESSAGE_V2 in broker.codes()
+
+
+async def test_sends_take_the_queues_in_turn(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker) as (producer, _):
+        queues = [(await producer.send(message())).queue.queue_id for _ in range(8)]
+    assert sorted(queues[:4]) == [0, 1, 2, 3]
+    assert queues[:4] == queues[4:]
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(10, "FLUSH_DISK_TIMEOUT"), (12, "FLUSH_SLAVE_TIMEOUT"), (11, "SLAVE_NOT_AVAILABLE")]
+)
+async def test_S1_a_stored_message_with_a_lesser_promise_is_no_error(autojump_clock, opened, code, status):
+    broker = SendBroker(script=[code])
+    async with opened(broker) as (producer, _):
+        assert (await producer.send(message())).status is SendStatus[status]
+    assert len(broker.taken) == 1
+
+
+async def test_S3_oneway_is_written_once_and_never_answered(autojump_clock, opened):
+    broker = SendBroker(script=[14, 14, 14])
+    async with opened(broker) as (producer, _):
+        await producer.send_oneway(message())
+        await producer.send_oneway(message(), queue=MessageQueue("T", "broker-a", 2))
+        await producer.send_oneway(message(), selector=by_hash, arg="x")
+        await trio.testing.wait_all_tasks_blocked()
+        assert [taken.oneway for taken in broker.taken] == [True, True, True]
+        assert broker.taken[1].header.queue_id == 2
+        assert broker.taken[2].header.queue_id == abs(string_hash("x")) % 4
+
+
+async def test_S4_what_can_never_be_sent_is_refused_before_the_network(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker, max_message_size=100) as (producer, _):
+        replaced = message()
+        replaced.body = b""
+        bad = [None, "text", replaced, message(b"x" * 101), message(topic="no spaces"), message(topic="x" * 128)]
+        bad += [message(topic="SCHEDULE_TOPIC_XXXX"), message(topic="../../x")]
+        for each in bad:
+            with pytest.raises(ConfigError):
+                await producer.send(each)
+            with pytest.raises(ConfigError):
+                await producer.send_oneway(each)
+        await producer.send(message(b"x" * 100))
+    assert len(broker.taken) == 1
+
+
+def test_S4_str_and_empty_bodies_and_blank_topics_are_refused_when_the_message_is_made():
+    for bad in ("text", b"", None, 5):
+        with pytest.raises(ConfigError):
+            Message("T", bad)
+    for topic in (None, ""):
+        with pytest.raises(ConfigError):
+            Message(topic, b"x")
+
+
+async def test_S7_unusable_queues_and_selectors_are_refused(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker) as (producer, _):
+        for fields in (
+            {"queue": "T-0"},
+            {"queue": MessageQueue("other", "broker-a", 0)},
+            {"selector": 5},
+            {"queue": MessageQueue("T", "broker-a", 0), "selector": by_random},
+            {"selector": lambda queues, message, arg: MessageQueue("T", "elsewhere", 9)},
+            {"timeout": 0},
+            {"timeout": -1.0},
+        ):
+            with pytest.raises(ConfigError):
+                await producer.send(message(), **fields)
+
+        def broken(queues, message, arg):
+            raise KeyError(arg)
+
+        with pytest.raises(KeyError, match="mine"):
+            await producer.send(message(), selector=broken, arg="mine")
+        await producer.send(message())
+    assert len(broker.taken) == 1
+
+
+async def test_S9_properties_in_any_script_arrive_equal(autojump_clock, opened):
+    broker = SendBroker()
+    properties = {"english": "value", "名字": "值 with spaces", "emoji": "🚀"}
+    async with opened(broker) as (producer, _):
+        await producer.send(message(properties=properties))
+    got = broker.taken[0].properties
+    assert {name: got[name] for name in properties} == properties
+
+
+async def test_S9_separators_put_into_the_properties_by_hand_are_refused(autojump_clock, opened):
+    async with opened(SendBroker()) as (producer, _):
+        bad = message()
+        bad.properties["x"] = "a\x02b\x01c"
+        with pytest.raises(LocalProtocolError):
+            await producer.send(bad)
+
+
+async def test_S10_large_bodies_are_compressed_and_small_ones_are_not(autojump_clock, opened):
+    broker = SendBroker()
+    body = b"flight " * 1000
+    async with opened(broker) as (producer, _):
+        await producer.send(message(body))
+        await producer.send(message(b"x" * 4095))
+        await producer.send(message(b"x" * 4096))
+    large, small, edge = broker.taken
+    assert large.header.sys_flag == 0x301
+    assert zlib.decompress(large.body) == body
+    assert (small.header.sys_flag, small.body) == (0, b"x" * 4095)
+    assert edge.header.sys_flag == 0x301
+
+
+async def test_S14_selectors_see_the_queues_and_decide(autojump_clock, opened):
+    broker = SendBroker()
+    seen = []
+
+    def last(queues, sent, arg):
+        seen.append((len(queues), sent.body, arg))
+        return queues[-1]
+
+    async with opened(broker) as (producer, _):
+        result = await producer.send(message(), selector=last, arg=7)
+        assert result.queue.queue_id == 3
+        assert (await producer.send(message(), selector=by_random)).queue.topic == "T"
+    assert seen == [(4, b"hello", 7)]
+
+
+async def test_a_sharding_key_always_finds_its_queue(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker) as (producer, _):
+        for key in ("42", "42", "order-7", "42"):
+            await producer.send(message(sharding_key=key))
+    assert [taken.header.queue_id for taken in broker.taken] == [
+        abs(string_hash(key)) % 4 for key in ("42", "42", "order-7", "42")
+    ]
+
+
+async def test_B2_a_batch_is_one_frame_with_an_id_for_every_message(autojump_clock, opened):
+    broker = SendBroker()
+    batch = [message(b"one", tags="a"), message(b"two", keys=["k"]), message(b"three")]
+    async with opened(broker) as (producer, _):
+        result = await producer.send_batch(batch)
+    [taken] = broker.taken
+    items = decode_batch(taken.body)
+    assert [item.body for item in items] == [b"one", b"two", b"three"]
+    ids = [decode_properties(item.properties.decode())["UNIQ_KEY"] for item in items]
+    assert result.message_id == ",".join(ids)
+    assert len(set(ids)) == 3
+    assert taken.header.batch is True
+    assert all("UNIQ_KEY" not in each.properties for each in batch)
+
+
+async def test_B1_messages_that_cannot_travel_together_are_refused(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker, max_message_size=200) as (producer, _):
+        for batch in (
+            [],
+            [message(), message(topic="T2")],
+            [message(), message(wait_store_ok=False)],
+            [message(), message(delay_level=2)],
+            [message(b"x" * 90), message(b"x" * 90), message(b"x" * 90)],
+            [message(), None],
+        ):
+            with pytest.raises(ConfigError):
+                await producer.send_batch(batch)
+    assert broker.taken == []
+
+
+async def test_queues_and_topics_that_are_not_there(autojump_clock, opened):
+    async with opened(SendBroker()) as (producer, _):
+        assert [queue.queue_id for queue in await producer.queues("T")] == [0, 1, 2, 3]
+        with pytest.raises(RocketMQError):
+            await producer.queues("unknown")
+        for topic, queues in (("bad name", 4), ("SCHEDULE_TOPIC_XXXX", 4), ("New", 0), ("New", 70_000)):
+            with pytest.raises(ConfigError):
+                await producer.create_topic(topic, queues=queues)
+
+
+# --- life ----------------------------------------------------------------------------------------------
+
+
+async def test_LC2_a_producer_is_used_while_it_is_open_and_started_once(autojump_clock, opened):
+    async with opened(SendBroker(), enter=False) as (producer, _):
+        with pytest.raises(ClientClosedError, match="async with"):
+            await producer.send(message())
+        async with producer:
+            with pytest.raises(ClientClosedError, match="already"):
+                await producer.__aenter__()
+            await producer.send(message())
+        with pytest.raises(ClientClosedError):
+            await producer.send(message())
+        with pytest.raises(ClientClosedError):
+            await producer.__aenter__()
+
+
+async def test_LC2_brokers_hear_of_a_producer_and_of_its_leaving(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker) as (producer, _):
+        await producer.send(message())
+        await trio.sleep(1)
+        assert [data.group_name for data in broker.heartbeats[-1].producer_data_set] == ["pg"]
+    assert [left.producer_group for left in broker.left] == ["pg"]
+
+
+async def test_S11_one_group_twice_on_a_shared_client_is_refused(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker, enter=False) as (_, world):
+        async with MQClientInstance(namesrv="ns:9876", network=world.network) as client:
+            async with Producer("g1", client=client) as first, Producer("g2", client=client) as second:
+                with pytest.raises(ConfigError, match="g1"):
+                    async with Producer("g1", client=client):
+                        pass
+                await first.send(message())
+                await second.send(message())
+            async with Producer("g1", client=client) as again:
+                await again.send(message())
+        async with (
+            Producer("g1", namesrv="ns:9876", network=world.network) as one,
+            Producer("g1", namesrv="ns:9876", network=world.network) as two,
+        ):
+            await one.send(message())
+            await two.send(message())
+    assert len(broker.taken) == 5
+
+
+async def test_closing_waits_for_what_is_under_way(autojump_clock, opened):
+    broker = SendBroker(script=["silence"])
+    results = []
+    async with opened(broker, send_timeout=2.0, retry_times_when_send_async_failed=1) as (producer, _):
+        await producer.queues("T")
+        producer.start_send(producer.prepare(message()), results.append)
+        await trio.testing.wait_all_tasks_blocked()
+        started = trio.current_time()
+    assert len(results) == 1
+    assert trio.current_time() - started <= 2.1
+
+
+async def test_threat_L12_a_producer_cannot_be_pickled_but_its_config_can(autojump_clock, opened):
+    import pickle
+
+    async with opened(SendBroker(), enter=False) as (producer, _):
+        with pytest.raises(TypeError, match="config"):
+            pickle.dumps(producer)
+        assert pickle.loads(pickle.dumps(producer.config)) == producer.config

@@ -1,0 +1,230 @@
+"""What follows a failed try: other brokers, one deadline, and an error that says all of it."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from rocketpy.errors import (
+    BrokerError,
+    BrokerUnreachableError,
+    ConnectError,
+    ConnectionLostError,
+    NameServerUnreachableError,
+    RequestTimeoutError,
+    SendError,
+    ServiceNotAvailableError,
+    SystemBusyError,
+    TopicNotFoundError,
+    TopicNotWritableError,
+)
+from rocketpy.message import Message, MessageQueue
+from rocketpy.results import SendStatus
+from rocketpy.wire.codes import ResponseCode
+from tests.producer.brokers import SendBroker
+
+
+def message(**fields):
+    return Message("T", b"hello", **fields)
+
+
+def both(script_a=(), script_b=()):
+    return SendBroker("broker-a", script_a), SendBroker("broker-b", script_b)
+
+
+@pytest.mark.parametrize("failure", [ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SYSTEM_ERROR, "hang up"])
+async def test_S12_a_failure_is_tried_again_at_another_broker(autojump_clock, opened, failure):
+    a, b = both([failure] * 9)
+    async with opened(a, b) as (producer, _):
+        for _ in range(4):
+            assert (await producer.send(message())).queue.broker_name == "broker-b"
+    ids = {taken.properties["UNIQ_KEY"] for taken in a.taken} & {taken.properties["UNIQ_KEY"] for taken in b.taken}
+    assert a.taken
+    assert len(ids) == len(a.taken)  # the same message, not a copy with an id of its own
+
+
+async def test_S12_the_number_of_tries_is_one_and_the_retries(autojump_clock, opened):
+    a, b = both([14] * 9, [14] * 9)
+    async with opened(a, b, retry_times_when_send_failed=4) as (producer, _):
+        with pytest.raises(SendError) as caught:
+            await producer.send(message())
+    assert len(a.taken) + len(b.taken) == 5
+    assert len(caught.value.attempts) == 5
+    assert {attempt.broker_name for attempt in caught.value.attempts} == {"broker-a", "broker-b"}
+    assert isinstance(caught.value.__cause__, ServiceNotAvailableError)
+
+
+async def test_S12_an_answer_that_is_final_is_not_tried_again(autojump_clock, opened):
+    a, b = both([13] * 3, [13] * 3)
+    async with opened(a, b) as (producer, _):
+        with pytest.raises(BrokerError) as caught:
+            await producer.send(message())
+    assert caught.value.code == 13
+    assert len(a.taken) + len(b.taken) == 1
+
+
+async def test_S12_all_tries_share_one_deadline(autojump_clock, opened):
+    a, b = both(["silence"] * 9, ["silence"] * 9)
+    async with opened(a, b, send_timeout=3.0) as (producer, _):
+        started = trio.current_time()
+        with pytest.raises(RequestTimeoutError):
+            await producer.send(message())
+        assert trio.current_time() - started == pytest.approx(3.0, abs=0.1)
+        started = trio.current_time()
+        with pytest.raises(RequestTimeoutError):
+            await producer.send(message(), timeout=0.5)
+        assert trio.current_time() - started == pytest.approx(0.5, abs=0.1)
+
+
+async def test_S12_a_busy_broker_gets_a_moment(autojump_clock, opened):
+    broker = SendBroker(script=[2, 2])
+    async with opened(broker) as (producer, _):
+        started = trio.current_time()
+        assert (await producer.send(message())).status is SendStatus.SEND_OK
+        assert 0 < trio.current_time() - started < 3
+    assert len(broker.taken) == 3
+
+
+async def test_a_fixed_queue_is_tried_once(autojump_clock, opened):
+    a, b = both([14] * 9, [14] * 9)
+    async with opened(a, b) as (producer, _):
+        for fields in (
+            {"queue": MessageQueue("T", "broker-a", 0)},
+            {"selector": lambda queues, message, arg: queues[0]},
+        ):
+            with pytest.raises(ServiceNotAvailableError):
+                await producer.send(message(), **fields)
+        with pytest.raises(ServiceNotAvailableError):
+            await producer.send(message(sharding_key="k"))
+    assert len(a.taken) + len(b.taken) == 3
+
+
+async def test_a_lesser_promise_may_be_tried_elsewhere_and_still_counts_as_stored(autojump_clock, opened):
+    a, b = both([10], [10])
+    async with opened(a, b, retry_another_broker_when_not_store_ok=True) as (producer, _):
+        assert (await producer.send(message())).status is SendStatus.SEND_OK
+    a, b = both([10] * 9, [12] * 9)
+    async with opened(a, b, retry_another_broker_when_not_store_ok=True) as (producer, _):
+        result = await producer.send(message())
+        assert result.status is not SendStatus.SEND_OK
+    assert len(a.taken) + len(b.taken) == 3
+
+
+async def test_S2_a_send_that_is_called_back_has_its_own_number_of_tries(autojump_clock, opened):
+    a, b = both([14] * 9, [14] * 9)
+    outcomes = []
+    async with opened(a, b, retry_times_when_send_async_failed=1) as (producer, _):
+        producer.start_send(producer.prepare(message()), outcomes.append)
+    assert len(a.taken) + len(b.taken) == 2
+    assert isinstance(outcomes[0], SendError)
+
+
+async def test_S2_called_back_sends_reach_any_queue_and_selector(autojump_clock, opened):
+    broker = SendBroker()
+    outcomes = []
+    async with opened(broker) as (producer, _):
+        producer.start_send(producer.prepare(message()), outcomes.append)
+        producer.start_send(producer.prepare(message()), outcomes.append, queue=MessageQueue("T", "broker-a", 1))
+        producer.start_send(
+            producer.prepare(message()), outcomes.append, selector=lambda queues, m, arg: queues[arg], arg=3
+        )
+    assert [outcome.status for outcome in outcomes] == [SendStatus.SEND_OK] * 3
+    assert {outcome.queue.queue_id for outcome in outcomes} >= {1, 3}
+
+
+async def test_S6_no_name_server_at_all(autojump_clock, opened):
+    async with opened(SendBroker(), namesrv="ns:1;ns:2", send_timeout=2.0) as (producer, _):
+        with pytest.raises(NameServerUnreachableError) as caught:
+            await producer.send(message())
+    assert set(caught.value.tried) == {"ns:1", "ns:2"}
+
+
+async def test_S6_one_name_server_down_is_no_trouble(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker, namesrv="ns:1;ns:9876") as (producer, _):
+        await producer.send(message())
+    assert len(broker.taken) == 1
+
+
+async def test_S6_each_cause_of_no_route_is_its_own_error(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker) as (producer, world):
+        with pytest.raises(TopicNotFoundError, match="Unknown"):
+            await producer.send(Message("Unknown", b"x"))
+        world.route("ReadOnly", broker, perm=4)
+        with pytest.raises(TopicNotWritableError, match="ReadOnly"):
+            await producer.send(Message("ReadOnly", b"x"))
+        world.route("NoMaster", broker)
+        slaves = world.name_server.routes["NoMaster"].broker_datas[0]
+        slaves.broker_addrs = {1: slaves.broker_addrs[0]}
+        with pytest.raises(BrokerUnreachableError, match="NoMaster"):
+            await producer.send(Message("NoMaster", b"x"))
+
+
+async def test_R2_a_broker_that_is_gone_is_a_connect_error(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker, retry_times_when_send_failed=0) as (producer, world):
+        world.network.refuse(broker.address)
+        with pytest.raises(ConnectError):
+            await producer.send(message())
+
+
+async def test_R2_a_connection_that_ends_under_way_says_that_the_outcome_is_unknown(autojump_clock, opened):
+    broker = SendBroker(script=["hang up"])
+    async with opened(broker, retry_times_when_send_failed=0) as (producer, _):
+        with pytest.raises(ConnectionLostError, match="unknown"):
+            await producer.send(message())
+
+
+async def test_a_broker_that_comes_back_is_used_again(autojump_clock, opened):
+    broker = SendBroker(script=["hang up"])
+    async with opened(broker, retry_times_when_send_failed=0) as (producer, _):
+        with pytest.raises(ConnectionLostError):
+            await producer.send(message())
+        assert (await producer.send(message())).status is SendStatus.SEND_OK
+
+
+async def test_a_slow_broker_rests_when_latency_counts(autojump_clock, opened):
+    a, b = both([14])
+    async with opened(a, b, send_latency_enable=True) as (producer, _):
+        for _ in range(20):
+            await producer.send(message())
+        assert len(a.taken) <= 1
+        assert len(b.taken) == 20
+        await trio.sleep(601)
+        for _ in range(4):
+            await producer.send(message())
+    assert len(a.taken) > 1
+
+
+async def test_cancelling_a_send_leaves_nothing_behind(autojump_clock, opened):
+    broker = SendBroker(script=["silence"])
+    async with opened(broker) as (producer, _):
+        await producer.queues("T")
+        with trio.move_on_after(0.5) as scope:
+            await producer.send(message())
+        assert scope.cancelled_caught
+        [connection] = [
+            producer.client.pool.nowait(address)
+            for address in producer.client.pool.addresses()
+            if "9876" not in address
+        ]
+        assert connection.statistics().in_flight == 0
+        assert (await producer.send(message())).status is SendStatus.SEND_OK
+
+
+async def test_threat_F16_many_tasks_share_one_producer(autojump_clock, opened):
+    broker = SendBroker()
+    results = []
+    async with opened(broker) as (producer, _):
+
+        async def one(number):
+            results.append((await producer.send(message(keys=[str(number)]))).message_id)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(200):
+                nursery.start_soon(one, number)
+    assert len(set(results)) == 200
+    by_key = {taken.properties["KEYS"]: taken.properties["UNIQ_KEY"] for taken in broker.taken}
+    assert set(by_key.values()) == set(results)
+    assert isinstance(SystemBusyError(2), BrokerError)
