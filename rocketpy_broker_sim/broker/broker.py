@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.message import PropertyName
+from rocketpy.seams import wall_ms
+from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.message_id import UniqueIds
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
@@ -52,10 +54,15 @@ class Broker:
         send_fields: What every answer to a send carries.
         added_properties: What is added to the properties of every message, as text.
         delay_levels: How many levels of delay there are.
+        boot_timestamp: When it was made, ms.
+        config_version: Rises when settings are changed by request.
     """
 
     def __init__(self, config: BrokerConfig, storage: Storage) -> None:
         self.config = config
+        self.storage = storage
+        self.boot_timestamp = wall_ms()
+        self.config_version = DataVersion()
         self.address = ""
         self.store_host = bytes(8)
         self.unique_ids = UniqueIds(bytes(4), os.getpid())

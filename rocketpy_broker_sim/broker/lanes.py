@@ -56,9 +56,13 @@ class _Job(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class LaneStatistics:
-    """What a lane has done since the start."""
+    """How full a lane is, and what it has done since the start."""
 
     waiting: int
+    capacity: int
+    """How many may wait."""
+    oldest: float
+    """Seconds that the first of those has waited."""
     done: int
     overloaded: int
     """Refused because the lane was full."""
@@ -98,7 +102,12 @@ class Lane:
     def statistics(self) -> LaneStatistics:
         """Counters of the lane."""
         return LaneStatistics(
-            waiting=len(self.queue), done=self.done, overloaded=self.overloaded, timed_out=self.timed_out
+            waiting=len(self.queue),
+            capacity=self.capacity,
+            oldest=trio.current_time() - self.queue[0].arrived if self.queue else 0.0,
+            done=self.done,
+            overloaded=self.overloaded,
+            timed_out=self.timed_out,
         )
 
 

@@ -93,6 +93,10 @@ class ScheduleService:
                 log.warning("delay level %d: offset %d is not within %d and %d", level, offset, low, high)
                 self._offsets.update(level, fitting)
 
+    def progress(self) -> dict[int, int]:
+        """The next offset to deliver, by level, of the levels that had messages."""
+        return {level: self._offsets.get(level) for level in self._offsets.levels()}
+
     async def serve(self) -> None:
         """Deliver, until cancelled."""
         while True:
