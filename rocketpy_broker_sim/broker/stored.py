@@ -29,11 +29,13 @@ class StoredRecord(NamedTuple):
         head: Where and when it was stored.
         message: Ready to be put again, to the same topic and queue.
         properties: Its properties, without what only this record may carry.
+        offset_message_id: The id that names broker and position.
     """
 
     head: RecordHead
     message: IncomingMessage
     properties: dict[str, str]
+    offset_message_id: str
 
 
 def stored_records(data: bytes) -> Iterator[StoredRecord]:
@@ -73,4 +75,4 @@ def stored_record(data: bytes, position: int = 0) -> StoredRecord:
         reconsume_times=head.reconsume_times,
         prepared_transaction_offset=head.prepared_transaction_offset,
     )
-    return StoredRecord(head, message, properties)
+    return StoredRecord(head, message, properties, decoded.offset_message_id)

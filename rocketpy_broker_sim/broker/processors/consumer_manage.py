@@ -1,0 +1,89 @@
+"""What consumers ask and tell about their group: its members, and where it stands. Plays ConsumerManageProcessor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocketpy.wire.bodies.groups import GetConsumerListByGroupResponseBody
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.fields import HeaderFieldError
+from rocketpy.wire.headers.group import GetConsumerListByGroupRequestHeader
+from rocketpy.wire.headers.offset import QueryConsumerOffsetRequestHeader, UpdateConsumerOffsetRequestHeader
+from rocketpy_broker_sim.broker.processors.checks import check_group, check_queue_id, check_topic, invalid
+from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.bodies.topics import TopicConfig
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.broker import Broker
+
+__all__ = ["get_consumer_list", "query_consumer_offset", "update_consumer_offset"]
+
+
+def get_consumer_list(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """The ids of the clients in a group."""
+    header = GetConsumerListByGroupRequestHeader.from_ext(request.ext_fields)
+    group = check_group(header.consumer_group)
+    client_ids = broker.consumers.client_ids(group)
+    if not client_ids:
+        return request.answer(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
+    body = GetConsumerListByGroupResponseBody(consumer_id_list=client_ids)
+    return request.answer(body=body.encode())
+
+
+def query_consumer_offset(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """Where a group stands in a queue.
+
+    A group that never committed starts at 0 when the queue begins there and its first message is still in memory, so
+    that it misses nothing of a young topic, unless the client says that it wants to decide for itself.
+    """
+    header = QueryConsumerOffsetRequestHeader.from_ext(request.ext_fields)
+    group, topic, queue_id = check_group(header.consumer_group), check_topic(header.topic), header.queue_id
+    offset = broker.offsets.query(group, topic, queue_id)
+    if offset != NOT_FOUND:
+        return request.answer(ext_fields={"offset": str(offset)})
+    if header.set_zero_if_not_found is False:
+        remark = "Not found, do not set to zero, maybe this group boot first"
+        return request.answer(ResponseCode.QUERY_NOT_FOUND, remark)
+    store = broker.store
+    if store.min_offset(topic, queue_id) <= 0 and store.is_in_memory(topic, queue_id, 0):
+        return request.answer(ext_fields={"offset": "0"})
+    return request.answer(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group consumer boot first")
+
+
+def update_consumer_offset(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """Commit where a group stands in a queue. The group and the topic must be there: a commit makes neither."""
+    try:
+        header = UpdateConsumerOffsetRequestHeader.from_ext(request.ext_fields)
+    except HeaderFieldError as exc:
+        if exc.field in ("queueId", "commitOffset"):
+            return request.answer(ResponseCode.INVALID_PARAMETER, str(exc))
+        raise
+    group, name = check_group(header.consumer_group), check_topic(header.topic)
+    if group not in broker.groups:
+        return request.answer(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
+    topic = broker.topics.get(name)
+    if topic is None:
+        return request.answer(ResponseCode.TOPIC_NOT_EXIST, f"Topic {name} not exist!")
+    _check_position(broker, topic, header.queue_id, header.commit_offset)
+    offsets = broker.offsets
+    if broker.config.use_server_side_reset_offset and offsets.has_reset(group, name, header.queue_id):
+        # What the client has consumed meanwhile does not count: it has yet to be told where to go on.
+        return request.answer(ResponseCode.SUCCESS, "Offset has been previously reset")
+    offsets.commit(group, name, header.queue_id, header.commit_offset)
+    return request.answer()
+
+
+def _check_position(broker: Broker, topic: TopicConfig, queue_id: int, offset: int) -> None:
+    """Refuse what no consumer commits.
+
+    Raises:
+        BrokerError: a negative number, or a queue that the topic neither has nor ever had.
+    """
+    check_queue_id(queue_id)
+    if offset < 0:
+        raise invalid(f"the offset {offset} is negative")
+    queues = max(topic.read_queue_nums, topic.write_queue_nums)
+    if queue_id >= queues and broker.store.max_offset(topic.topic_name, queue_id) == 0:
+        raise invalid(f"the queue {queue_id} does not exist: {topic.topic_name} has {queues}")
