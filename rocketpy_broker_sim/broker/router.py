@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy_broker_sim.broker.lanes import Lane, Route
-from rocketpy_broker_sim.broker.processors import client_manage, pull, send
+from rocketpy_broker_sim.broker.processors import (
+    admin_broker,
+    admin_group,
+    admin_topic,
+    client_manage,
+    consumer_manage,
+    pull,
+    queue_offset,
+    send,
+    send_back,
+)
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -33,6 +43,32 @@ _TABLE: dict[RequestCode, tuple[BrokerProcessor, str]] = {
     RequestCode.HEART_BEAT: (client_manage.heart_beat, "heartbeat"),
     RequestCode.UNREGISTER_CLIENT: (client_manage.unregister_client, "client"),
     RequestCode.CHECK_CLIENT_CONFIG: (client_manage.check_client_config, "client"),
+    RequestCode.CONSUMER_SEND_MSG_BACK: (send_back.send_back, "send"),
+    # where groups stand
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: (consumer_manage.get_consumer_list, "consumer"),
+    RequestCode.QUERY_CONSUMER_OFFSET: (consumer_manage.query_consumer_offset, "consumer"),
+    RequestCode.UPDATE_CONSUMER_OFFSET: (consumer_manage.update_consumer_offset, "consumer"),
+    # queues
+    RequestCode.GET_MAX_OFFSET: (queue_offset.get_max_offset, "admin"),
+    RequestCode.GET_MIN_OFFSET: (queue_offset.get_min_offset, "admin"),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: (queue_offset.search_offset, "admin"),
+    RequestCode.GET_EARLIEST_MSG_STORETIME: (queue_offset.get_earliest_store_time, "admin"),
+    # topics and groups
+    RequestCode.UPDATE_AND_CREATE_TOPIC: (admin_topic.create_topic, "admin"),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: (admin_topic.create_topics, "admin"),
+    RequestCode.DELETE_TOPIC_IN_BROKER: (admin_topic.delete_topic, "admin"),
+    RequestCode.GET_ALL_TOPIC_CONFIG: (admin_topic.get_all_topics, "admin"),
+    RequestCode.GET_TOPIC_CONFIG: (admin_topic.get_topic, "admin"),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: (admin_group.create_group, "admin"),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: (admin_group.create_groups, "admin"),
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: (admin_group.delete_group, "admin"),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: (admin_group.get_all_groups, "admin"),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: (admin_group.get_group, "admin"),
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: (admin_group.forbid_group, "admin"),
+    # the broker itself
+    RequestCode.UPDATE_BROKER_CONFIG: (admin_broker.update_config, "admin"),
+    RequestCode.GET_BROKER_CONFIG: (admin_broker.get_config, "admin"),
+    RequestCode.GET_BROKER_RUNTIME_INFO: (admin_broker.get_runtime_info, "admin"),
 }
 
 

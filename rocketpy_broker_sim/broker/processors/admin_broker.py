@@ -1,0 +1,70 @@
+"""The broker itself by the hand of an administrator: its settings and its state. Plays AdminBrokerProcessor's half.
+
+Settings change by an allow-list; no path, address or command can be reached.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import ConfigError
+from rocketpy.remoting.peer_log import quote
+from rocketpy.wire.bodies.route import KVTable
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.headers.admin import GetBrokerConfigResponseHeader
+from rocketpy_broker_sim.broker.runtime_info import runtime_info
+from rocketpy_broker_sim.config import (
+    BROKER_UPDATES,
+    as_properties,
+    format_properties,
+    parse_properties,
+    update_settings,
+)
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.broker import Broker
+
+__all__ = ["get_config", "get_runtime_info", "update_config"]
+
+log = logging.getLogger(__name__)
+
+_MAX_UPDATE = 64 * 1024
+
+
+def update_config(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """Change settings, all or none; nothing of it is written to a file.
+
+    Raises:
+        BrokerError: a key may not be changed, or a value is not acceptable.
+    """
+    if len(request.body) > _MAX_UPDATE:
+        return request.answer(ResponseCode.INVALID_PARAMETER, f"settings of more than {_MAX_UPDATE} bytes")
+    try:
+        properties = parse_properties(request.body.decode())
+    except (UnicodeDecodeError, ConfigError):
+        return request.answer(ResponseCode.INVALID_PARAMETER, "the body is no text of key=value lines")
+    config = broker.config
+    permission = config.broker_permission
+    update_settings([config, config.store, config.server], properties, BROKER_UPDATES)
+    for key, value in properties.items():
+        log.info("%s sets %s to %s", quote(connection.address), key, quote(value))
+    broker.config_version = broker.config_version.next_version()
+    broker.refresh_settings()
+    if config.broker_permission != permission:
+        broker.topics.touch()
+    return request.answer()
+
+
+def get_config(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """The settings under Java's keys."""
+    header = GetBrokerConfigResponseHeader(version=broker.config_version.encode().decode())
+    text = format_properties(dict(sorted(as_properties(broker.config).items())))
+    return request.answer(ext_fields=header.to_ext(), body=text.encode())
+
+
+def get_runtime_info(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """What the broker has done and holds, as a table of text."""
+    return request.answer(body=KVTable(table=runtime_info(broker)).encode())

@@ -1,0 +1,107 @@
+"""Consumer groups by the hand of an administrator: create, change, delete, list, forbid. Plays AdminBrokerProcessor's
+half.
+
+An answer to a change leaves when the change is on the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rocketpy.remoting.peer_log import quote
+from rocketpy.wire.bodies.groups import GroupForbidden, SubscriptionGroupConfig, SubscriptionGroupList
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.headers.admin import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
+    UpdateGroupForbiddenRequestHeader,
+)
+from rocketpy_broker_sim.broker.processors.checks import check_group, check_queues, check_topic
+from rocketpy_broker_sim.broker.tables.attributes import GROUP_ATTRIBUTES, alter
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.broker import Broker
+
+__all__ = ["create_group", "create_groups", "delete_group", "forbid_group", "get_all_groups", "get_group"]
+
+log = logging.getLogger(__name__)
+
+
+# --- create and change ---------------------------------------------------------------------------------
+
+
+def create_group(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Create a group, or change it."""
+    return _put(broker, connection, request, [SubscriptionGroupConfig.decode(request.body)])
+
+
+def create_groups(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Create or change several groups, all or none."""
+    return _put(broker, connection, request, SubscriptionGroupList.decode(request.body).group_config_list)
+
+
+def _put(
+    broker: Broker, connection: Connection, request: RemotingCommand, groups: Iterable[SubscriptionGroupConfig]
+) -> RemotingCommand | None:
+    changed = []
+    for group in groups:
+        check_group(group.group_name)
+        check_queues(group.retry_queue_nums)
+        known = broker.groups.get(group.group_name)
+        group.attributes = alter(GROUP_ATTRIBUTES, known.attributes if known else None, group.attributes)
+        if group != known:
+            changed.append(group)
+    if changed:
+        log.info("%s changes groups: %s", quote(connection.address), ", ".join(group.group_name for group in changed))
+        broker.groups.put_all(changed)
+    return broker.persistence.answer_after_save(connection, request, request.answer())
+
+
+# --- delete --------------------------------------------------------------------------------------------
+
+
+def delete_group(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Delete a group, and on request where it stands; that there is none is no error."""
+    header = DeleteSubscriptionGroupRequestHeader.from_ext(request.ext_fields)
+    name = check_group(header.group_name)
+    log.info("%s deletes group %s", quote(connection.address), name)
+    broker.groups.delete(name)
+    if header.clean_offset or header.remove_offset:
+        broker.offsets.remove_group(name)
+    return broker.persistence.answer_after_save(connection, request, request.answer())
+
+
+# --- look at -------------------------------------------------------------------------------------------
+
+
+def get_all_groups(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """All groups with their settings, and what they are forbidden."""
+    return request.answer(body=broker.groups.wrapper().encode())
+
+
+def get_group(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """The settings of one group, which is made when that is allowed, as Apache's broker does."""
+    name = check_group(GetSubscriptionGroupConfigRequestHeader.from_ext(request.ext_fields).group)
+    group = broker.groups.find(name)
+    if group is None:
+        return request.answer(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
+    return request.answer(body=group.encode())
+
+
+# --- what a group may not read -------------------------------------------------------------------------
+
+
+def forbid_group(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Forbid or allow a group to read a topic, when the request says which; answers what holds."""
+    header = UpdateGroupForbiddenRequestHeader.from_ext(request.ext_fields)
+    group, topic = check_group(header.group), check_topic(header.topic)
+    if header.readable is not None:
+        log.info("%s: group %s may read %s: %s", quote(connection.address), group, topic, header.readable)
+        broker.groups.set_readable(group, topic, header.readable)
+    held = GroupForbidden(group=group, topic=topic, readable=broker.groups.is_readable(group, topic))
+    answer = request.answer(body=held.encode())
+    return broker.persistence.answer_after_save(connection, request, answer)

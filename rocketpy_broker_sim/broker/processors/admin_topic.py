@@ -1,0 +1,150 @@
+"""Topics by the hand of an administrator: create, change, delete, list, look at. Plays AdminBrokerProcessor's half.
+
+An answer to a change leaves when the change is on the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import BrokerError, StoreError
+from rocketpy.remoting.peer_log import quote
+from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
+from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.enums import TopicFilterType
+from rocketpy.wire.headers.admin import CreateTopicRequestHeader, DeleteTopicRequestHeader, GetTopicConfigRequestHeader
+from rocketpy.wire.names import is_valid_topic, pop_retry_topic_v1, pop_retry_topic_v2
+from rocketpy_broker_sim.broker.processors.checks import check_permission, check_queues, check_topic, invalid
+from rocketpy_broker_sim.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_changes
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.broker import Broker
+
+__all__ = ["create_topic", "create_topics", "delete_topic", "get_all_topics", "get_topic"]
+
+log = logging.getLogger(__name__)
+
+
+# --- create and change ---------------------------------------------------------------------------------
+
+
+def create_topic(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Create a topic, or change it."""
+    header = CreateTopicRequestHeader.from_ext(request.ext_fields)
+    filter_type = TopicFilterType.__members__.get(header.topic_filter_type)
+    if filter_type is None:
+        raise invalid(f"the filter type {header.topic_filter_type[:32]!r} is neither SINGLE_TAG nor MULTI_TAG")
+    topic = TopicConfig(
+        topic_name=header.topic,
+        read_queue_nums=header.read_queue_nums,
+        write_queue_nums=header.write_queue_nums,
+        perm=header.perm,
+        topic_filter_type=filter_type,
+        topic_sys_flag=header.topic_sys_flag or 0,
+        order=header.order,
+        attributes=parse_changes(header.attributes or ""),
+    )
+    return _put(broker, connection, request, [topic])
+
+
+def create_topics(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Create or change several topics, all or none."""
+    topics = CreateTopicListRequestBody.decode(request.body).topic_config_list
+    return _put(broker, connection, request, topics)
+
+
+def _put(
+    broker: Broker, connection: Connection, request: RemotingCommand, topics: Iterable[TopicConfig]
+) -> RemotingCommand | None:
+    changed = []
+    for topic in topics:
+        _check(broker, topic)
+        known = broker.topics.get(topic.topic_name)
+        topic.attributes = alter(TOPIC_ATTRIBUTES, known.attributes if known else None, topic.attributes)
+        if topic != known:
+            changed.append(topic)
+    if changed:
+        log.info("%s changes topics: %s", quote(connection.address), ", ".join(topic.topic_name for topic in changed))
+        broker.topics.put_all(changed)
+    return broker.persistence.answer_after_save(connection, request, request.answer())
+
+
+def _check(broker: Broker, topic: TopicConfig) -> None:
+    """Refuse what can be no topic.
+
+    Raises:
+        BrokerError: its name, its number of queues or its permission is not acceptable, or it is the system's own.
+    """
+    name = topic.topic_name
+    if not is_valid_topic(name):
+        raise invalid("the topic is blank, too long, or has characters besides letters, digits and the four of '%|_-'")
+    _check_not_system(broker, name)
+    check_queues(topic.read_queue_nums, topic.write_queue_nums)
+    check_permission(topic.perm)
+
+
+def _check_not_system(broker: Broker, name: str) -> None:
+    if broker.config.validate_system_topic_when_update_topic and broker.topics.is_system(name):
+        raise invalid(f"The topic[{name}] is conflict with system topic.")
+
+
+# --- delete --------------------------------------------------------------------------------------------
+
+
+def delete_topic(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Delete a topic with its queues and the offsets on it; that there is none is no error.
+
+    Raises:
+        BrokerError: the name is not acceptable, or the disk refused.
+    """
+    name = check_topic(DeleteTopicRequestHeader.from_ext(request.ext_fields).topic)
+    _check_not_system(broker, name)
+    log.info("%s deletes topic %s", quote(connection.address), name)
+    for each in (name, *_pop_retry_topics(broker, name)):
+        broker.topics.delete(each)
+        broker.offsets.remove_topic(each)
+        _delete_queues(broker, each)
+    return broker.persistence.answer_after_save(connection, request, request.answer())
+
+
+def _pop_retry_topics(broker: Broker, name: str) -> list[str]:
+    """What groups that consume by POP gave back of a topic goes with it."""
+    found = [make(name, group) for group in broker.offsets.groups_of(name) for make in _POP_RETRY_TOPICS]
+    return [each for each in found if each in broker.topics]
+
+
+_POP_RETRY_TOPICS = (pop_retry_topic_v2, pop_retry_topic_v1)
+
+
+def _delete_queues(broker: Broker, name: str) -> None:
+    try:
+        broker.store.delete_topic(name)
+    except StoreError as exc:
+        log.error("the queues of topic %s could not be deleted: %s", name, exc)
+        remark = "the queues of the topic could not be deleted: the disk of the broker is broken"
+        raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark) from exc
+
+
+# --- look at -------------------------------------------------------------------------------------------
+
+
+def get_all_topics(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """All topics with their settings."""
+    wrapper = TopicConfigAndMappingSerializeWrapper(
+        topic_config_table=dict(broker.topics.all()), data_version=broker.topics.data_version
+    )
+    return request.answer(body=wrapper.encode())
+
+
+def get_topic(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """The settings of one topic."""
+    name = check_topic(GetTopicConfigRequestHeader.from_ext(request.ext_fields).topic)
+    topic = broker.topics.get(name)
+    if topic is None:
+        return request.answer(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
+    return request.answer(body=topic.encode())

@@ -1,0 +1,113 @@
+"""What a broker has done and holds, under the keys of Apache's: the answer to GET_BROKER_RUNTIME_INFO.
+
+Only what this broker knows stands in it. Plays the part of prepareRuntimeInfo in AdminBrokerProcessor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import MessageDecodeError, StoreError
+from rocketpy.seams import wall_ms
+from rocketpy.wire.codes import CURRENT_VERSION
+from rocketpy.wire.names import SCHEDULE_TOPIC
+from rocketpy.wire.record import read_head
+from rocketpy_broker_sim.broker.delay import queue_of_level
+from rocketpy_broker_sim.config import MASTER_ID
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.broker import Broker
+
+__all__ = ["runtime_info"]
+
+_VERSION = "V5_3_3"
+_LANES = {
+    "send": ("sendThreadPoolQueue", "sendThreadPoolQueueCapacity"),
+    "pull": ("pullThreadPoolQueue", "pullThreadPoolQueueCapacity"),
+    "lite pull": ("litePullThreadPoolQueue", "litePullThreadPoolQueueCapacity"),
+    "query": ("queryThreadPoolQueue", "queryThreadPoolQueueCapacity"),
+    "ack": ("ackThreadPoolQueue", "ackThreadPoolQueueCapacity"),
+    "end transaction": ("EndTransactionQueue", "EndTransactionThreadPoolQueueCapacity"),
+}
+"""Prefix and capacity key of each lane; Apache's are irregular."""
+_NO_TIMER = {
+    "timerReadBehind": "0",
+    "timerOffsetBehind": "0",
+    "timerCongestNum": "0",
+    "timerEnqueueTps": "0.0",
+    "timerDequeueTps": "0.0",
+}
+"""What Apache's broker says without a timer wheel; its tools expect numbers."""
+
+
+def runtime_info(broker: Broker) -> dict[str, str]:
+    """The table."""
+    now = wall_ms()
+    return {
+        "brokerVersion": str(CURRENT_VERSION),
+        "brokerVersionDesc": _VERSION,
+        "brokerActive": "true" if broker.config.broker_id == MASTER_ID else "false",
+        "bootTimestamp": str(broker.boot_timestamp),
+        "runtime": _duration(now - broker.boot_timestamp),
+        "startAcceptSendRequestTimeStamp": str(broker.config.start_accept_send_request_time_stamp),
+        **_store(broker),
+        **_lanes(broker),
+        **_delays(broker),
+        **_NO_TIMER,
+    }
+
+
+def _duration(milliseconds: int) -> str:
+    minutes, seconds = divmod(milliseconds // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def _store(broker: Broker) -> dict[str, str]:
+    store = broker.store
+    ratio = f"{broker.storage.usage():.2f}"
+    return {
+        "commitLogMinOffset": str(store.log_start),
+        "commitLogMaxOffset": str(store.written_position),
+        "commitLogDiskRatio": ratio,
+        "consumeQueueDiskRatio": ratio,
+        "dispatchBehindBytes": str(store.dispatch_behind),
+        "remainHowManyDataToFlush": _bytes(store.written_position - store.flushed_position),
+        "earliestMessageTimeStamp": str(_earliest(broker)),
+    }
+
+
+def _earliest(broker: Broker) -> int:
+    """When the oldest message of all was stored, -1 when there is none."""
+    try:
+        record = broker.store.read(broker.store.log_start)
+        return -1 if record is None else read_head(record).store_timestamp
+    except (StoreError, MessageDecodeError):
+        return -1
+
+
+def _bytes(count: int) -> str:
+    if count < 1024:
+        return f"{count} B"
+    power = min((count.bit_length() - 1) // 10, 4)
+    return f"{count / (1 << 10 * power):.1f} {'KMGT'[power - 1]}iB"
+
+
+def _lanes(broker: Broker) -> dict[str, str]:
+    found = {}
+    statistics = broker.lanes.statistics()
+    for name, (prefix, capacity) in _LANES.items():
+        lane = statistics[name]
+        found[f"{prefix}Size"] = str(lane.waiting)
+        found[f"{prefix}HeadWaitTimeMills"] = str(int(lane.oldest * 1000))
+        found[capacity] = str(lane.capacity)
+    return found
+
+
+def _delays(broker: Broker) -> dict[str, str]:
+    """How far each delay level has been delivered, and where it ends."""
+    return {
+        f"scheduleMessageOffset_{level}": f"{offset},{broker.store.max_offset(SCHEDULE_TOPIC, queue_of_level(level))}"
+        for level, offset in broker.schedule.progress().items()
+    }
