@@ -176,6 +176,11 @@ class MessageExt(PropertyAccessors):
         """How often its group has given it back."""
         return self._head[12]
 
+    def count_failed_attempt(self) -> None:
+        """One more attempt failed and no broker could be told: a consumer tries again itself, and counts itself."""
+        head = RecordHead._make(self._head)
+        self._head = head._replace(reconsume_times=head.reconsume_times + 1)
+
     @property
     def prepared_transaction_offset(self) -> int:
         """Commit log position of the half message that this one commits."""
