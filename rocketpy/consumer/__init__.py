@@ -1,0 +1,1 @@
+"""Consuming: the push consumer and its parts, each an idea of its own."""

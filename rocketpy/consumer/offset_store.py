@@ -1,0 +1,140 @@
+"""How far a group has consumed: kept in memory, committed now and then, asked for when a queue is assigned.
+
+Plays the part of OffsetStore and RemoteBrokerOffsetStore.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from rocketpy.client.api import offset as offset_api
+from rocketpy.errors import BrokerUnreachableError, RocketMQError
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.message import MessageQueue
+
+__all__ = ["OffsetStore", "RemoteBrokerOffsetStore"]
+
+logger = logging.getLogger(__name__)
+
+
+class OffsetStore(Protocol):
+    """Where offsets are kept. An offset is the next one to consume."""
+
+    def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
+        """Note in memory how far a queue is consumed."""
+        ...
+
+    def memory(self, queue: MessageQueue) -> int | None:
+        """What is noted in memory, None when nothing is."""
+        ...
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """What the store has, which is noted in memory too; None when it has nothing.
+
+        Raises:
+            RocketMQError: the store could not be asked. That is not the same as having nothing.
+        """
+        ...
+
+    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
+        """Commit what is noted for these queues; with `wait`, until the store has it. Errors are logged."""
+        ...
+
+    def remove(self, queue: MessageQueue) -> None:
+        """Forget what is noted in memory."""
+        ...
+
+
+class RemoteBrokerOffsetStore:
+    """Offsets at the broker that holds the queue: what the members of a group share.
+
+    Args:
+        client: how to reach brokers.
+        group: whose offsets.
+    """
+
+    def __init__(self, client: MQClientInstance, group: str) -> None:
+        self._client = client
+        self._group = group
+        self._offsets: dict[MessageQueue, int] = {}
+        self._failing: set[str] = set()
+
+    def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
+        """Note in memory how far a queue is consumed; with `increase_only` a lower offset is ignored."""
+        if increase_only:
+            known = self._offsets.get(queue)
+            if known is not None and known >= offset:
+                return
+        self._offsets[queue] = offset
+
+    def memory(self, queue: MessageQueue) -> int | None:
+        """What is noted in memory, None when nothing is."""
+        return self._offsets.get(queue)
+
+    def remove(self, queue: MessageQueue) -> None:
+        """Forget what is noted in memory."""
+        self._offsets.pop(queue, None)
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Ask the broker. A group that is new on a queue which begins at 0 hears 0, not None.
+
+        Raises:
+            RocketMQError: the broker cannot be reached, or refuses.
+        """
+        address = await self._address(queue)
+        offset = await offset_api.query_consumer_offset(
+            self._client.pool, address, self._group, queue, timeout=self._client.config.request_timeout
+        )
+        if offset is not None:
+            self.update(queue, offset)
+        return offset
+
+    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
+        """Commit what is noted for these queues, all at the same time. Errors are logged: the next commit repeats it.
+
+        Unchanged offsets are committed again: a broker that lost its table in a crash has them back at once.
+        """
+        async with trio.open_nursery() as nursery:
+            for queue in queues:
+                offset = self._offsets.get(queue)
+                if offset is not None:
+                    nursery.start_soon(self._commit, queue, offset, wait)
+
+    async def _commit(self, queue: MessageQueue, offset: int, wait: bool) -> None:
+        try:
+            address = await self._address(queue)
+            await offset_api.update_consumer_offset(
+                self._client.pool,
+                address,
+                self._group,
+                queue,
+                offset,
+                wait=wait,
+                timeout=self._client.config.request_timeout,
+            )
+        except RocketMQError as error:
+            # Once a change of state, not once a commit: a broker may be away for hours.
+            level = logging.DEBUG if queue.broker_name in self._failing else logging.WARNING
+            logger.log(level, "offset %d of %s in %s is not committed yet: %s", offset, self._group, queue, error)
+            self._failing.add(queue.broker_name)
+        else:
+            self._failing.discard(queue.broker_name)
+
+    async def _address(self, queue: MessageQueue) -> str:
+        """The master that holds the queue, or another broker of its name while there is none."""
+        routes = self._client.routes
+        broker = routes.find_broker(routes.broker_name(queue))
+        if broker is None:
+            await routes.refresh(queue.topic)
+            broker = routes.find_broker(routes.broker_name(queue))
+        if broker is None:
+            raise BrokerUnreachableError(
+                f"the broker {queue.broker_name} of {queue} has no address now", topic=queue.topic
+            )
+        return broker.address

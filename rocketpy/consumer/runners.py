@@ -1,0 +1,199 @@
+"""Running listeners: what a runner is, and the one for async listeners.
+
+A runner gets calls to make, makes up to so many of them at the same time, and hands back what came of them. Its workers
+take one call after the other from a common deque, which costs next to nothing; a worker that takes a call while others
+wait wakes one more worker first. So quick listeners are called by one worker in a row, and slow ones side by side,
+whichever they turn out to be. A facade may bring a runner of its own, for instance one that calls in another loop.
+Plays the part of the consumeExecutor in ConsumeMessageConcurrentlyService.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import trio
+
+from rocketpy.consumer.listeners import Raised, must_pass
+
+if TYPE_CHECKING:
+    from rocketpy.consumer.process_queue import ProcessQueue
+    from rocketpy.consumer.subscription import Listener
+    from rocketpy.message import MessageExt
+
+__all__ = ["Call", "Finished", "ListenerRunner", "RunnerMaker", "TaskRunner", "messages_of"]
+
+Call: TypeAlias = "tuple[Listener, ProcessQueue, MessageExt | list[MessageExt]]"
+"""One call of a listener, with the queue that the messages are held in. A plain tuple, for there is one a message."""
+
+YIELD_AFTER = 0.002
+"""Seconds for which a worker goes on before it lets others see what it has done."""
+
+
+def messages_of(call: Call) -> list[MessageExt]:
+    """The messages of a call."""
+    what = call[2]
+    return what if isinstance(what, list) else [what]
+
+
+class Finished:
+    """Calls that have ended. Runners append, from any thread; the service takes."""
+
+    def __init__(self) -> None:
+        self.succeeded: deque[Call] = deque()
+        """Calls that returned None."""
+        self.others: deque[tuple[Call, object]] = deque()
+        """Calls that returned something else, or raised."""
+
+    def take_succeeded(self) -> list[Call]:
+        """What has succeeded since the last time."""
+        taken = self.succeeded
+        return [taken.popleft() for _ in range(len(taken))]
+
+    def take_others(self) -> list[tuple[Call, object]]:
+        """What else has ended since the last time."""
+        taken = self.others
+        return [taken.popleft() for _ in range(len(taken))]
+
+
+class ListenerRunner(Protocol):
+    """Calls listeners."""
+
+    def submit(self, calls: Iterable[Call]) -> None:
+        """Make these calls, in this order as far as they begin. Plain; in the trio thread."""
+        ...
+
+    async def run(self) -> None:
+        """The service. Ends after `stop` when the calls under way have ended, or when it is cancelled."""
+        ...
+
+    def stop(self) -> None:
+        """Begin no more calls. Plain; in the trio thread."""
+        ...
+
+    def running(self) -> list[tuple[Call, float]]:
+        """The calls under way, each with its beginning on trio's clock. In the trio thread."""
+        ...
+
+    def allow(self, extra: int) -> None:
+        """Let so many more calls run: those that nobody waits for any more. In the trio thread."""
+        ...
+
+
+RunnerMaker: TypeAlias = Callable[[int, Finished, Callable[[], None]], ListenerRunner]
+"""Makes a runner: from how many calls at a time, where ended calls go, and what to call in the trio thread then."""
+
+
+class _Worker:
+    """One task."""
+
+    __slots__ = ("call", "gate", "since")
+
+    def __init__(self) -> None:
+        self.call: Call | None = None
+        self.since = 0.0
+        self.gate = trio.Event()
+
+
+class TaskRunner:
+    """Calls async listeners, each worker a task.
+
+    Args:
+        limit: calls at a time.
+        finished: where ended calls go.
+        report: called in the trio thread when there are some.
+    """
+
+    def __init__(self, limit: int, finished: Finished, report: Callable[[], None]) -> None:
+        self._limit = limit
+        self._extra = 0
+        self._finished = finished
+        self._report = report
+        self._calls: deque[Call] = deque()
+        self._workers: set[_Worker] = set()
+        self._idle: list[_Worker] = []
+        self._waking = False
+        self._stopped = trio.Event()
+        self._nursery: trio.Nursery | None = None
+
+    def submit(self, calls: Iterable[Call]) -> None:
+        """Make these calls."""
+        self._calls.extend(calls)
+        self._wake_one()
+
+    def stop(self) -> None:
+        """Begin no more calls."""
+        self._stopped.set()
+        while self._idle:
+            self._idle.pop().gate.set()
+
+    def running(self) -> list[tuple[Call, float]]:
+        """The calls under way."""
+        return [(worker.call, worker.since) for worker in self._workers if worker.call is not None]
+
+    def allow(self, extra: int) -> None:
+        """Let so many more calls run."""
+        self._extra = extra
+        self._wake_one()
+
+    async def run(self) -> None:
+        """The service."""
+        async with trio.open_nursery() as self._nursery:
+            self._wake_one()
+            await self._stopped.wait()
+
+    def _wake_one(self) -> None:
+        """Have one more worker look for calls, unless one is on its way to them already."""
+        if not self._calls or self._waking or self._stopped.is_set() or self._nursery is None:
+            return
+        if self._idle:
+            self._idle.pop().gate.set()
+        elif len(self._workers) < self._limit + self._extra:
+            worker = _Worker()
+            self._workers.add(worker)
+            self._nursery.start_soon(self._work, worker)
+        else:
+            return
+        self._waking = True
+
+    async def _work(self, worker: _Worker) -> None:
+        """Make calls one after the other; wait when there are none."""
+        while not self._stopped.is_set():
+            self._waking = False
+            await self._make_calls(worker)
+            if self._stopped.is_set():
+                return
+            worker.gate = trio.Event()
+            self._idle.append(worker)
+            await worker.gate.wait()
+
+    async def _make_calls(self, worker: _Worker) -> None:
+        """Make calls until there are none. One call's failure is that call's affair."""
+        calls, since = self._calls, trio.current_time()
+        while calls and not self._stopped.is_set():
+            call = calls.popleft()
+            self._wake_one()
+            if call[1].dropped:
+                continue
+            worker.since, worker.call = trio.current_time(), call
+            try:
+                outcome = await call[0](call[2])
+            except BaseException as exc:
+                if must_pass(exc):
+                    raise
+                outcome = Raised(exc)
+            finally:
+                worker.call = None
+            self._note(call, outcome)
+            if trio.current_time() - since > YIELD_AFTER:
+                # A listener that never waits would keep everything else from running.
+                await trio.lowlevel.checkpoint()
+                since = trio.current_time()
+
+    def _note(self, call: Call, outcome: Any) -> None:
+        if outcome is None:
+            self._finished.succeeded.append(call)
+        else:
+            self._finished.others.append((call, outcome))
+        self._report()

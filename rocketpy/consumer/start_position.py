@@ -1,0 +1,99 @@
+"""Where to begin in a queue that is newly assigned.
+
+A committed offset always wins. For a queue without one the config decides, with Java's fine points: a retry topic holds
+messages of this group only, so none may be skipped; and a broker answers 0 for a group that is new on a queue which
+still has its first message, so that such a group gets everything whatever the config says. Plays the part of
+computePullFromWhereWithException in RebalancePushImpl.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from rocketpy.client.api import offset as offset_api
+from rocketpy.errors import BrokerUnreachableError, ConfigError
+from rocketpy.results import ConsumeFromWhere
+from rocketpy.seams import wall_ms
+from rocketpy.wire.names import is_retry_topic
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.offset_store import OffsetStore
+    from rocketpy.message import MessageQueue
+
+__all__ = ["StartPosition", "timestamp_ms"]
+
+_FORMAT = "%Y%m%d%H%M%S"
+_HALF_AN_HOUR = timedelta(minutes=30)
+
+
+class StartPosition:
+    """Finds where to begin.
+
+    Args:
+        client: how to reach brokers.
+        config: what to do with queues that have no offset.
+        offsets: where committed offsets are.
+    """
+
+    def __init__(self, client: MQClientInstance, config: PushConsumerConfig, offsets: OffsetStore) -> None:
+        self._client = client
+        self._offsets = offsets
+        self._where = config.consume_from_where
+        self._timestamp = timestamp_ms(config.consume_timestamp)
+
+    async def find(self, queue: MessageQueue) -> int:
+        """The offset to begin with.
+
+        Raises:
+            RocketMQError: it could not be found out. The queue must not be started then: no guess is safe.
+        """
+        stored = await self._offsets.read(queue)
+        if stored is not None:
+            return stored
+        retry = is_retry_topic(queue.topic)
+        if self._where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
+            return 0
+        if self._where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
+            return await (self._end(queue) if retry else self._at_timestamp(queue))
+        return 0 if retry else await self._end(queue)
+
+    async def _end(self, queue: MessageQueue) -> int:
+        return await offset_api.max_offset(
+            self._client.pool, self._master(queue), queue, timeout=self._client.config.request_timeout
+        )
+
+    async def _at_timestamp(self, queue: MessageQueue) -> int:
+        return await offset_api.search_offset(
+            self._client.pool,
+            self._master(queue),
+            queue,
+            self._timestamp,
+            timeout=self._client.config.request_timeout,
+        )
+
+    def _master(self, queue: MessageQueue) -> str:
+        address = self._client.routes.broker_address(self._client.routes.broker_name(queue))
+        if address is None:
+            raise BrokerUnreachableError(
+                f"the broker {queue.broker_name} of {queue} has no master now, which alone knows its offsets",
+                topic=queue.topic,
+            )
+        return address
+
+
+def timestamp_ms(text: str | None) -> int:
+    """Milliseconds since 1970 of a local time yyyyMMddHHmmss; of half an hour ago when there is none.
+
+    Raises:
+        ConfigError: there is no such time.
+    """
+    if text is None:
+        return wall_ms() - int(_HALF_AN_HOUR.total_seconds() * 1000)
+    try:
+        moment = datetime.strptime(text, _FORMAT).astimezone()
+    except ValueError as exc:
+        raise ConfigError(f"consume_timestamp must look like 20240131235959 (yyyyMMddHHmmss), not {text!r}") from exc
+    return int(moment.timestamp() * 1000)

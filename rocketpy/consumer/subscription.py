@@ -1,0 +1,124 @@
+"""What a consumer subscribes: for each topic what it wants of it, and which listener gets it.
+
+May be changed at any time, before the start and after it. The retry topic of the group belongs to it from the
+beginning. Plays the part of subscriptionInner in RebalanceImpl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from rocketpy.errors import ConfigError
+from rocketpy.message import MessageExt, PropertyName
+from rocketpy.wire.bodies import subscription as wire
+from rocketpy.wire.bodies.subscription import SubscriptionData
+from rocketpy.wire.names import check_topic, retry_topic
+
+__all__ = ["Listener", "Subscription", "Subscriptions"]
+
+Listener: TypeAlias = Callable[[Any], Any]
+"""A plain or async function of one message, or of a list of messages where batches were asked for."""
+
+
+@attrs.frozen
+class Subscription:
+    """One topic and whoever listens to it; the retry topic has nobody of its own."""
+
+    data: SubscriptionData
+    listener: Listener | None
+
+    def wants(self, message: MessageExt) -> bool:
+        """Check the tag by its text: brokers compare hashes, and different tags may have the same."""
+        return self.data.matches_tag(message.tags)
+
+    def filtered(self, messages: Sequence[MessageExt]) -> Sequence[MessageExt]:
+        """Those that are really wanted."""
+        if not self.data.tags_set or self.data.class_filter_mode:
+            return messages
+        return [message for message in messages if self.wants(message)]
+
+
+class Subscriptions:
+    """The subscriptions of one consumer.
+
+    Args:
+        group: the consumer group.
+        on_change: called after every change.
+
+    Attributes:
+        retry_topic: where messages wait that the group gave back.
+    """
+
+    def __init__(self, group: str, on_change: Callable[[], None]) -> None:
+        self.retry_topic = retry_topic(group)
+        self._on_change = on_change
+        self._by_topic = {self.retry_topic: Subscription(wire.build(self.retry_topic), None)}
+
+    def add(self, topic: str, listener: Listener, *, tags: str | None = None, sql: str | None = None) -> None:
+        """Subscribe a topic; a subscription to it that is there already is replaced.
+
+        Raises:
+            ConfigError: the topic, the expression or the listener cannot be used.
+        """
+        check_topic(topic)
+        if topic == self.retry_topic:
+            raise ConfigError(f"the retry topic {topic} is consumed by itself: subscribe the topics it comes from")
+        if not callable(listener):
+            raise ConfigError(f"the listener of {topic} must be a function of a message, not {listener!r:.100}")
+        if tags is not None and sql is not None:
+            raise ConfigError(f"subscribe {topic} by tags or by sql, not by both")
+        self._by_topic[topic] = Subscription(_data(topic, tags, sql), listener)
+        self._on_change()
+
+    def remove(self, topic: str) -> None:
+        """Subscribe a topic no more.
+
+        Raises:
+            ConfigError: it was not subscribed.
+        """
+        if topic == self.retry_topic or topic not in self._by_topic:
+            raise ConfigError(f"the topic {topic!r} is not subscribed, only {', '.join(self.user_topics) or 'none'}")
+        del self._by_topic[topic]
+        self._on_change()
+
+    def get(self, topic: str) -> Subscription | None:
+        """The subscription to a topic, None when there is none."""
+        return self._by_topic.get(topic)
+
+    def listener(self, topic: str) -> Listener | None:
+        """Who listens to a topic, None when nobody does."""
+        found = self._by_topic.get(topic)
+        return None if found is None else found.listener
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Every topic, the retry topic included."""
+        return tuple(self._by_topic)
+
+    @property
+    def user_topics(self) -> tuple[str, ...]:
+        """The topics that were subscribed."""
+        return tuple(topic for topic in self._by_topic if topic != self.retry_topic)
+
+    def data(self) -> list[SubscriptionData]:
+        """As brokers hear it."""
+        return [subscription.data for subscription in self._by_topic.values()]
+
+    def show_original_topic(self, messages: Sequence[MessageExt]) -> None:
+        """Put the topic back on messages of the retry topic that they were sent to at first."""
+        for message in messages:
+            if message.topic == self.retry_topic:
+                message.topic = message.properties.get(PropertyName.RETRY_TOPIC) or message.topic
+
+
+def _data(topic: str, tags: object, sql: object) -> SubscriptionData:
+    if sql is not None:
+        if not isinstance(sql, str) or not sql.strip():
+            raise ConfigError(f"the sql of the subscription to {topic} must be an expression, not {sql!r}")
+        return wire.build(topic, sql, expression_type=wire.SQL92)
+    if tags is not None and not isinstance(tags, str):
+        raise ConfigError(f"tags must be a text like 'created || paid', not {tags!r}")
+    return wire.build(topic, tags)
