@@ -1,11 +1,38 @@
 """A RocketMQ name server and broker in pure Python, compatible on the wire and on disk.
 
 Real RocketMQ clients of any language can use them. They start quickly, embed in a test, and run as commands
-(`rocketpy-namesrv`, `rocketpy-broker`, `rocketpy-broker-sim`).
+(`rocketpy-namesrv`, `rocketpy-broker`, `rocketpy-broker-sim`). Each part is loaded when it is first asked for.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from rocketpy._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.opening import open_broker
+    from rocketpy_broker_sim.cluster import LocalCluster
+    from rocketpy_broker_sim.namesrv import open_name_server
+
+__all__ = ["LocalCluster", "__version__", "open_broker", "open_name_server"]
+
+_HOMES = {
+    "LocalCluster": "rocketpy_broker_sim.cluster.local",
+    "open_broker": "rocketpy_broker_sim.broker.opening",
+    "open_name_server": "rocketpy_broker_sim.namesrv",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

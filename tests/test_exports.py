@@ -76,7 +76,7 @@ PUBLIC: dict[str, set[str]] = {
         "SendResult",
         "SendStatus",
     },
-    "rocketpy_broker_sim": {"__version__"},
+    "rocketpy_broker_sim": {"LocalCluster", "__version__", "open_broker", "open_name_server"},
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Protocol
 
@@ -93,6 +93,7 @@ class Registration:
         self._pool = pool
         self._links = [_Link(each) for each in name_servers]
         self._scope = trio.CancelScope()
+        self._progress = trio.Event()
 
     @property
     def registered_with(self) -> list[str]:
@@ -120,6 +121,11 @@ class Registration:
                     await ready.wait()
                 task_status.started()
                 await trio.sleep_forever()
+
+    async def wait_until(self, condition: Callable[[set[str]], bool]) -> None:
+        """Return when a condition holds for the name servers that have this broker."""
+        while not condition(set(self.registered_with)):
+            await self._progress.wait()
 
     async def unregister(self) -> None:
         """Stop to register and say goodbye to every name server; the caller sets the deadline."""
@@ -163,6 +169,7 @@ class Registration:
         if not link.registered:
             logger.info("broker %s is registered with %s", self._config.broker_name, link.address)
         link.registered, link.warned = True, False
+        self._note_progress()
         return True
 
     async def _connect(self, link: _Link) -> Connection:
@@ -178,6 +185,11 @@ class Registration:
             link.connection = None
             link.registered = False
             link.hurry.set()
+            self._note_progress()
+
+    def _note_progress(self) -> None:
+        self._progress.set()
+        self._progress = trio.Event()
 
     def _failed(self, link: _Link, error: Exception) -> None:
         link.registered = False

@@ -1,0 +1,7 @@
+"""Several servers in one loop, embedded in whatever needs them."""
+
+from __future__ import annotations
+
+from rocketpy_broker_sim.cluster.local import LocalCluster
+
+__all__ = ["LocalCluster"]

@@ -1,0 +1,277 @@
+"""LocalCluster: name servers and brokers in one trio loop, for tests, examples and demonstrations.
+
+Everything of it is the real thing (protocol, store, timing); small are only its files. Servers can be stopped and
+started again while the cluster runs, on the same port and with the same data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+import trio
+
+from rocketpy.errors import ConfigError, RequestTimeoutError
+from rocketpy.remoting.memory import MemoryNetwork
+from rocketpy.remoting.network import LOOPBACK, Network, TcpNetwork
+from rocketpy.services import open_services
+from rocketpy.wire.hosts import parse_address
+from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.cluster.place import Place
+from rocketpy_broker_sim.cluster.settings import broker_names, broker_settings, name_server_settings, refuse_exposure
+from rocketpy_broker_sim.namesrv import open_name_server
+from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.memory import MemoryStorage
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.registration import Registration
+    from rocketpy_broker_sim.namesrv import NameServer
+
+__all__ = ["LocalCluster"]
+
+READY_WITHIN = 30.0
+"""Seconds until every broker has to be registered with every name server."""
+NOTICE_WITHIN = 1.0
+"""Seconds that brokers get to notice that a name server has stopped; on a link that is silenced they cannot."""
+T = TypeVar("T")
+
+
+class LocalCluster:
+    """Runs while the block of ``async with`` does; ready when every name server knows every broker.
+
+    It speaks TCP unless told otherwise, because then an address is all that a client needs, in whatever process or
+    language it is. ``network="memory"`` keeps all bytes in the loop: clients in the same loop are given
+    ``network=cluster.network``, links can be cut and delayed, and a mock clock rules the time of everything.
+
+    Args:
+        brokers: how many brokers, all of them masters: broker-a, broker-b, and so on.
+        name_servers: how many name servers.
+        data: the directory where everything is kept; in memory when None.
+        network: "tcp", "memory", or a network that exists already.
+        insecure: whether `bind_address` may be one that other machines reach. There are no credentials.
+        settings: those of brokers and name servers in snake case, for instance ``auto_create_topic_enable=False``.
+
+    Raises:
+        ConfigError: a setting is not known or not usable.
+
+    Attributes:
+        network: What clients in the same loop may be given as ``network=``.
+        storages: Where each broker keeps its data.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        name_servers: int = 1,
+        *,
+        data: str | Path | None = None,
+        network: Literal["tcp", "memory"] | Network = "tcp",
+        insecure: bool = False,
+        **settings: Any,
+    ) -> None:
+        if brokers < 0 or name_servers < 1:
+            raise ConfigError(f"a cluster of {brokers} brokers and {name_servers} name servers cannot be")
+        refuse_exposure(str(settings.get("bind_address", LOOPBACK)), insecure=insecure)
+        self.network = _network(network)
+        names = broker_names(brokers, settings)
+        self.storages: list[Storage] = [_storage(data, name) for name in names]
+        self._settings = settings
+        # Made here to find mistakes before anything runs; the ports are those of the first run.
+        self._broker_configs = [broker_settings(settings, name, 0) for name in names]
+        self._name_server_configs = [name_server_settings(settings, 0) for _ in range(name_servers)]
+        self._name_server_storages = [_storage(data, f"namesrv-{number}") for number in range(name_servers)]
+        self._brokers = [Place(name, partial(self._open_broker, number)) for number, name in enumerate(names)]
+        self._name_servers = [
+            Place(f"name server {number}", partial(self._open_name_server, number)) for number in range(name_servers)
+        ]
+        self._services: trio.Nursery | None = None
+        self._manager: AbstractAsyncContextManager[None] | None = None
+
+    # --- what it is made of ----------------------------------------------------------------------------
+
+    @property
+    def name_server_addresses(self) -> str:
+        """The name servers as clients are told them: "127.0.0.1:9876;127.0.0.1:9877"."""
+        return ";".join(server.address for server in self.name_servers)
+
+    @property
+    def name_servers(self) -> Sequence[NameServer]:
+        """The name servers; of one that is stopped, what it was."""
+        return [place.server for place in self._name_servers]
+
+    @property
+    def brokers(self) -> Sequence[Broker]:
+        """The brokers; of one that is stopped, what it was."""
+        return [place.server for place in self._brokers]
+
+    # --- the whole -------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Start everything.
+
+        Raises:
+            ConfigError: it runs already.
+            StoreError: the directory is in use by another cluster, or cannot be read and written.
+            RequestTimeoutError: it is not ready in time.
+        """
+        if self._manager is not None:
+            raise ConfigError("the cluster runs already")
+        manager = self._run()
+        await manager.__aenter__()
+        self._manager = manager
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop everything: the brokers, and then the name servers that they say goodbye to."""
+        manager, self._manager = self._manager, None
+        if manager is not None:
+            await manager.__aexit__(kind, error, traceback)
+
+    @asynccontextmanager
+    async def _run(self) -> AsyncIterator[None]:
+        async with open_services() as self._services:
+            try:
+                for number in range(len(self._name_servers)):
+                    await self._start_name_server(number)
+                for place in self._brokers:
+                    await place.start(self._services)
+                await self.wait_registered()
+                yield
+            finally:
+                await _stop(self._brokers)
+                await _stop(self._name_servers)
+                self._services = None
+
+    async def wait_registered(self) -> None:
+        """Return when every broker that runs is registered with every name server that runs.
+
+        Raises:
+            RequestTimeoutError: that takes longer than thirty seconds.
+        """
+        addresses = [place.server.address for place in self._name_servers if place.is_running]
+        with trio.move_on_after(READY_WITHIN) as scope:
+            for registration in self._registrations():
+                await registration.wait_until(lambda known: known.issuperset(addresses))
+        if scope.cancelled_caught:
+            raise RequestTimeoutError(
+                f"the brokers are not registered with {', '.join(addresses)} within {READY_WITHIN:g} s: "
+                "the log says what hinders them",
+                timeout=READY_WITHIN,
+            )
+
+    # --- one server ------------------------------------------------------------------------------------
+
+    async def stop_broker(self, number: int) -> None:
+        """Stop a broker as its operator would: it says goodbye, answers what it took, and writes everything.
+
+        Raises:
+            ConfigError: it does not run.
+        """
+        await self._brokers[number].stop()
+
+    async def start_broker(self, number: int) -> Broker:
+        """Start a broker again, on its port and with its data; returns when the name servers know it.
+
+        Raises:
+            ConfigError: it runs already.
+            StoreError: its data cannot be read and written.
+            TransportError: its port was taken meanwhile.
+        """
+        broker = await self._brokers[number].start(self._nursery())
+        await self.wait_registered()
+        return broker
+
+    async def restart_broker(self, number: int) -> Broker:
+        """Stop a broker and start it again."""
+        await self.stop_broker(number)
+        return await self.start_broker(number)
+
+    async def stop_name_server(self, number: int) -> None:
+        """Stop a name server; returns when the brokers have noticed.
+
+        What it knew of them is gone; they tell it again when it is back.
+
+        Raises:
+            ConfigError: it does not run.
+        """
+        await self._name_servers[number].stop()
+        address = self._name_servers[number].server.address
+        with trio.move_on_after(NOTICE_WITHIN):
+            for registration in self._registrations():
+                await registration.wait_until(lambda known: address not in known)
+
+    async def start_name_server(self, number: int) -> NameServer:
+        """Start a name server again, on its port; returns when the brokers that run have registered with it.
+
+        Raises:
+            ConfigError: it runs already.
+            TransportError: its port was taken meanwhile.
+        """
+        server = await self._start_name_server(number)
+        for registration in self._registrations():
+            registration.topics_changed(())  # they would try by themselves within ten seconds
+        await self.wait_registered()
+        return server
+
+    async def restart_name_server(self, number: int) -> NameServer:
+        """Stop a name server and start it again."""
+        await self.stop_name_server(number)
+        return await self.start_name_server(number)
+
+    def _registrations(self) -> list[Registration]:
+        """The registrations of the brokers that run."""
+        running = [place.server.registration for place in self._brokers if place.is_running]
+        return [registration for registration in running if registration is not None]
+
+    async def _start_name_server(self, number: int) -> NameServer:
+        return await self._name_servers[number].start(self._nursery())
+
+    def _nursery(self) -> trio.Nursery:
+        if self._services is None:
+            raise ConfigError("the cluster does not run: use it in `async with`")
+        return self._services
+
+    @asynccontextmanager
+    async def _open_name_server(self, number: int) -> AsyncIterator[NameServer]:
+        config, storage = self._name_server_configs[number], self._name_server_storages[number]
+        async with open_name_server(config, network=self.network, storage=storage) as server:
+            config.server.listen_port = parse_address(server.address)[1]
+            yield server
+
+    @asynccontextmanager
+    async def _open_broker(self, number: int) -> AsyncIterator[Broker]:
+        config, storage = self._broker_configs[number], self.storages[number]
+        addresses = [server.address for server in self.name_servers]
+        async with open_broker(config, network=self.network, storage=storage, name_servers=addresses) as broker:
+            config.server.listen_port = parse_address(broker.address)[1]
+            yield broker
+
+
+def _network(network: Literal["tcp", "memory"] | Network) -> Network:
+    if not isinstance(network, str):
+        return network
+    if network == "tcp":
+        return TcpNetwork()
+    if network == "memory":
+        return MemoryNetwork()
+    raise ConfigError(f'network={network!r} is not "tcp", "memory" or a network')
+
+
+def _storage(data: str | Path | None, name: str) -> Storage:
+    return MemoryStorage() if data is None else RealStorage(Path(data).expanduser() / name)
+
+
+async def _stop(places: Sequence[Place[T]]) -> None:
+    """Stop together what runs."""
+    for place in places:
+        place.leave()
+    for place in places:
+        await place.wait_left()

@@ -1,0 +1,88 @@
+"""A place in a cluster: one server that can stop and run again, in a task of the cluster's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import trio
+
+from rocketpy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+__all__ = ["Place"]
+
+T = TypeVar("T")
+
+
+class Place(Generic[T]):
+    """Where one server runs; its settings, port and files outlive each run.
+
+    Args:
+        name: what it is called in errors.
+        opening: opens the server, each time anew.
+    """
+
+    def __init__(self, name: str, opening: Callable[[], AbstractAsyncContextManager[T]]) -> None:
+        self._name = name
+        self._opening = opening
+        self._server: T | None = None
+        self._leave = trio.Event()
+        self._left = trio.Event()
+        self.is_running = False
+
+    @property
+    def server(self) -> T:
+        """The server of the present run, or of the last one.
+
+        Raises:
+            ConfigError: it has never run.
+        """
+        if self._server is None:
+            raise ConfigError(f"the {self._name} has not been started")
+        return self._server
+
+    async def start(self, services: trio.Nursery) -> T:
+        """Open the server in a task of its own.
+
+        Raises:
+            ConfigError: it runs already.
+            RocketMQError: what opening it met.
+        """
+        if self.is_running:
+            raise ConfigError(f"the {self._name} runs already")
+        self.is_running = True
+        self._leave, self._left = trio.Event(), trio.Event()
+        await services.start(self._run)
+        return self.server
+
+    async def _run(self, task_status: trio.TaskStatus[None]) -> None:
+        try:
+            async with self._opening() as self._server:
+                task_status.started()
+                await self._leave.wait()
+        finally:
+            self.is_running = False
+            self._left.set()
+
+    def leave(self) -> None:
+        """Begin to stop; nothing happens when it does not run."""
+        self._leave.set()
+
+    async def stop(self) -> None:
+        """Stop, and return when it has stopped.
+
+        Raises:
+            ConfigError: it does not run.
+        """
+        if not self.is_running:
+            raise ConfigError(f"the {self._name} does not run")
+        self.leave()
+        await self.wait_left()
+
+    async def wait_left(self) -> None:
+        """Return when it does not run."""
+        if self.is_running:
+            await self._left.wait()
