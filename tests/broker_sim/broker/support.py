@@ -9,9 +9,10 @@ from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.codes import LanguageCode
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, MessageModel
 from rocketpy_broker_sim.broker.tables.clients import ClientChannel
+from rocketpy_broker_sim.config import parse_properties
 from rocketpy_broker_sim.store.memory import MemoryStorage
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "broker_config"
+_GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 BAD_NAMES = [
     "../x",
     "../../../../etc/x",
@@ -70,9 +71,21 @@ def consumer(
     )
 
 
-def golden_storage(version: str) -> MemoryStorage:
-    """A store directory with the configuration files that Apache's broker wrote."""
+def golden_file(version: str, name: str) -> bytes:
+    """A configuration file that Apache's broker wrote."""
+    return (_GOLDEN / version / "store" / "config" / name).read_bytes()
+
+
+def golden_settings(version: str) -> dict[str, str]:
+    """The settings under which that broker ran, by Java's keys."""
+    return parse_properties((_GOLDEN / version / "broker.conf").read_text("utf-8"))
+
+
+def golden_storage(version: str, folder: str = "config") -> MemoryStorage:
+    """A store directory with a folder ("" for all of them) as Apache's broker left it."""
     storage = MemoryStorage()
-    for path in sorted((GOLDEN / version).iterdir()):
-        storage.write_bytes_atomic(f"config/{path.name}", path.read_bytes())
+    root = _GOLDEN / version / "store"
+    for path in sorted((root / folder).rglob("*")):
+        if path.is_file() and path.name != "lock" and path.suffix != ".bak":
+            storage.write_bytes_atomic(path.relative_to(root).as_posix(), path.read_bytes())
     return storage

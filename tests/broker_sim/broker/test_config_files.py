@@ -15,7 +15,7 @@ from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTab
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.store.memory import MemoryStorage
-from tests.broker_sim.broker.support import GOLDEN, golden_storage
+from tests.broker_sim.broker.support import golden_file, golden_storage
 
 CONFIG = BrokerConfig(broker_cluster_name="GoldenCluster", broker_name="golden-a")
 
@@ -41,7 +41,7 @@ def test_A10_golden_files_of_5x_come_back_with_the_same_meaning(number: int) -> 
     assert table.load()
     table.persist()
     written = parse_json(storage.read_bytes(f"config/{table.file_name}"))
-    golden = parse_json((GOLDEN / "5.3.3-clean" / table.file_name).read_bytes())
+    golden = parse_json(golden_file("5.3.3-clean", table.file_name))
     if "groupTopicMap" in golden:
         for value in (written, golden):
             value["groupTopicMap"] = {group: sorted(topics) for group, topics in value["groupTopicMap"].items()}
@@ -57,7 +57,7 @@ def test_A10_golden_files_of_4x_are_read_with_the_defaults_of_what_they_lack(num
     table = tables(golden_storage("4.9.7-clean"))[number]
     assert table.load()
     written = parse_json(table.encode())
-    golden = parse_json((GOLDEN / "4.9.7-clean" / table.file_name).read_bytes())
+    golden = parse_json(golden_file("4.9.7-clean", table.file_name))
     for member in ("topicConfigTable", "subscriptionGroupTable", "offsetTable"):
         for name, entry in golden.get(member, {}).items():
             assert entry.items() <= written[member][name].items()
@@ -66,7 +66,7 @@ def test_A10_golden_files_of_4x_are_read_with_the_defaults_of_what_they_lack(num
 @pytest.mark.parametrize("version", ["4.9.7-clean", "5.3.3-clean"])
 @pytest.mark.parametrize("name", ["topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json"])
 def test_A10_the_pretty_form_is_that_of_apache_byte_for_byte(version: str, name: str) -> None:
-    golden = (GOLDEN / version / name).read_bytes()
+    golden = golden_file(version, name)
     value = parse_json(golden)
     offsets = value.get("offsetTable", {})
     for key, queues in offsets.items():

@@ -10,7 +10,7 @@ from rocketpy.wire.lenient_json import parse_json
 from rocketpy_broker_sim.broker.tables.subscriptions import DEFAULT_GROUPS, SubscriptionGroupTable
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.store.memory import MemoryStorage
-from tests.broker_sim.broker.support import BAD_NAMES, GOLDEN
+from tests.broker_sim.broker.support import BAD_NAMES, golden_file
 
 
 def make(storage: MemoryStorage | None = None, **settings: object) -> SubscriptionGroupTable:
@@ -25,7 +25,7 @@ def reopened(table: SubscriptionGroupTable, storage: MemoryStorage) -> Subscript
 
 
 def test_the_groups_of_the_first_moment_are_those_of_apache() -> None:
-    golden = parse_json((GOLDEN / "5.3.3-clean" / "subscriptionGroup.json").read_bytes())["subscriptionGroupTable"]
+    golden = parse_json(golden_file("5.3.3-clean", "subscriptionGroup.json"))["subscriptionGroupTable"]
     ours = {name: group.to_json() for name, group in make().all().items()}
     assert set(ours) == set(DEFAULT_GROUPS)
     assert {name: golden[name] for name in ours} == ours

@@ -11,7 +11,7 @@ from rocketpy.wire.lenient_json import parse_json
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.store.memory import MemoryStorage
-from tests.broker_sim.broker.support import BAD_NAMES, GOLDEN
+from tests.broker_sim.broker.support import BAD_NAMES, golden_file
 
 
 def make(**settings: object) -> TopicTable:
@@ -21,7 +21,7 @@ def make(**settings: object) -> TopicTable:
 def test_the_topics_of_the_first_moment_are_those_of_apache() -> None:
     config = BrokerConfig(broker_cluster_name="GoldenCluster", broker_name="golden-a")
     table = TopicTable(config, MemoryStorage())
-    golden = parse_json((GOLDEN / "5.3.3-clean" / "topics.json").read_bytes())["topicConfigTable"]
+    golden = parse_json(golden_file("5.3.3-clean", "topics.json"))["topicConfigTable"]
     ours = {name: topic.to_json() for name, topic in table.all().items()}
     assert ours.pop("rmq_sys_wheel_timer")["readQueueNums"] == 1  # the golden store is one without timers
     assert {name: golden[name] for name in ours} == ours
