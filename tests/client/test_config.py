@@ -28,6 +28,8 @@ JAVA_DEFAULTS = {
     "maxMessageSize": 4_194_304,
     "defaultTopicQueueNums": 4,
     "createTopicKey": "TBW102",
+    "backPressureForAsyncSendNum": 1024,
+    "backPressureForAsyncSendSize": 104_857_600,
     "sendLatencyEnable": False,
     "messageModel": MessageModel.CLUSTERING,
     "consumeFromWhere": ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
