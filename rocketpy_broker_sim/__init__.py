@@ -13,13 +13,14 @@ from rocketpy._version import __version__
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.opening import open_broker
-    from rocketpy_broker_sim.cluster import LocalCluster
+    from rocketpy_broker_sim.cluster import BlockingLocalCluster, LocalCluster
     from rocketpy_broker_sim.namesrv import open_name_server
 
-__all__ = ["LocalCluster", "__version__", "open_broker", "open_name_server"]
+__all__ = ["BlockingLocalCluster", "LocalCluster", "__version__", "open_broker", "open_name_server"]
 
 _HOMES = {
-    "LocalCluster": "rocketpy_broker_sim.cluster.local",
+    "BlockingLocalCluster": "rocketpy_broker_sim.cluster",
+    "LocalCluster": "rocketpy_broker_sim.cluster",
     "open_broker": "rocketpy_broker_sim.broker.opening",
     "open_name_server": "rocketpy_broker_sim.namesrv",
 }

@@ -76,7 +76,7 @@ PUBLIC: dict[str, set[str]] = {
         "SendResult",
         "SendStatus",
     },
-    "rocketpy_broker_sim": {"LocalCluster", "__version__", "open_broker", "open_name_server"},
+    "rocketpy_broker_sim": {"BlockingLocalCluster", "LocalCluster", "__version__", "open_broker", "open_name_server"},
 }
 
 

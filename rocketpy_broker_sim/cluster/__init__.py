@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rocketpy_broker_sim.cluster.blocking import BlockingLocalCluster
 from rocketpy_broker_sim.cluster.local import LocalCluster
 
-__all__ = ["LocalCluster"]
+__all__ = ["BlockingLocalCluster", "LocalCluster"]

@@ -1,0 +1,109 @@
+"""BlockingLocalCluster: a LocalCluster for code without a loop.
+
+It runs over TCP in the background thread that the blocking clients of this process use too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rocketpy.errors import ConfigError
+from rocketpy.portal import Opened, portal
+from rocketpy_broker_sim.cluster.local import LocalCluster
+
+__all__ = ["BlockingLocalCluster"]
+
+
+class BlockingLocalCluster:
+    """Runs while the block of ``with`` does, or from `start` to `close`. Any thread may use it.
+
+    Args:
+        brokers: how many brokers, all of them masters: broker-a, broker-b, and so on.
+        name_servers: how many name servers.
+        data: the directory where everything is kept; in memory when None.
+        insecure: whether `bind_address` may be one that other machines reach. There are no credentials.
+        settings: those of brokers and name servers in snake case.
+
+    Raises:
+        ConfigError: a setting is not known or not usable.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        name_servers: int = 1,
+        *,
+        data: str | Path | None = None,
+        insecure: bool = False,
+        **settings: Any,
+    ) -> None:
+        if "network" in settings:
+            raise ConfigError("network: the blocking cluster speaks TCP; LocalCluster can keep its bytes in memory")
+        self._cluster = LocalCluster(brokers, name_servers, data=data, insecure=insecure, **settings)
+        self._opened: Opened[LocalCluster] | None = None
+
+    @property
+    def name_server_addresses(self) -> str:
+        """The name servers as clients are told them: "127.0.0.1:9876;127.0.0.1:9877"."""
+        return self._cluster.name_server_addresses
+
+    @property
+    def broker_addresses(self) -> list[str]:
+        """Where the brokers listen; of one that is stopped, where it did."""
+        return [broker.address for broker in self._cluster.brokers]
+
+    def start(self) -> Self:
+        """Start everything; returns when every name server knows every broker.
+
+        Raises:
+            ConfigError: it runs already.
+            StoreError: the directory is in use by another cluster, or cannot be read and written.
+        """
+        if self._opened is not None:
+            raise ConfigError("the cluster runs already")
+        self._opened = portal().open(self._cluster)
+        return self
+
+    def close(self) -> None:
+        """Stop everything; nothing happens when it does not run."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    def __enter__(self) -> Self:
+        """Start everything."""
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop everything."""
+        self.close()
+
+    # --- one server ------------------------------------------------------------------------------------
+
+    def stop_broker(self, number: int) -> None:
+        """Stop a broker as its operator would. See `LocalCluster.stop_broker`."""
+        portal().call(self._cluster.stop_broker, number)
+
+    def start_broker(self, number: int) -> None:
+        """Start a broker again, on its port and with its data. See `LocalCluster.start_broker`."""
+        portal().call(self._cluster.start_broker, number)
+
+    def restart_broker(self, number: int) -> None:
+        """Stop a broker and start it again."""
+        portal().call(self._cluster.restart_broker, number)
+
+    def stop_name_server(self, number: int) -> None:
+        """Stop a name server. See `LocalCluster.stop_name_server`."""
+        portal().call(self._cluster.stop_name_server, number)
+
+    def start_name_server(self, number: int) -> None:
+        """Start a name server again, on its port. See `LocalCluster.start_name_server`."""
+        portal().call(self._cluster.start_name_server, number)
+
+    def restart_name_server(self, number: int) -> None:
+        """Stop a name server and start it again."""
+        portal().call(self._cluster.restart_name_server, number)

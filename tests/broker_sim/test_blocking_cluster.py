@@ -1,0 +1,85 @@
+"""BlockingLocalCluster: the same for code without a loop, beside blocking clients in one background thread."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+import rocketpy.sync
+from rocketpy import ConfigError, Message
+from rocketpy.wire.hosts import parse_address
+from rocketpy_broker_sim import BlockingLocalCluster
+
+
+def send(cluster: BlockingLocalCluster, count: int = 8) -> set[str]:
+    """Send a message to every queue; returns the brokers that took them."""
+    with rocketpy.sync.Producer("orders", namesrv=cluster.name_server_addresses) as producer:
+        return {producer.send(Message("Orders", b"one coffee")).queue.broker_name for _ in range(count)}
+
+
+def listens(address: str) -> bool:
+    try:
+        socket.create_connection(parse_address(address), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_LC1_a_block(tmp_path: Path) -> None:
+    with BlockingLocalCluster(brokers=2, name_servers=2, data=tmp_path) as cluster:
+        assert send(cluster, 16) == {"broker-a", "broker-b"}
+        addresses = [*cluster.broker_addresses, *cluster.name_server_addresses.split(";")]
+        assert len(set(addresses)) == 4
+        assert all(map(listens, addresses))
+    assert not any(map(listens, addresses))
+    assert not (tmp_path / "broker-a" / "abort").exists()
+
+
+def test_LC1_start_stop_and_restart_of_each_server() -> None:
+    cluster = BlockingLocalCluster(brokers=2)
+    cluster.close()
+    cluster.start()
+    try:
+        with pytest.raises(ConfigError, match="runs already"):
+            cluster.start()
+        assert send(cluster, 16) == {"broker-a", "broker-b"}
+        cluster.stop_broker(0)
+        assert not listens(cluster.broker_addresses[0])
+        assert send(cluster) == {"broker-b"}
+        cluster.start_broker(0)
+        cluster.stop_name_server(0)
+        assert not listens(cluster.name_server_addresses)
+        cluster.start_name_server(0)
+        cluster.restart_name_server(0)
+        cluster.restart_broker(1)
+        assert send(cluster, 16) == {"broker-a", "broker-b"}
+    finally:
+        cluster.close()
+    cluster.close()
+
+
+def test_an_error_of_the_block_comes_out_and_everything_stops() -> None:
+    with pytest.raises(KeyError, match="mine"):
+        with BlockingLocalCluster() as cluster:
+            raise KeyError("mine")
+    assert not listens(cluster.broker_addresses[0])
+
+
+def test_it_is_for_tcp() -> None:
+    with pytest.raises(ConfigError, match="TCP"):
+        BlockingLocalCluster(network="memory")
+
+
+def test_a_child_of_a_fork_leaves_the_cluster_of_its_parent_alone() -> None:
+    with BlockingLocalCluster() as cluster:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            cluster.close()
+            os._exit(0 if send(cluster) == {"broker-a"} else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert send(cluster) == {"broker-a"}
