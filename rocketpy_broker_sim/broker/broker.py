@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.hooks import RequestHook
     from rocketpy.remoting.server import RemotingServer
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.registration import Registration
@@ -58,7 +60,7 @@ class Broker:
         config_version: Rises when settings are changed by request.
     """
 
-    def __init__(self, config: BrokerConfig, storage: Storage) -> None:
+    def __init__(self, config: BrokerConfig, storage: Storage, hooks: Sequence[RequestHook] = ()) -> None:
         self.config = config
         self.storage = storage
         self.boot_timestamp = wall_ms()
@@ -73,7 +75,7 @@ class Broker:
         self.consumers = ConsumerTable(config, clock=trio.current_time, notify=notify_consumer_ids_changed)
         self.producers = ProducerTable(config, clock=trio.current_time)
         self.store = MessageStore(storage, config.store, on_arrival=self._note_arrival)
-        self.turn = Turn(self.store)
+        self.turn = Turn(self.store, hooks)
         self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn)
         self.held_pulls = HeldPulls(self._resume_pull, config.max_held_pulls)
         self.turn.on_arrival = self._arrived

@@ -31,6 +31,7 @@ from rocketpy_broker_sim.store.disk import RealStorage
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.hooks import RequestHook
     from rocketpy.remoting.network import Network
     from rocketpy.remoting.server import RemotingServer
     from rocketpy.seams import Storage
@@ -55,6 +56,7 @@ async def open_broker(
     storage: Storage | None = None,
     name_servers: Sequence[str] | None = None,
     limits: ServerLimits | None = None,
+    hooks: Sequence[RequestHook] = (),
 ) -> AsyncIterator[Broker]:
     """Run a broker for the time of a block.
 
@@ -67,6 +69,7 @@ async def open_broker(
         storage: where it keeps everything, the directory of the settings when None.
         name_servers: addresses to register with; those of the settings when None.
         limits: bounds on connections and frames.
+        hooks: see every request and its answer; what they raise becomes the answer.
 
     Raises:
         ConfigError: a name server's address is none.
@@ -76,7 +79,7 @@ async def open_broker(
     config = config or BrokerConfig()
     network = network or TcpNetwork()
     servers = name_server_list(config.namesrv_addr) if name_servers is None else list(name_servers)
-    broker = Broker(config, storage or _directory(config))
+    broker = Broker(config, storage or _directory(config), hooks)
     await run_blocking(_load, broker)
     try:
         async with open_services() as services, ConnectionPool(network).open() as pool:
