@@ -9,7 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketpy.errors import BrokerError
 from rocketpy.message import MessageExt
+from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.seams import wall_clock
 from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
 from rocketpy.wire.codes import RequestCode, ResponseCode
@@ -19,8 +21,9 @@ from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy_broker_sim.broker.broker import Broker
+from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.store.memory import MemoryStorage
-from tests.broker_sim.broker.kit import Client, broker_and_client
+from tests.broker_sim.broker.kit import Client, broker_and_client, client_of, settings
 
 EPOCH = 1_800_000_000_000
 RETRY, DEAD = "%RETRY%g", "%DLQ%g"
@@ -102,6 +105,34 @@ async def test_RT1_a_consumer_may_say_how_much_later(autojump_clock: MockClock, 
         assert len(messages(broker, RETRY)) == 1
 
 
+class Witness:
+    """A hook that takes notes, and refuses one group."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+
+    def before_request(self, address: str, command: RemotingCommand) -> None:
+        if command.ext_fields.get("group") == "unwanted":
+            raise BrokerError.for_code(ResponseCode.NO_PERMISSION, "not this group")
+
+    def after_answer(self, address: str, command: RemotingCommand, answer: RemotingCommand | None) -> None:
+        if answer is not None:
+            self.seen.append((command.code, answer.code))
+
+
+async def test_K3_hooks_see_it_and_may_refuse_it(autojump_clock: MockClock) -> None:
+    witness, network = Witness(), MemoryNetwork()
+    opened = open_broker(settings(), network=network, storage=MemoryStorage(), hooks=[witness])
+    async with opened as broker, client_of(network, broker.address) as client:
+        message = await first(broker, client)
+        assert (await give_back(client, message)).code == 0
+        refused = await give_back(client, message, group="unwanted")
+        assert (refused.code, refused.remark) == (ResponseCode.NO_PERMISSION, "not this group")
+        assert (await give_back(client, -1)).code == ResponseCode.SYSTEM_ERROR
+    code = int(RequestCode.CONSUMER_SEND_MSG_BACK)
+    assert [each for each in witness.seen if each[0] == code] == [(code, 0)]
+
+
 async def test_K3_a_compressed_body_stays_compressed(autojump_clock: MockClock) -> None:
     body = b"body" * 1000
     packed = compress(body)
@@ -136,7 +167,7 @@ async def test_RT3_past_the_limit_one_copy_goes_to_the_dead_letters(autojump_clo
             await trio.sleep(2)
             message = messages(broker, RETRY)[-1]
         assert (await give_back(client, message, 1, max_reconsume_times=most)).code == 0
-        await trio.sleep(10_000)
+        await trio.sleep(100)
         assert len(messages(broker, RETRY)) == most
         (dead,) = messages(broker, DEAD)
         assert (dead.body, dead.reconsume_times) == (b"dead", most + 1)
