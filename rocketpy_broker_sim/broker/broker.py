@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -54,10 +53,7 @@ class Broker:
     Attributes:
         address: What clients dial, "host:port".
         store_host: The same, as records carry it.
-        store_host_text: The same, as message ids begin.
-        sends_quickly: Whether usual sends take the short way.
         send_fields: What every answer to a send carries.
-        send_fields_text: The same, as JSON.
         added_properties: What is added to the properties of every message, as text.
         delay_levels: How many levels of delay there are.
         boot_timestamp: When it was made, ms.
@@ -70,7 +66,7 @@ class Broker:
         self.boot_timestamp = wall_ms()
         self.config_version = DataVersion()
         self.address = ""
-        self.settle_host(bytes(8))
+        self.store_host = bytes(8)
         self.unique_ids = UniqueIds(bytes(4), os.getpid())
         self.topics = TopicTable(config, storage)
         self.groups = SubscriptionGroupTable(config, storage)
@@ -98,11 +94,6 @@ class Broker:
         self._pull_again = partial(pull_again, self)
         self.refresh_settings()
 
-    def settle_host(self, host: bytes) -> None:
-        """Set the address that records and message ids carry."""
-        self.store_host = host
-        self.store_host_text = host.hex().upper()
-
     def refresh_settings(self) -> None:
         """Take over settings that are kept in another form; call it when they have changed."""
         config = self.config
@@ -113,11 +104,7 @@ class Broker:
             PropertyName.CLUSTER: config.broker_cluster_name,
         }
         self.added_properties = encode_properties(self.added_property_map)
-        self.sends_quickly = (
-            self.group_commit is None and not self.turn.has_hooks and not config.start_accept_send_request_time_stamp
-        )
         self.send_fields = {"MSG_REGION": config.region_id, "TRACE_ON": trace}
-        self.send_fields_text = json.dumps(self.send_fields, separators=(",", ":"), ensure_ascii=False)[1:-1]
 
     # --- messages --------------------------------------------------------------------------------------
 

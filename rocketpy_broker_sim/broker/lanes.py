@@ -22,8 +22,9 @@ from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.dispatch import Processor
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.turn import Processor, Turn
+    from rocketpy_broker_sim.broker.turn import Turn
 
 __all__ = ["Lane", "LaneStatistics", "Lanes", "Route"]
 

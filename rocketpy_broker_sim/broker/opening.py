@@ -184,10 +184,10 @@ async def _listen(broker: Broker, services: trio.Nursery, network: Network, limi
     host, port = parse_address(broker.server.addresses[0])
     known = broker.config.broker_ip1 or (network.local_ip() if host in _EVERYWHERE else host)
     broker.address = format_address(known, port)
-    broker.settle_host(packed_address(broker.address))
+    broker.store_host = packed_address(broker.address)
     if not any(broker.store_host):
         # A name instead of an address: records can only carry addresses.
-        broker.settle_host(packed_address(format_address(network.local_ip(), port)))
+        broker.store_host = packed_address(format_address(network.local_ip(), port))
 
 
 # --- stop ----------------------------------------------------------------------------------------------

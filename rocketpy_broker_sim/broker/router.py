@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerProcessor", "default_route", "lanes_of", "routes_of"]
 
-BrokerProcessor = Callable[["Broker", "Connection", "RemotingCommand"], "RemotingCommand | bytes | None"]
+BrokerProcessor = Callable[["Broker", "Connection", "RemotingCommand"], "RemotingCommand | None"]
 
 _TABLE: dict[RequestCode, tuple[BrokerProcessor, str]] = {
     RequestCode.SEND_MESSAGE: (send.send_message, "send"),

@@ -15,13 +15,11 @@ import attrs
 import trio
 
 from rocketpy.errors import StoreError
-from rocketpy.remoting.connection import Connection
 from rocketpy.services import run_blocking, ticks
 from rocketpy.wire.codes import ResponseCode
-from rocketpy.wire.command import RemotingCommand
+from rocketpy_broker_sim.broker.turn import Answer, Turn
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.turn import Answer, Turn
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
 
@@ -87,10 +85,7 @@ class Disk:
 
 @attrs.define(eq=False)
 class _Waiting:
-    connection: Connection
-    request: RemotingCommand
-    command: RemotingCommand
-    written_to: int
+    answer: Answer
     deadline: float
 
 
@@ -118,9 +113,7 @@ class GroupCommit:
         """Keep answers until the disk has their messages; without any, flush what nobody waits for."""
         self._asked = True
         deadline = trio.current_time() + self._timeout
-        for connection, request, command, written_to, _ in answers:
-            if not isinstance(command, bytes):  # frames are made only where nobody waits for the disk
-                self._waiting.append(_Waiting(connection, request, command, written_to, deadline))
+        self._waiting.extend(_Waiting(answer, deadline) for answer in answers)
         self._lot.unpark()
         self._timing.unpark()
 
@@ -154,19 +147,19 @@ class GroupCommit:
             self._expire(trio.current_time())
 
     def _release(self, flushed: int) -> None:
-        while self._waiting and self._waiting[0].written_to <= flushed:
-            answer = self._waiting.popleft()
+        while self._waiting and self._waiting[0].answer.written_to <= flushed:
+            answer = self._waiting.popleft().answer
             answer.connection.send_answer(answer.request, answer.command)
 
     def _expire(self, now: float) -> None:
         while self._waiting and self._waiting[0].deadline <= now:
-            answer = self._waiting.popleft()
+            answer = self._waiting.popleft().answer
             answer.command.code = ResponseCode.FLUSH_DISK_TIMEOUT
             answer.connection.send_answer(answer.request, answer.command)
 
     def _refuse_all(self) -> None:
         waiting, self._waiting = self._waiting, deque()
-        remark = "the disk of the broker failed: whether the message was stored is unknown"
         for each in waiting:
-            refusal = each.request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
-            each.connection.send_answer(each.request, refusal)
+            request = each.answer.request
+            remark = "the disk of the broker failed: whether the message was stored is unknown"
+            each.answer.connection.send_answer(request, request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark))

@@ -18,14 +18,13 @@ from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.dispatch import Processor
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import Arrival
 
-__all__ = ["Answer", "Processor", "Turn"]
-
-Processor = Callable[["Connection", "RemotingCommand"], "RemotingCommand | bytes | None"]
+__all__ = ["Answer", "Turn"]
 
 _logger = logging.getLogger(__name__)
 
@@ -35,8 +34,7 @@ class Answer(NamedTuple):
 
     connection: Connection
     request: RemotingCommand
-    command: RemotingCommand | bytes
-    """As a command, or as the frame that is sent."""
+    command: RemotingCommand
     written_to: int
     """Where the log must have been written to before it may leave; -1 when it depends on no put."""
     wait_for_disk: bool
@@ -52,7 +50,6 @@ class Turn:
 
     Attributes:
         pending_bytes: Bytes of the bodies of the answers that have not left yet.
-        has_hooks: Whether somebody wants to see every answer as a command.
         park: Takes the answers that wait for the disk; None when nobody waits for it.
         on_arrival: Hears of the messages that can be read now.
     """
@@ -62,7 +59,6 @@ class Turn:
         self.park: Callable[[list[Answer]], None] | None = None
         self.on_arrival: Callable[[Arrival], None] | None = None
         self._store = store
-        self.has_hooks = bool(hooks)
         self._hooks = tuple(hooks)
         self._answers: list[Answer] = []
         self._arrivals: list[Arrival] = []
@@ -77,26 +73,24 @@ class Turn:
         self._written_to = -1
         self._wait_for_disk = False
         try:
-            if self.has_hooks:
+            if self._hooks:
                 command = self._run_with_hooks(processor, connection, request)
             else:
                 command = processor(connection, request)
         except Exception as exc:  # noqa: BLE001  whatever it is, it is the answer to this request alone
             command = answer_for_error(request, exc, connection.address)
         if command is not None:
-            if not isinstance(command, bytes):
-                self.pending_bytes += len(command.body)
+            self.pending_bytes += len(command.body)
             self._answers.append(Answer(connection, request, command, self._written_to, self._wait_for_disk))
 
     def _run_with_hooks(
         self, processor: Processor, connection: Connection, request: RemotingCommand
-    ) -> RemotingCommand | bytes | None:
+    ) -> RemotingCommand | None:
         for hook in self._hooks:
             hook.before_request(connection.address, request)
         command = processor(connection, request)
-        if not isinstance(command, bytes):
-            for hook in self._hooks:
-                hook.after_answer(connection.address, request, command)
+        for hook in self._hooks:
+            hook.after_answer(connection.address, request, command)
         return command
 
     def answer(self, connection: Connection, request: RemotingCommand, command: RemotingCommand) -> None:
@@ -173,7 +167,6 @@ class Turn:
         answers, self._answers = self._answers, []
         self.pending_bytes = 0
         waiting = []
-        command: RemotingCommand | bytes
         for answer in answers:
             connection, request, command, written_to, wait_for_disk = answer
             if written_to >= 0:
@@ -182,10 +175,7 @@ class Turn:
                 elif wait_for_disk and self.park is not None:
                     waiting.append(answer)
                     continue
-            if isinstance(command, bytes):
-                connection.send_answer_frame(request, command)
-            else:
-                connection.send_answer(request, command)
+            connection.send_answer(request, command)
         return waiting
 
 

@@ -2,7 +2,7 @@
 
 The checks come in Apache's order, and the broker adds MSG_REGION, TRACE_ON, CLUSTER and, where it is missing, UNIQ_KEY.
 Properties that only the system may write are dropped: a client could reach other topics with them. This is the hottest
-path of the broker; what is usual is done by `quick_send`.
+path of the broker; what is usual is done with as little as possible.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from rocketpy.wire.names import (
 from rocketpy.wire.properties import decode_properties, encode_properties
 from rocketpy.wire.sysflag import COMPRESSED, COMPRESSION_TYPE_MASK, INNER_BATCH, MULTI_TAGS, Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level, put_aside
-from rocketpy_broker_sim.broker.processors.quick_send import send_quickly
 from rocketpy_broker_sim.broker.putting import packed_address, refusal_of
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageStatus
 
@@ -67,16 +66,8 @@ _CLIENT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK
 """Bits of the flag word that are the client's to set; the others say what a broker has done with the message."""
 
 
-def send_message(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | bytes:
+def send_message(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Put one message or one batch."""
-    if request.code == RequestCode.SEND_MESSAGE_V2 and broker.sends_quickly and not request.serialize_type:
-        frame = send_quickly(broker, connection, request, _WATCHED, _CLIENT_FLAGS)
-        if frame is not None:
-            return frame
-    return _send_carefully(broker, connection, request)
-
-
-def _send_carefully(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     if request.code == RequestCode.SEND_MESSAGE:
         header = SendMessageRequestHeader.from_ext(request.ext_fields)
     else:

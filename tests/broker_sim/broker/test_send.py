@@ -7,7 +7,6 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.message import Message
-from rocketpy.seams import wall_clock
 from rocketpy.wire.batch import encode_batch
 from rocketpy.wire.codes import RequestCode, ResponseCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
@@ -281,52 +280,3 @@ async def test_sends_of_one_chunk_are_written_together(autojump_clock: MockClock
                 nursery.start_soon(client.send)
         assert broker.store.max_offset("T", 0) == 51
         assert len([path for path in writes if path.startswith("commitlog")]) < 10
-
-
-# --- the short way -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("properties", "changes"),
-    [
-        ("UNIQ_KEY\x01ID1\x02TAGS\x01a\x02KEYS\x01k\x02", {}),
-        ("UNIQ_KEY\x01ID1\x02", {"queue_id": 3, "flag": -7, "sys_flag": 0x301, "born_timestamp": 1_800_000_000_000}),
-        ("UNIQ_KEY\x01ID1\x02WAIT\x01false\x02n\x01名\x02", {"reconsume_times": 0, "unit_mode": False, "batch": False}),
-    ],
-)
-async def test_the_short_way_stores_and_answers_the_same(
-    autojump_clock: MockClock, properties: str, changes: dict[str, object]
-) -> None:
-    found = []
-    for quickly in (True, False):
-        with wall_clock(lambda: 1_800_000_000_000):
-            async with broker_and_client() as (broker, client):
-                broker.topics.create_on_send("T", "TBW102", 4)
-                assert broker.sends_quickly
-                broker.sends_quickly = quickly
-                answer = await client.send(properties=properties, **changes)
-                answer.opaque = 0
-                (message,) = await stored(client, queue=int(answer.ext_fields["queueId"]))
-                found.append((answer, message.properties, message.sys_flag, message.flag, message.born_timestamp))
-    assert found[0] == found[1]
-    assert SendMessageResponseHeader.from_ext(found[0][0].ext_fields).transaction_id == "ID1"
-
-
-async def test_the_short_way_is_closed_where_answers_must_wait(autojump_clock: MockClock) -> None:
-    async with broker_and_client(flush_disk_type="SYNC_FLUSH") as (broker, client):
-        assert not broker.sends_quickly
-        assert (await client.send(properties="UNIQ_KEY\x01ID1\x02")).code == 0
-
-
-async def test_settings_that_change_reach_the_answers(autojump_clock: MockClock) -> None:
-    async with broker_and_client() as (broker, client):
-        broker.config.trace_on = False
-        broker.refresh_settings()
-        for properties in ("UNIQ_KEY\x01ID1\x02", ""):
-            answer = await client.send(properties=properties)
-            assert answer.ext_fields["TRACE_ON"] == "false"
-        assert {each.properties["TRACE_ON"] for each in await stored(client)} == {"false"}
-        broker.config.start_accept_send_request_time_stamp = 2**62
-        broker.refresh_settings()
-        for properties in ("UNIQ_KEY\x01ID1\x02", ""):
-            assert (await client.send(properties=properties)).code == ResponseCode.SYSTEM_ERROR

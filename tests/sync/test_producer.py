@@ -1,0 +1,250 @@
+"""The blocking producer against a real name server and broker, over TCP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import Future, wait
+
+import pytest
+
+import rocketpy.sync
+from rocketpy.errors import ClientClosedError, ConfigError, RequestTimeoutError, TopicNotFoundError, TransportError
+from rocketpy.sync import Message, MQClientInstance, Producer, SendStatus
+from rocketpy.sync.gate import Gate
+
+
+def test_S1_a_blocking_send_returns_where_the_message_went(namesrv, topic):
+    with Producer("pg", namesrv=namesrv) as producer:
+        first = producer.send(Message(topic, b"one", tags="a"))
+        assert first.status is SendStatus.SEND_OK
+        again = producer.send(Message(topic, b"two"), queue=first.queue)
+        assert (again.queue, again.queue_offset) == (first.queue, first.queue_offset + 1)
+
+
+def test_S2_send_soon_gives_futures_that_hold_results(namesrv, topic):
+    with Producer("pg", namesrv=namesrv) as producer:
+        producer.create_topic(topic, queues=8)
+        futures = [producer.send_soon(Message(topic, f"{n}".encode(), keys=[str(n)])) for n in range(500)]
+        results = [future.result(10) for future in futures]
+    assert all(result.status is SendStatus.SEND_OK for result in results)
+    places = {(result.queue, result.queue_offset) for result in results}
+    assert len(places) == 500
+    assert len({queue for queue, _ in places}) == 8
+
+
+def test_S2_send_soon_with_queue_selector_and_callbacks(namesrv, topic):
+    with Producer("pg", namesrv=namesrv) as producer:
+        producer.create_topic(topic)
+        queue = producer.queues(topic)[2]
+        called = []
+        future = producer.send_soon(Message(topic, b"x"), queue=queue)
+        future.add_done_callback(called.append)
+        chosen = producer.send_soon(Message(topic, b"x"), selector=lambda queues, message, arg: queues[arg], arg=1)
+        wait([future, chosen], 10)
+        assert future.result().queue == queue
+        assert chosen.result().queue.queue_id == 1
+        assert called == [future]
+
+
+def test_S7_what_a_selector_raises_is_in_the_future(namesrv, topic):
+    def broken(queues, message, arg):
+        raise KeyError("mine")
+
+    with Producer("pg", namesrv=namesrv) as producer:
+        producer.create_topic(topic)
+        with pytest.raises(KeyError, match="mine"):
+            producer.send_soon(Message(topic, b"x"), selector=broken).result(10)
+        with pytest.raises(ConfigError):
+            producer.send_soon(Message(topic, b"x"), queue="no queue").result(10)
+        assert producer.send_soon(Message(topic, b"x")).result(10).status is SendStatus.SEND_OK
+
+
+def test_S4_send_soon_refuses_at_once_what_can_never_be_sent(namesrv):
+    with Producer("pg", namesrv=namesrv) as producer:
+        for bad in (None, "text", Message("bad name", b"x")):
+            with pytest.raises(ConfigError):
+                producer.send_soon(bad)
+
+
+def test_S3_oneway_and_batches(namesrv, topic):
+    with Producer("pg", namesrv=namesrv) as producer:
+        producer.create_topic(topic, queues=1)
+        producer.send_oneway(Message(topic, b"unanswered"))
+        result = producer.send_batch([Message(topic, b"a"), Message(topic, b"b")])
+        assert len(result.message_id.split(",")) == 2
+        assert producer.send(Message(topic, b"c")).queue_offset == 3
+
+
+def test_many_threads_share_one_producer(namesrv, topic):
+    places = []
+    with Producer("pg", namesrv=namesrv) as producer:
+        producer.create_topic(topic)
+
+        def send():
+            for _ in range(20):
+                result = producer.send(Message(topic, b"x"))
+                places.append((result.queue, result.queue_offset))
+
+        threads = [threading.Thread(target=send) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert len(set(places)) == 200
+
+
+def test_closing_waits_for_what_is_under_way(namesrv, topic):
+    producer = Producer("pg", namesrv=namesrv)
+    producer.start()
+    futures = [producer.send_soon(Message(topic, b"x")) for _ in range(300)]
+    producer.close()
+    producer.close()
+    assert all(future.result(0).status is SendStatus.SEND_OK for future in futures)
+
+
+def test_LC2_a_producer_that_is_not_open_says_what_to_do(namesrv, topic):
+    producer = Producer("pg", namesrv=namesrv)
+    with pytest.raises(ClientClosedError, match="start"):
+        producer.send(Message(topic, b"x"))
+    with producer:
+        with pytest.raises(ClientClosedError, match="already"):
+            producer.start()
+        producer.send(Message(topic, b"x"))
+    for use in (producer.send, producer.send_soon, producer.send_oneway):
+        with pytest.raises(ClientClosedError):
+            use(Message(topic, b"x"))
+
+
+def test_LC2_two_producers_share_a_client(namesrv, topic):
+    with MQClientInstance(namesrv=namesrv) as client:
+        with Producer("g1", client=client) as one, Producer("g2", client=client) as two:
+            one.send(Message(topic, b"x"))
+            two.send(Message(topic, b"x"))
+            with pytest.raises(ConfigError, match="g1"):
+                Producer("g1", client=client).start()
+        assert client.is_open
+
+
+def test_S6_errors_are_those_of_the_trio_surface(namesrv):
+    with Producer("pg", namesrv="127.0.0.1:1", send_timeout=0.5) as producer:
+        with pytest.raises((TransportError, RequestTimeoutError, rocketpy.RouteNotFoundError)):
+            producer.send(Message("T", b"x"))
+        with pytest.raises((TransportError, RequestTimeoutError, rocketpy.RouteNotFoundError)):
+            producer.send_soon(Message("T", b"x")).result(10)
+    with Producer("pg", namesrv=namesrv) as producer, pytest.raises(TopicNotFoundError):
+        producer.queues("NobodyMadeThis")
+
+
+# --- back-pressure --------------------------------------------------------------------------------------
+
+
+def test_the_gate_bounds_number_and_bytes():
+    gate = Gate(2, 100)
+    gate.enter(60)
+    entered = threading.Event()
+
+    def second():
+        gate.enter(60)
+        entered.set()
+
+    thread = threading.Thread(target=second, daemon=True)
+    thread.start()
+    assert not entered.wait(0.05)
+    gate.leave(60)
+    assert entered.wait(10)
+    thread.join(10)
+    gate.leave(60)
+    gate.enter(1000)  # larger than the bound: alone it may pass
+    gate.leave(1000)
+    gate.enter(1)
+    gate.enter(1)
+    waiting = threading.Event()
+    refused = []
+
+    def third():
+        waiting.set()
+        try:
+            gate.enter(1)
+        except ClientClosedError as error:
+            refused.append(error)
+
+    thread = threading.Thread(target=third, daemon=True)
+    thread.start()
+    waiting.wait(10)
+    gate.close()
+    thread.join(10)
+    assert len(refused) == 1
+
+
+# --- forks and signals ----------------------------------------------------------------------------------
+
+
+def test_threat_L12_a_producer_used_after_a_fork_says_what_to_do(namesrv, topic):
+    with Producer("pg", namesrv=namesrv) as producer:
+        producer.send(Message(topic, b"parent"))
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            report = b"no error"
+            try:
+                try:
+                    producer.send(Message(topic, b"child"))
+                except ClientClosedError as error:
+                    report = b"fork" if "fork" in str(error) else str(error).encode()
+                producer.close()  # must neither hang nor say goodbye for the parent
+                with Producer("pg2", namesrv=namesrv) as fresh:
+                    report += b" " + fresh.send(Message(topic, b"child")).status.name.encode()
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must see it
+                report += repr(error).encode()
+            finally:
+                os.write(write, report)
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(write)
+        assert os.read(read, 1000) == b"fork SEND_OK"
+        os.close(read)
+        assert producer.send(Message(topic, b"parent")).status is SendStatus.SEND_OK
+
+
+@pytest.mark.parametrize("surface", ["blocking", "trio"])
+def test_ctrl_c_ends_a_program_that_waits_in_a_send(surface, tmp_path):
+    """A listener that never answers stands for a broker that hangs; Ctrl-C must not."""
+    program = textwrap.dedent(
+        """
+        import socket, sys, trio, rocketpy, rocketpy.sync
+        hole = socket.create_server(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % hole.getsockname()[1]
+        message = rocketpy.Message("T", b"x")
+        print("ready", flush=True)
+        if sys.argv[1] == "blocking":
+            with rocketpy.sync.Producer("pg", namesrv=address, send_timeout=600, request_timeout=600) as producer:
+                producer.send(message)
+        else:
+            async def main():
+                async with rocketpy.Producer("pg", namesrv=address, send_timeout=600, request_timeout=600) as producer:
+                    await producer.send(message)
+            trio.run(main)
+        """
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, surface], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        threading.Event().wait(0.5)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert "KeyboardInterrupt" in errors
+    assert process.returncode in {-signal.SIGINT, 130, 1}
+
+
+def test_futures_are_of_the_standard_library(namesrv, topic):
+    with Producer("pg", namesrv=namesrv) as producer:
+        future = producer.send_soon(Message(topic, b"x"))
+        assert isinstance(future, Future)
+        assert not future.cancel()
+        assert future.result(10).queue.topic == topic
