@@ -105,6 +105,8 @@ def delete_topic(broker: Broker, connection: Connection, request: RemotingComman
     name = check_topic(DeleteTopicRequestHeader.from_ext(request.ext_fields).topic)
     _check_not_system(broker, name)
     log.info("%s deletes topic %s", quote(connection.address), name)
+    # The store writes what is pending before it deletes: that must succeed or fail for those who put it, not here.
+    broker.turn.finish()
     for each in (name, *_pop_retry_topics(broker, name)):
         broker.topics.delete(each)
         broker.offsets.remove_topic(each)

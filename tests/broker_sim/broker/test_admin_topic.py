@@ -22,7 +22,7 @@ from rocketpy_broker_sim.broker.tables.attributes import TOPIC_ATTRIBUTES, alter
 from rocketpy_broker_sim.config import namesrv_config
 from rocketpy_broker_sim.namesrv import open_name_server
 from rocketpy_broker_sim.store.memory import MemoryStorage
-from tests.broker_sim.broker.kit import Client, broker_and_client, client_of, settings
+from tests.broker_sim.broker.kit import Client, broker_and_client, client_of, send_fields, settings
 from tests.broker_sim.broker.test_consumer_manage import commit, query
 
 
@@ -156,6 +156,32 @@ async def test_A1_OF2_a_deleted_topic_is_gone_with_messages_and_offsets(autojump
         assert "T" not in broker.topics
         assert broker.offsets.topics_of("g") == {"U"}
         assert (await client.send("T")).ext_fields["queueOffset"] == "0"
+
+
+class Peer:
+    """A connection of which only the answers are looked at."""
+
+    address = "10.0.0.1:1"
+
+    def __init__(self) -> None:
+        self.codes: dict[int, int] = {}
+
+    def send_answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
+        self.codes[request.code] = answer.code
+
+
+async def test_A1_a_full_disk_during_a_delete_is_told_to_who_sent_in_the_same_chunk(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage) as (broker, client):
+        await client.send("T")
+        await client.send("U")
+        peer = Peer()
+        send = RemotingCommand(RequestCode.SEND_MESSAGE_V2, send_fields("U"), b"lost")
+        remove = RemotingCommand(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
+        with storage.failing("pwrite", under="commitlog"):
+            broker.lanes.handle(peer, [send, remove], trio.current_time())  # type: ignore[arg-type]
+        assert peer.codes[RequestCode.SEND_MESSAGE_V2] == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert broker.store.max_offset("U", 0) == 1
 
 
 async def test_A1_what_pop_groups_gave_back_goes_with_the_topic(autojump_clock: MockClock) -> None:
