@@ -23,7 +23,7 @@ from rocketpy.wire.message_codec import decode_messages
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.store.memory import MemoryStorage
-from tests.broker_sim.broker.kit import Client, broker_and_client, client_of, settings
+from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, Client, bodies, broker_and_client, client_of, settings
 
 EPOCH = 1_800_000_000_000
 RETRY, DEAD = "%RETRY%g", "%DLQ%g"
@@ -256,3 +256,26 @@ async def test_K3_a_full_disk_is_told_and_the_consumer_keeps_the_message(autojum
         with storage.failing("pwrite", under="commitlog"):
             answer = await give_back(client, message)
         assert answer.code != 0
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+async def test_DL1_RT1_delays_work_however_the_log_is_flushed(autojump_clock: MockClock, flush: str) -> None:
+    async with broker_and_client(flush_disk_type=flush) as (broker, client):
+        original = await first(broker, client, body=b"back")
+        assert (await give_back(client, original, 1)).code == 0
+        assert (await client.send("T", b"late", "DELAY\x012\x02")).code == 0
+        await trio.sleep(1.5)
+        assert [message.body for message in messages(broker, RETRY)] == [b"back"]
+        assert [message.body for message in messages(broker, "T")] == [b"back"]
+        await trio.sleep(4)
+        assert [message.body for message in messages(broker, "T")] == [b"back", b"late"]
+
+
+async def test_DL1_a_consumer_that_waits_gets_a_delayed_message_when_it_is_due(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        await first(broker, client)
+        await client.send("T", b"late", "DELAY\x012\x02")
+        start = trio.current_time()
+        answer = await client.pull("T", 0, 1, sys_flag=SUSPEND | SUBSCRIPTION)
+        assert bodies(answer) == [b"late"]
+        assert trio.current_time() - start == pytest.approx(5, abs=0.1)
