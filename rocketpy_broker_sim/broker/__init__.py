@@ -1,1 +1,1 @@
-"""The broker: takes messages, keeps them, gives them to consumers."""
+"""The broker: takes messages, keeps them, gives them to consumers. Open one with `opening.open_broker`."""

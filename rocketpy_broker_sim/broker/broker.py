@@ -15,7 +15,7 @@ from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.message_id import UniqueIds
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.broker.lanes import Lanes
+from rocketpy_broker_sim.broker.lanes import MOST_PENDING, Lanes
 from rocketpy_broker_sim.broker.long_polling import HeldPull, HeldPulls
 from rocketpy_broker_sim.broker.notifications import notify_consumer_ids_changed
 from rocketpy_broker_sim.broker.persistence import Persistence
@@ -140,6 +140,9 @@ class Broker:
 
     def _resume_pull(self, pull: HeldPull) -> None:
         self.lanes.submit("pull", self._pull_again, pull.connection, pull.request)
+        if self.turn.pending_bytes > MOST_PENDING:
+            # A thousand groups may wait for the same messages: their answers must not gather.
+            self.turn.finish()
 
     # --- clients ---------------------------------------------------------------------------------------
 

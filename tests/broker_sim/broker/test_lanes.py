@@ -251,3 +251,23 @@ async def test_a_processor_that_fails_answers_for_its_request_alone(autojump_clo
     lanes.handle(peer, [*requests(PULL), *requests(SEND)], trio.current_time())
     assert peer.answers == [(PULL, ResponseCode.SYSTEM_ERROR), (SEND, 0)]
     assert "bug" not in (peer.remarks[0] or "")
+
+
+async def test_answers_to_many_woken_pulls_do_not_gather(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        await client.send()
+        run, most = broker.turn.run, 0
+
+        def watched(processor: object, connection: object, request: RemotingCommand) -> None:
+            nonlocal most
+            run(processor, connection, request)
+            most = max(most, broker.turn.pending_bytes)
+
+        broker.turn.run = watched
+        async with trio.open_nursery() as nursery:
+            for n in range(100):
+                fields = pull_fields("T", 0, 1, consumer_group=f"g{n}", sys_flag=SUSPEND | SUBSCRIPTION)
+                nursery.start_soon(client.ask, RequestCode.PULL_MESSAGE, fields)
+            await wait_all_tasks_blocked()
+            await client.send(body=bytes(50_000))
+        assert 50_000 < most < 200_000
