@@ -95,8 +95,8 @@ class Subscriptions:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Every topic, the retry topic included."""
-        return tuple(self._by_topic)
+        """Every topic, the retry topic included; none when nothing was subscribed."""
+        return tuple(self._by_topic) if len(self._by_topic) > 1 else ()
 
     @property
     def user_topics(self) -> tuple[str, ...]:

@@ -1,0 +1,326 @@
+"""Pulling: one task for each assigned queue, which ends only when the queue is dropped or the consumer closes.
+
+A task asks the broker for what follows, holds what it gets, hands it over to be consumed, and asks again; the broker
+holds a request that finds nothing. While too much of a queue is held the task waits for the event that there is room.
+Whatever a broker answers, the task goes on: after a while where it failed. Plays the part of PullMessageService,
+PullAPIWrapper and pullMessage in DefaultMQPushConsumerImpl.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+import trio
+
+from rocketpy.client.api.pull import pull_message
+from rocketpy.client.instance import MQClientInstance
+from rocketpy.config import PushConsumerConfig
+from rocketpy.consumer.offset_store import OffsetStore
+from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
+from rocketpy.consumer.subscription import Subscriptions
+from rocketpy.errors import (
+    BrokerError,
+    BrokerUnreachableError,
+    FlowControlError,
+    MessageDecodeError,
+    RemoteProtocolError,
+    RocketMQError,
+)
+from rocketpy.results import PullResult, PullStatus
+from rocketpy.wire.bodies.route import MASTER_ID
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.headers.pull import PullMessageRequestHeader
+from rocketpy.wire.inner_batch import is_inner_batch, unwrap_inner_batch
+from rocketpy.wire.sysflag import PullSysFlag
+
+if TYPE_CHECKING:
+    from rocketpy.client.routing import BrokerAddress
+    from rocketpy.consumer.subscription import Subscription
+    from rocketpy.message import MessageExt, MessageQueue
+
+__all__ = ["Consumption", "PullCounters", "PullParts", "QueuePuller"]
+
+logger = logging.getLogger(__name__)
+
+MAX_BYTES = 256 * 1024
+AFTER_FLOW_CONTROL = 0.02
+AT_ONCE = 3
+"""So many answers in a row that brought nothing may follow each other at once..."""
+PAUSE = 0.02
+"""...then there is this pause between them, in seconds. An answer that took longer than it was not at once."""
+_NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+
+
+@attrs.define
+class PullCounters:
+    """What pulling has come to so far."""
+
+    pulls: int = 0
+    messages: int = 0
+    """Pulled and wanted."""
+    filtered: int = 0
+    """Pulled, and not wanted after all."""
+    undecodable: int = 0
+    """Answers with a damaged message."""
+    resets: int = 0
+    """Times a broker moved us to another offset."""
+
+
+class Consumption(Protocol):
+    """What consumes that which was pulled."""
+
+    def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        """Consume messages that a process queue holds."""
+        ...
+
+    def collect(self) -> None:
+        """Take note of everything that has been consumed by now."""
+        ...
+
+
+@attrs.define(eq=False)
+class PullParts:
+    """What the pulling tasks of a consumer share."""
+
+    client: MQClientInstance
+    config: PushConsumerConfig
+    subscriptions: Subscriptions
+    offsets: OffsetStore
+    consume: Consumption
+    counters: PullCounters = attrs.Factory(PullCounters)
+
+
+class QueuePuller:
+    """Pulls one queue.
+
+    Args:
+        queue: the queue.
+        position: where to begin.
+        limits: what may be held.
+        parts: what it shares with others.
+
+    Attributes:
+        process_queue: what is held.
+        error: why the last pull failed, None when it did not.
+        paused: why pulling waits, None when it does not.
+    """
+
+    def __init__(self, queue: MessageQueue, position: int, limits: FlowLimits, parts: PullParts) -> None:
+        self.queue = queue
+        self.process_queue = ProcessQueue(queue, position, limits, now=trio.current_time())
+        self.error: RocketMQError | None = None
+        self.paused: str | None = None
+        self._parts = parts
+        self._broker_id = MASTER_ID
+        self._fruitless = 0
+        self._damaged = 0
+        self._scope = trio.CancelScope()
+
+    def drop(self) -> None:
+        """The queue is not ours any more."""
+        self.stop()
+        self.process_queue.drop()
+
+    def stop(self) -> None:
+        """Pull no more. What is held may still be consumed and committed."""
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Pull until stopped."""
+        with self._scope:
+            while True:
+                await self._wait_room()
+                await self._pull()
+
+    async def _wait_room(self) -> None:
+        """Wait as long as too much is held."""
+        while (excess := self.process_queue.excess()) is not None:
+            if self.paused is None:
+                logger.info("pulling %s waits: %s", self.queue, excess)
+            self.paused = excess
+            room = trio.Event()
+            self.process_queue.call_when_room(room.set)
+            await room.wait()
+        self.paused = None
+
+    # --- asking ---------------------------------------------------------------------------------------
+
+    async def _pull(self) -> None:
+        """One pull, and whatever has to be waited for after it."""
+        subscription = self._parts.subscriptions.get(self.queue.topic)
+        if subscription is None:
+            # It was given up a moment ago; the next rebalance drops the queue.
+            await trio.sleep(self._parts.config.pull_time_delay_when_exception)
+            return
+        self._parts.counters.pulls += 1
+        started = self.process_queue.last_pull = trio.current_time()
+        before = self.process_queue.position
+        try:
+            result = await self._ask(subscription)
+            self._take(result, subscription)
+        except MessageDecodeError as error:
+            self._consume(list(error.decoded), subscription)
+            await self._after_damage(error, progress=self.process_queue.position > before)
+        except RocketMQError as error:
+            await self._after_failure(error)
+        else:
+            self._recovered()
+            await self._after_answer(result, started, progress=self.process_queue.position > before)
+
+    async def _ask(self, subscription: Subscription) -> PullResult:
+        broker = await self._broker()
+        config = self._parts.config
+        result = await pull_message(
+            self._parts.client.pool,
+            broker.address,
+            self._header(subscription, may_commit=not broker.is_slave),
+            broker_name=self.queue.broker_name,
+            timeout=config.consumer_timeout_when_suspend,
+        )
+        self._broker_id = result.suggested_broker_id
+        return result
+
+    async def _broker(self) -> BrokerAddress:
+        """Whom to ask: whoever the last answer suggested."""
+        routes = self._parts.client.routes
+        broker = routes.find_broker(routes.broker_name(self.queue), self._broker_id)
+        if broker is None:
+            await routes.refresh(self.queue.topic)
+            broker = routes.find_broker(routes.broker_name(self.queue), self._broker_id)
+        if broker is None:
+            raise BrokerUnreachableError(f"no broker of {self.queue} has an address now", topic=self.queue.topic)
+        return broker
+
+    def _header(self, subscription: Subscription, *, may_commit: bool) -> PullMessageRequestHeader:
+        config, data = self._parts.config, subscription.data
+        commit = (self._parts.offsets.memory(self.queue) or 0) if may_commit else 0
+        post = config.post_subscription_when_pull and not data.class_filter_mode
+        return PullMessageRequestHeader(
+            consumer_group=config.group,
+            topic=self.queue.topic,
+            queue_id=self.queue.queue_id,
+            queue_offset=self.process_queue.position,
+            max_msg_nums=config.pull_batch_size,
+            sys_flag=PullSysFlag.build(
+                commit_offset=commit > 0, suspend=True, subscription=post, class_filter=data.class_filter_mode
+            ),
+            commit_offset=commit,
+            suspend_timeout_millis=int(config.broker_suspend_max_time * 1000),
+            subscription=data.sub_string if post else None,
+            sub_version=data.sub_version,
+            expression_type=data.expression_type,
+            max_msg_bytes=MAX_BYTES,
+            bname=self._parts.client.routes.broker_name(self.queue),
+        )
+
+    # --- taking ---------------------------------------------------------------------------------------
+
+    def _take(self, result: PullResult, subscription: Subscription) -> None:
+        """Do what an answer says."""
+        if result.status is PullStatus.OFFSET_ILLEGAL:
+            self._begin_again(result)
+            return
+        self._consume(result.messages, subscription)
+        self.process_queue.advance(result.next_begin_offset)
+        # With nothing held, what was filtered out is dealt with too.
+        self._parts.offsets.update(self.queue, self.process_queue.commit_offset, increase_only=True)
+
+    def _consume(self, messages: list[MessageExt], subscription: Subscription) -> None:
+        if any(map(is_inner_batch, messages)):
+            messages = self._unwrapped(messages)
+        if not messages:
+            return
+        wanted = subscription.filtered(messages)
+        self._parts.counters.filtered += len(messages) - len(wanted)
+        self._parts.counters.messages += len(wanted)
+        self.process_queue.put(wanted)
+        self.process_queue.advance(messages[-1].queue_offset + 1)
+        if wanted:
+            self._parts.consume.submit(self.process_queue, wanted)
+
+    def _unwrapped(self, messages: list[MessageExt]) -> list[MessageExt]:
+        """With the messages inside of batches that the broker keeps whole. The first may begin before our offset."""
+        position = self.process_queue.position
+        flat: list[MessageExt] = []
+        for message in messages:
+            flat += unwrap_inner_batch(message) if is_inner_batch(message) else [message]
+        return [message for message in flat if message.queue_offset >= position]
+
+    def _begin_again(self, result: PullResult) -> None:
+        """The broker moves us: forget what is held, and go on where it says. What listeners still say counts no more.
+
+        Raises:
+            RemoteProtocolError: there is no such offset.
+        """
+        position = result.next_begin_offset
+        if position < 0:
+            raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {position}")
+        old = self.process_queue
+        logger.warning(
+            "%s has no offset %d (it has %d to %d): going on at %d",
+            self.queue,
+            old.position,
+            result.min_offset,
+            result.max_offset,
+            position,
+        )
+        self._parts.counters.resets += 1
+        old.drop()
+        self.process_queue = ProcessQueue(self.queue, position, old.limits, now=old.last_pull)
+        self._parts.offsets.update(self.queue, position)
+
+    # --- waiting --------------------------------------------------------------------------------------
+
+    async def _after_answer(self, result: PullResult, started: float, *, progress: bool) -> None:
+        """Go on at once, unless that would be a busy loop."""
+        if result.status is PullStatus.OFFSET_ILLEGAL:
+            await self._parts.offsets.persist([self.queue])
+            progress = False
+        if progress or trio.current_time() - started >= PAUSE:
+            self._fruitless = 0
+        else:
+            self._fruitless += 1
+        if self._fruitless > AT_ONCE:
+            await trio.sleep(PAUSE)
+        if progress and self._parts.config.pull_interval:
+            await trio.sleep(self._parts.config.pull_interval)
+
+    async def _after_damage(self, error: MessageDecodeError, *, progress: bool) -> None:
+        """Once more at once, for it may have happened on the way. The offset stays before the damaged message."""
+        self._parts.counters.undecodable += 1
+        self._damaged = 1 if progress else self._damaged + 1
+        if self._damaged == 1:
+            logger.warning("an answer to a pull of %s is damaged, asking again: %s", self.queue, error)
+            return
+        if self._damaged == 2:
+            logger.error(
+                "%s stands still at offset %d: the message there is damaged at its broker; skip it by resetting the "
+                "offset of the group: %s",
+                self.queue,
+                self.process_queue.position,
+                error,
+            )
+        self.error = error
+        await trio.sleep(self._parts.config.pull_time_delay_when_exception)
+
+    async def _after_failure(self, error: RocketMQError) -> None:
+        if isinstance(error, FlowControlError):
+            await trio.sleep(AFTER_FLOW_CONTROL)
+            return
+        # Once a change of state, not once a pull: a broker may be away for hours.
+        level = logging.DEBUG if self.error is not None else logging.WARNING
+        logger.log(level, "a pull of %s failed, the next comes soon: %s", self.queue, error)
+        self.error = error
+        if isinstance(error, BrokerError) and error.code in _NOT_SUBSCRIBED:
+            # The broker has been restarted, or has not heard yet what we subscribe.
+            self._parts.client.heartbeats.send_soon()
+        await trio.sleep(self._parts.config.pull_time_delay_when_exception)
+
+    def _recovered(self) -> None:
+        self._damaged = 0
+        if self.error is not None:
+            logger.warning("%s is pulled again", self.queue)
+            self.error = None

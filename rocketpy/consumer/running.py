@@ -1,0 +1,133 @@
+"""RunningConsumer: what there is of a push consumer only while it runs, and how it ends.
+
+Order of closing: pull no more and share out no more; listeners get `await_termination` to finish; offsets are
+committed, and the brokers' answers awaited; the group is left; what is under it closes. A message that a listener had
+finished is committed then, one that was cut off is neither acknowledged nor given back: somebody gets it again. Plays
+the part of DefaultMQPushConsumerImpl.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.consumer.assignment import Assignment
+from rocketpy.consumer.consume_concurrently import ConsumeMessageConcurrentlyService
+from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
+from rocketpy.consumer.pull import PullParts
+from rocketpy.consumer.rebalance import Rebalance
+from rocketpy.consumer.send_back import SendBack
+from rocketpy.consumer.start_position import StartPosition
+from rocketpy.services import ticks
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.runners import RunnerMaker
+    from rocketpy.consumer.subscription import Subscriptions
+
+__all__ = ["RunningConsumer"]
+
+logger = logging.getLogger(__name__)
+
+
+class RunningConsumer:
+    """What there is of a consumer only while it runs."""
+
+    def __init__(
+        self,
+        client: MQClientInstance,
+        config: PushConsumerConfig,
+        subscriptions: Subscriptions,
+        runners: tuple[RunnerMaker, RunnerMaker],
+    ) -> None:
+        self._client = client
+        self._config = config
+        self._offsets = RemoteBrokerOffsetStore(client, config.group)
+        self.send_back = SendBack(client, config)
+        self.consume = ConsumeMessageConcurrentlyService(
+            config, subscriptions, self._offsets, self.send_back, plain=runners[0], tasks=runners[1]
+        )
+        self.parts = PullParts(client, config, subscriptions, self._offsets, self.consume)
+        self.assignment = Assignment(self.parts, StartPosition(client, config, self._offsets))
+        self.rebalance = Rebalance(client, config, subscriptions, self.assignment)
+        self._sharing = trio.CancelScope()
+        self._consuming = trio.CancelScope()
+        self._consumed = trio.Event()
+        self._hang_up = trio.Event()
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """The services, until `_hang_up`.
+
+        Behind a shield, because whoever uses the consumer may be cancelled as a whole, and listeners shall finish all
+        the same. The shield ends with `close`, which has a deadline.
+        """
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as self._nursery:
+                await self._nursery.start(self._consume)
+                await self._nursery.start(self.assignment.run)
+                task_status.started()
+                await self._hang_up.wait()
+                self._nursery.cancel_scope.cancel()
+
+    async def _consume(self, *, task_status: trio.TaskStatus[None]) -> None:
+        try:
+            with self._consuming:
+                await self.consume.run(task_status=task_status)
+        finally:
+            self._consumed.set()
+
+    def start_services(self) -> None:
+        """Begin what goes on at intervals."""
+        if self._nursery is None:
+            raise AssertionError("services start in a consumer that runs")
+        self._nursery.start_soon(self._share_out)
+        self._nursery.start_soon(self._persist_service)
+
+    async def _share_out(self) -> None:
+        with self._sharing:
+            await self.rebalance.run()
+
+    async def _persist_service(self) -> None:
+        """Commit offsets at every interval."""
+        async for _ in ticks(self._config.persist_consumer_offset_interval):
+            self.consume.collect()
+            await self._offsets.persist(self.assignment.queues())
+
+    # --- closing --------------------------------------------------------------------------------------
+
+    def stop_pulling(self) -> None:
+        """Get nothing new."""
+        self._sharing.cancel()
+        self.assignment.stop()
+
+    async def close(self) -> None:
+        """Close in order: see the beginning of this module."""
+        config = self._config
+        try:
+            with trio.move_on_after(config.await_termination + 2 * config.close_timeout, shield=True):
+                self.stop_pulling()
+                with trio.move_on_after(config.await_termination) as waiting:
+                    await self.consume.stop()
+                if waiting.cancelled_caught:
+                    logger.warning(
+                        "listeners of %s are still at work after %g s: what they have not finished comes again",
+                        config.group,
+                        config.await_termination,
+                    )
+                self._consuming.cancel()
+                await self._consumed.wait()
+                self.consume.collect()
+                await self._say_goodbye()
+        finally:
+            self.assignment.drop_all()
+            self._hang_up.set()
+
+    async def _say_goodbye(self) -> None:
+        with trio.move_on_after(self._config.close_timeout):
+            await self._offsets.persist(self.assignment.queues(), wait=True)
+        with trio.move_on_after(self._config.close_timeout):
+            await self._client.unregister_consumer(self._config.group)

@@ -1,0 +1,117 @@
+"""Giving a message back that could not be consumed, so that the group gets it again later.
+
+First by asking the broker that it came from, which has it already; failing that, as a new message to the retry topic,
+through any broker. Plays the part of sendMessageBack and sendMessageBackAsNormalMessage in DefaultMQPushConsumerImpl.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from rocketpy.client.api import send as send_api
+from rocketpy.client.outgoing import Preparer
+from rocketpy.client.send_drivers import send
+from rocketpy.client.sending import SendCore
+from rocketpy.config import ProducerConfig
+from rocketpy.errors import BrokerUnreachableError, RocketMQError
+from rocketpy.message import Message, MessageExt, PropertyName
+from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
+from rocketpy.wire.message_id import UniqueIds
+from rocketpy.wire.names import retry_topic
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.config import PushConsumerConfig
+
+__all__ = ["SendBack"]
+
+logger = logging.getLogger(__name__)
+
+_TIMEOUT = 5.0
+_DEFAULT_MAX_RECONSUME_TIMES = 16
+_FIRST_DELAY_LEVEL = 3
+_INNER_GROUP = "CLIENT_INNER_PRODUCER"
+_LOGICAL_BROKER = "__syslo__"
+
+
+class SendBack:
+    """Gives messages back for one group.
+
+    Args:
+        client: how to reach brokers.
+        config: of the consumer.
+
+    Attributes:
+        as_new_message: how many went as new messages, for statistics.
+    """
+
+    def __init__(self, client: MQClientInstance, config: PushConsumerConfig) -> None:
+        self.as_new_message = 0
+        self._client = client
+        self._group = config.group
+        most = config.max_reconsume_times
+        self._max_reconsume_times = _DEFAULT_MAX_RECONSUME_TIMES if most < 0 else most
+        producer = ProducerConfig.of(config, group=_INNER_GROUP)
+        ids = UniqueIds(ipaddress.ip_address(client.network.local_ip()).packed, os.getpid())
+        self._preparer = Preparer(producer, ids)
+        self._core = SendCore(client, producer)
+
+    async def send_back(self, message: MessageExt, delay_level: int) -> bool:
+        """Give a message back. False, with a word in the log, when no broker took it."""
+        try:
+            await self._ask_its_broker(message, delay_level)
+        except RocketMQError as error:
+            logger.info("%r is sent to the retry topic, for its broker did not take it back: %s", message, error)
+            return await self._as_new_message(message)
+        return True
+
+    async def _ask_its_broker(self, message: MessageExt, delay_level: int) -> None:
+        address = None
+        if not message.broker_name.startswith(_LOGICAL_BROKER):
+            address = self._client.routes.broker_address(message.broker_name)
+        if address is None:
+            raise BrokerUnreachableError(f"the broker {message.broker_name} has no master now", topic=message.topic)
+        header = ConsumerSendMsgBackRequestHeader(
+            offset=message.commit_log_offset,
+            group=self._group,
+            delay_level=delay_level,
+            origin_msg_id=message.message_id,
+            origin_topic=message.topic,
+            max_reconsume_times=self._max_reconsume_times,
+            bname=message.broker_name,
+        )
+        await send_api.send_back(self._client.pool, address, header, timeout=_TIMEOUT)
+
+    async def _as_new_message(self, message: MessageExt) -> bool:
+        try:
+            outgoing = self._preparer.one(self._copy(message))
+            await send(
+                self._core,
+                outgoing,
+                choice=None,
+                tries=1 + self._core.config.retry_times_when_send_failed,
+                timeout=self._core.config.send_timeout,
+            )
+        except RocketMQError as error:
+            logger.warning("no broker takes %r back, it is kept here: %s", message, error)
+            return False
+        self.as_new_message += 1
+        return True
+
+    def _copy(self, message: MessageExt) -> Message:
+        """The message as a new one for the retry topic. The broker counts its attempts from these properties."""
+        copy = Message(retry_topic(self._group), message.body)
+        copy.flag = message.flag
+        properties = dict(message.properties)
+        properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, message.message_id)
+        properties[PropertyName.RETRY_TOPIC] = message.topic
+        properties[PropertyName.RECONSUME_TIME] = str(message.reconsume_times + 1)
+        properties[PropertyName.MAX_RECONSUME_TIMES] = str(self._max_reconsume_times)
+        properties[PropertyName.DELAY] = str(_FIRST_DELAY_LEVEL + message.reconsume_times)
+        for name in (PropertyName.TRANSACTION_PREPARED, PropertyName.CRC32):
+            properties.pop(name, None)
+        copy.properties = properties
+        return copy

@@ -1,0 +1,81 @@
+"""A cluster in memory, producers and consumers for it, and listeners that remember."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from rocketpy.consumer.push import PushConsumer
+from rocketpy.message import Message, MessageExt
+from rocketpy.producer import Producer
+from rocketpy_broker_sim import LocalCluster
+
+
+class World:
+    """A cluster and a producer."""
+
+    def __init__(self, cluster: LocalCluster, producer: Producer) -> None:
+        self.cluster = cluster
+        self.producer = producer
+
+    def consumer(self, group: str = "billing", **settings: Any) -> PushConsumer:
+        """A consumer that is not started."""
+        settings = {"namesrv": self.cluster.name_server_addresses, "network": self.cluster.network, **settings}
+        return PushConsumer(group, **settings)
+
+    async def send(self, count: int, *, topic: str = "Orders", start: int = 0, tags: str | None = None) -> list[bytes]:
+        """Send messages with numbers for bodies."""
+        bodies = [b"%d" % number for number in range(start, start + count)]
+        for body in bodies:
+            await self.producer.send(Message(topic, body, tags=tags))
+        return bodies
+
+
+@asynccontextmanager
+async def world(
+    brokers: int = 1, *, topics: Iterable[str] = ("Orders",), queues: int = 4, **settings: Any
+) -> AsyncIterator[World]:
+    """A cluster in memory with some topics."""
+    async with LocalCluster(brokers, network="memory", **settings) as cluster:
+        async with Producer("shop", namesrv=cluster.name_server_addresses, network=cluster.network) as producer:
+            for topic in topics:
+                await producer.create_topic(topic, queues=queues)
+            yield World(cluster, producer)
+
+
+class Recorder:
+    """A listener that remembers what it got and when; `answer` may decide what it returns."""
+
+    def __init__(self, answer: Callable[[MessageExt], object] = lambda message: None) -> None:
+        self.messages: list[MessageExt] = []
+        self.times: list[float] = []
+        self.answer = answer
+        self._arrival = trio.Event()
+
+    def __call__(self, message: MessageExt) -> object:
+        self.messages.append(message)
+        self.times.append(trio.current_time())
+        self._arrival.set()
+        return self.answer(message)
+
+    @property
+    def bodies(self) -> Counter[bytes]:
+        return Counter(message.body for message in self.messages)
+
+    async def wait_count(self, count: int, *, within: float = 60.0) -> None:
+        """Wait for that many messages."""
+        with trio.fail_after(within):
+            while len(self.messages) < count:
+                self._arrival = trio.Event()
+                await self._arrival.wait()
+
+
+async def wait_until(condition: Callable[[], object], *, within: float = 60.0) -> None:
+    """Wait, in virtual time, until something is so."""
+    with trio.fail_after(within):
+        while not condition():  # noqa: ASYNC110  whatever it is, it has no event
+            await trio.sleep(0.05)
