@@ -137,9 +137,14 @@ class Connection(Outbound):
             self.flush()
 
     def forget_request(self, request: RemotingCommand) -> None:
-        """Say that a parked request will never be answered."""
+        """Say that a parked request will never be answered, or that somebody else bounds how many like it wait."""
         if not request.flag & ONEWAY_FLAG:
             self._inbound.note_answered()
+
+    def recall_request(self, request: RemotingCommand) -> None:
+        """A forgotten request will be answered after all: it counts among the parked ones again."""
+        if not request.flag & ONEWAY_FLAG:
+            self._inbound.parked += 1
 
     # --- lifetime --------------------------------------------------------------------------------------
 

@@ -74,10 +74,13 @@ class HeldPulls:
         older = queue.get(key) if queue else None
         if older is not None:
             self._take(older)
-            self._resume(older)
+            self._run_again(older)
         if self._count >= self._capacity or self._closed:
             return False
         self._count += 1
+        # A consumer of many queues holds a pull on each. They are bounded here, and must not keep its connection from
+        # being read: heartbeats and sends come through it, too.
+        pull.connection.forget_request(pull.request)
         self._queues.setdefault((pull.topic, pull.queue_id), {})[key] = pull
         self._set_alarm(pull, seconds)
         self._of_connection(pull.connection)[pull] = None
@@ -93,7 +96,7 @@ class HeldPulls:
         for pull in woken:
             self._take(pull)
         for pull in woken:
-            self._resume(pull)
+            self._run_again(pull)
 
     async def serve(self, finish: Callable[[], None]) -> None:
         """Run pulls again whose time is up, until cancelled.
@@ -117,7 +120,7 @@ class HeldPulls:
             tick = heapq.heappop(self._alarms)
             for pull in list(self._ticks.get(tick, ())):
                 self._take(pull)
-                self._resume(pull)
+                self._run_again(pull)
             self._ticks.pop(tick, None)
 
     def close(self) -> None:
@@ -126,7 +129,11 @@ class HeldPulls:
         for queue in list(self._queues.values()):
             for pull in list(queue.values()):
                 self._take(pull)
-                self._resume(pull)
+                self._run_again(pull)
+
+    def _run_again(self, pull: HeldPull) -> None:
+        pull.connection.recall_request(pull.request)
+        self._resume(pull)
 
     # --- indexes ---
 

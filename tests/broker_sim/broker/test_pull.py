@@ -300,3 +300,19 @@ async def test_many_groups_on_one_queue_all_get_the_message(autojump_clock: Mock
             assert len(broker.held_pulls) == 500
             await client.send(body=b"all")
         assert got == [[b"all"]] * 500
+
+
+async def test_a_client_that_holds_pulls_on_many_queues_is_read_on(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        await client.send()
+        async with trio.open_nursery() as nursery:
+            for n in range(2000):
+                nursery.start_soon(lambda n=n: client.pull(offset=1, sys_flag=WAIT, consumer_group=f"g{n}"))
+            await wait_all_tasks_blocked()
+            assert len(broker.held_pulls) == 2000
+            began = trio.current_time()
+            assert (await client.heartbeat("g", "T")).code == 0
+            assert trio.current_time() == began
+        assert client.connection.statistics().in_flight == 0
+        (server_side,) = broker.server.connections
+        assert server_side.statistics().parked == 0
