@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from rocketpy.errors import BrokerError, ConfigError
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.enums import ConsumeType, MessageModel
-from rocketpy.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.sysflag import Permission, PullSysFlag
 from rocketpy_broker_sim.broker.filtering import Match, bounded_subscription, tag_match
 from rocketpy_broker_sim.broker.long_polling import HeldPull
@@ -148,15 +148,9 @@ def _refuse(code: ResponseCode, remark: str, forbidden: int | None = None) -> No
 
 
 def _refused(request: RemotingCommand, refusal: _Refusal) -> RemotingCommand:
-    """Refusals carry the header too, as Apache's do: zeros, and why."""
-    header = PullMessageResponseHeader(
-        suggest_which_broker_id=MASTER_ID,
-        next_begin_offset=0,
-        min_offset=0,
-        max_offset=0,
-        forbidden_type=refusal.forbidden,
-    )
-    return request.answer(refusal.code, refusal.remark, header.to_ext())
+    """Of the header a refusal carries only why, where a permission is missing: Apache's have no offsets either."""
+    fields = {} if refusal.forbidden is None else {"forbiddenType": str(refusal.forbidden)}
+    return request.answer(refusal.code, refusal.remark, fields)
 
 
 def _group_and_topic(
