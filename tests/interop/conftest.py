@@ -14,6 +14,7 @@ import pytest
 from tests.interop import jvm
 from tests.interop.apache import VERSION, Apache, Cluster, unavailable
 from tests.interop.drivers import JavaAdmin, java_admin
+from tests.interop.ours import OurCluster, our_cluster
 from tests.interop.process import running_reports
 from tests.interop.requirement import require
 
@@ -45,6 +46,13 @@ def apache_admin(apache: Apache, apache_cluster: Cluster) -> Iterator[JavaAdmin]
     """Apache's admin client on the shared cluster."""
     with java_admin(apache, apache_cluster.namesrv) as admin:
         yield admin
+
+
+@pytest.fixture(scope="session")
+def our_servers() -> Iterator[OurCluster]:
+    """One name server and one broker of ours, shared likewise."""
+    with our_cluster(message_delay_level=QUICK_RETRIES["messageDelayLevel"]) as cluster:
+        yield cluster
 
 
 @pytest.fixture
