@@ -14,7 +14,7 @@ from rocketpy.wire.codes import ResponseCode
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
 
-__all__ = ["ORDER_TOPIC_CONFIG", "KVConfig"]
+__all__ = ["FILE_NAME", "ORDER_TOPIC_CONFIG", "KVConfig"]
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 FILE_NAME = "kvConfig.json"

@@ -6,6 +6,7 @@ Plays the part of NamesrvController and BrokerHousekeepingService.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -19,7 +20,7 @@ from rocketpy.remoting.network import Network, TcpNetwork
 from rocketpy.remoting.server import RemotingServer, serve
 from rocketpy.services import open_services, ticks
 from rocketpy_broker_sim.config import NamesrvConfig
-from rocketpy_broker_sim.namesrv.kv_config import KVConfig
+from rocketpy_broker_sim.namesrv.kv_config import FILE_NAME, KVConfig
 from rocketpy_broker_sim.namesrv.processor import processors
 from rocketpy_broker_sim.namesrv.route_info import RouteInfo
 
@@ -48,7 +49,7 @@ class NameServer:
     def __init__(self, config: NamesrvConfig, storage: Storage | None = None) -> None:
         self.config = config
         self.routes = RouteInfo(delete_topic_with_registration=config.delete_topic_with_broker_registration)
-        self.kv_config = KVConfig(storage)
+        self.kv_config = KVConfig(storage, os.path.basename(config.kv_config_path) or FILE_NAME)
         self.address = ""
         self.remoting: RemotingServer | None = None
         self._started_at = 0.0
@@ -92,7 +93,7 @@ async def open_name_server(
     Args:
         config: its settings; it listens on this machine only unless they say otherwise, port 0 takes any free port.
         network: where it listens, TCP when None.
-        storage: where kvConfig.json is kept, nowhere when None.
+        storage: where the key values are kept, under the name of the settings; nowhere when None.
         limits: bounds on connections and frames.
 
     Raises:

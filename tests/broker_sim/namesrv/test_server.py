@@ -200,6 +200,14 @@ async def test_N10_key_values_are_kept_over_a_restart(autojump_clock):
         assert (await peer.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="none")).code == 22
 
 
+async def test_key_values_are_kept_in_the_file_of_the_settings(autojump_clock):
+    storage = MemoryStorage()
+    config = NamesrvConfig(kv_config_path="~/names/kv.json", server=NettyServerConfig(listen_port=9876))
+    async with open_name_server(config, network=MemoryNetwork(), storage=storage) as server:
+        server.kv_config.put("ns", "a", "va")
+    assert storage.list("") == ["kv.json"]
+
+
 async def test_N13_harmless_settings_change_and_paths_do_not(autojump_clock):
     async with running() as peer:
         assert (await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, data=b"orderMessageEnable=true\n")).code == 0
