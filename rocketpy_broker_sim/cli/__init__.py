@@ -1,0 +1,1 @@
+"""The commands of the servers: rocketpy-namesrv, rocketpy-broker, rocketpy-broker-sim."""

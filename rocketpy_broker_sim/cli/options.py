@@ -1,0 +1,115 @@
+"""The options that Java's start scripts know, and the settings that come of them.
+
+The order is Java's: the environment (NAMESRV_ADDR), then the file of -c, then -n. With a file Java's keys and their
+defaults decide, the address to listen on included; without one a server listens on this machine only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rocketpy._version import __version__
+from rocketpy.errors import ConfigError
+from rocketpy_broker_sim.config import (
+    BrokerConfig,
+    NamesrvConfig,
+    as_properties,
+    format_properties,
+    read_broker_properties,
+    read_namesrv_properties,
+)
+
+__all__ = ["IMPORTANT", "broker_settings", "name_server_settings", "print_settings", "server_parser"]
+
+_KV_CONFIG = "~/namesrv/kvConfig.json"
+
+IMPORTANT = (
+    "namesrvAddr",
+    "bindAddress",
+    "listenPort",
+    "brokerIP1",
+    "brokerName",
+    "brokerClusterName",
+    "brokerId",
+    "brokerRole",
+    "autoCreateTopicEnable",
+    "autoCreateSubscriptionGroup",
+    "msgTraceTopicName",
+    "traceTopicEnable",
+    "rejectTransactionMessage",
+    "storePathRootDir",
+    "storePathCommitLog",
+    "flushDiskType",
+    "flushIntervalCommitLog",
+    "deleteWhen",
+    "fileReservedTime",
+    "maxTransferBytesOnMessageInMemory",
+    "maxTransferCountOnMessageInMemory",
+    "maxTransferBytesOnMessageInDisk",
+    "maxTransferCountOnMessageInDisk",
+    "accessMessageInMemoryMaxRatio",
+)
+"""Keys that -m prints: those that Java calls important, as far as they mean something here, and where it listens."""
+
+
+def server_parser(program: str, description: str) -> argparse.ArgumentParser:
+    """A parser of the options that name server and broker share."""
+    parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
+    parser.add_argument("-c", "--configFile", metavar="FILE", help="settings, as key=value lines under Java's keys")
+    parser.add_argument(
+        "-n", "--namesrvAddr", metavar="ADDR", help='name servers, as "192.168.0.1:9876;192.168.0.2:9876"'
+    )
+    parser.add_argument("-p", "--printConfigItem", action="store_true", help="print all settings and end")
+    parser.add_argument("--log", metavar="FILE", help="log to a file; otherwise warnings go to standard error")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    return parser
+
+
+def broker_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]:
+    """The settings of a broker, and what an operator should be told.
+
+    Raises:
+        ConfigError: the file cannot be read, or says what cannot be.
+    """
+    if options.configFile is None:
+        config, warnings = BrokerConfig(), list[str]()
+    else:
+        config, warnings = read_broker_properties(_text_of(options.configFile))
+    config.namesrv_addr = options.namesrvAddr or config.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
+    return config, warnings
+
+
+def name_server_settings(options: argparse.Namespace) -> tuple[NamesrvConfig, list[str]]:
+    """The settings of a name server, and what an operator should be told.
+
+    Raises:
+        ConfigError: the file cannot be read, or says what cannot be.
+    """
+    if options.configFile is None:
+        config, warnings = NamesrvConfig(), list[str]()
+    else:
+        config, warnings = read_namesrv_properties(_text_of(options.configFile))
+    config.kv_config_path = config.kv_config_path or _KV_CONFIG
+    return config, warnings
+
+
+def _text_of(file: str) -> str:
+    try:
+        data = Path(file).expanduser().read_bytes()
+    except OSError as exc:
+        raise ConfigError(f"the configuration file {file} cannot be read: {exc.strerror}") from exc
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")  # what Java takes every such file for
+
+
+def print_settings(config: BrokerConfig | NamesrvConfig, only: Sequence[str] = ()) -> None:
+    """Print settings under Java's keys, all or some, to standard output."""
+    properties: Mapping[str, str] = as_properties(config)
+    if only:
+        properties = {key: properties[key] for key in only}
+    print(format_properties(properties), end="")

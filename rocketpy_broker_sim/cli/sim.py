@@ -1,0 +1,101 @@
+"""rocketpy-broker-sim: name server and broker in one process, for development, and the way to stop servers.
+
+`serve` is what it does when it is told nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocketpy._version import __version__
+from rocketpy.remoting.network import LOOPBACK
+from rocketpy.wire.hosts import format_address, parse_address
+from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.cli.running import Boot, run_command, serve
+from rocketpy_broker_sim.cli.stop import ROLES, stop
+from rocketpy_broker_sim.cluster.settings import broker_settings, name_server_settings, refuse_exposure
+from rocketpy_broker_sim.config import BROKER_PORT, NAMESRV_PORT
+from rocketpy_broker_sim.namesrv import open_name_server
+from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.memory import MemoryStorage
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+
+__all__ = ["main"]
+
+PROGRAM = "rocketpy-broker-sim"
+_BROKER_BEYOND = BROKER_PORT - NAMESRV_PORT
+_EVERYWHERE = {"": LOOPBACK, "0.0.0.0": LOOPBACK, "::": "::1"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a sub-command; returns the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help", "--version")):
+        given.insert(0, "serve")
+    options = _parser().parse_args(given)
+    return run_command(PROGRAM, getattr(options, "log", None), partial(options.run, options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="RocketMQ servers for development.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_serve(commands.add_parser("serve", help="name server and broker in one process (the default)"))
+    stopping = commands.add_parser("stop", help="stop servers of yours that run on this machine")
+    stopping.add_argument("what", choices=ROLES, help="which kind of server")
+    stopping.add_argument(
+        "--wait", type=float, default=40.0, metavar="SECONDS", help="how long it may take (default 40)"
+    )
+    stopping.set_defaults(run=lambda options: stop(options.what, options.wait))
+    return parser
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default this machine only)")
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=NAMESRV_PORT,
+        help=f"port of the name server (default {NAMESRV_PORT}); the broker takes that plus {_BROKER_BEYOND}, "
+        "and 0 any free ones",
+    )
+    parser.add_argument("--data", metavar="DIR", help="keep messages here; in memory, until it stops, without it")
+    parser.add_argument("--insecure", action="store_true", help="let other machines in, without credentials")
+    parser.add_argument("--log", metavar="FILE", help="log to a file; otherwise warnings go to standard error")
+    parser.set_defaults(run=_serve)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    refuse_exposure(options.host, insecure=options.insecure)
+    return serve(partial(_open, options))
+
+
+@asynccontextmanager
+async def _open(options: argparse.Namespace) -> AsyncIterator[Boot]:
+    listening = {"bind_address": options.host}
+    names = name_server_settings(listening, options.port)
+    config = broker_settings(listening, "broker-a", options.port + _BROKER_BEYOND if options.port else 0)
+    async with open_name_server(names, storage=_storage(options.data, "namesrv")) as name_server:
+        host, port = parse_address(name_server.address)
+        known = format_address(_EVERYWHERE.get(host, host), port)
+        opening = open_broker(config, storage=_storage(options.data, "broker-a"), name_servers=[known])
+        async with opening as broker:
+            kept = f"data in {options.data}" if options.data else "data in memory"
+            line = f"{PROGRAM} boot success: name server {known}, broker {broker.address}, {kept}"
+            yield Boot("sim", "broker-a and its name server", known, line)
+
+
+def _storage(data: str | None, name: str) -> Storage:
+    return MemoryStorage() if data is None else RealStorage(Path(data).expanduser() / name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
