@@ -1,0 +1,105 @@
+"""Child processes, and what the kernel says of them: CPU and memory from /proc, None where there is none."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from benchmarks.trouble import BenchmarkError
+
+ROOT = Path(__file__).resolve().parent.parent
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int | None) -> float | None:
+    """CPU that a process has used, user and system, all its threads."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("ascii")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def rss_megabytes(pid: int | None) -> float | None:
+    """Memory of a process that is in RAM now."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), None)
+
+
+class Child:
+    """A Python process of this tree whose standard output is read line by line."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.started = time.monotonic()
+        self._popen = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._errors: list[str] = []
+        for target in (self._read_output, self._read_errors):
+            threading.Thread(target=target, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._popen.pid
+
+    def line(self, timeout: float = 60.0) -> str:
+        """The next line it prints.
+
+        Raises:
+            BenchmarkError: it ended, or says nothing in time.
+        """
+        try:
+            line = self._lines.get(timeout=timeout)
+        except queue.Empty:
+            raise BenchmarkError(f"{self._name()} said nothing for {timeout:g} s") from None
+        if line is None:
+            status = self._popen.wait(10)
+            raise BenchmarkError(f"{self._name()} ended with status {status}\n{''.join(self._errors)}")
+        return line
+
+    def stop(self, timeout: float = 30.0) -> float:
+        """SIGTERM; the seconds until it was gone."""
+        began = time.monotonic()
+        if self._popen.poll() is None:
+            self._popen.send_signal(signal.SIGTERM)
+            try:
+                self._popen.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self._popen.kill()
+                raise BenchmarkError(f"{self._name()} did not end within {timeout:g} s of SIGTERM") from None
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        """End it at once, and wait for that."""
+        self._popen.kill()
+        self._popen.wait(10)
+
+    def _name(self) -> str:
+        return " ".join(str(word) for word in self._popen.args[1:])[:200]
+
+    def _read_output(self) -> None:
+        with self._popen.stdout as lines:
+            for line in lines:
+                self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def _read_errors(self) -> None:
+        with self._popen.stderr as lines:
+            self._errors.extend(lines)

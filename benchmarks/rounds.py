@@ -1,0 +1,146 @@
+"""The run: every measure once a round and a pair of servers, in turn, and what came of it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from benchmarks import raw
+from benchmarks.budget import Budget
+from benchmarks.frames import Wire, batch_body, send_frame
+from benchmarks.plan import FILLED_TOPIC, QUEUES, SEND_TOPIC, Ground, Measure, Row, Size, task_of
+from benchmarks.processes import cpu_seconds
+from benchmarks.servers import OURS, Servers, Site
+from benchmarks.task import BATCH, LARGE_BODY, Outcome
+
+ALONE = "alone"
+"""In place of the name of servers, where there are none."""
+
+
+@dataclass
+class Results:
+    """All samples of a run, in the order they were taken."""
+
+    rows: tuple[Row, ...]
+    makes: tuple[Servers, ...]
+    missing: dict[str, str]
+    """Servers that could not be had, and why."""
+    samples: dict[tuple[str, str], list[Outcome]] = field(default_factory=dict)
+    """By row and servers."""
+    seconds: float = 0.0
+
+    def add(self, row: str, make: str, outcome: Outcome) -> None:
+        """Keep one sample."""
+        self.samples.setdefault((row, make), []).append(outcome)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        return {
+            "python": sys.version.split()[0],
+            "cpus": os.cpu_count(),
+            "seconds": round(self.seconds, 1),
+            "servers": {make.name: make.title for make in self.makes},
+            "missing": self.missing,
+            "figures": [
+                {**asdict(row), "servers": make, "samples": [asdict(outcome) for outcome in outcomes]}
+                for row in self.rows
+                for (name, make), outcomes in self.samples.items()
+                if name == row.name
+            ],
+        }
+
+
+class Progress:
+    """One line on a terminal that says what runs; a line a round elsewhere."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._done = itertools.count(1)
+        self._terminal = sys.stderr.isatty()
+        self._round = 0
+
+    def step(self, number: int, rounds: int, what: str) -> None:
+        """The next step begins."""
+        done = next(self._done)
+        if self._terminal:
+            print(
+                f"\r\x1b[K[{done}/{self._steps}] round {number} of {rounds}: {what}",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
+        elif number != self._round:
+            print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
+        self._round = number
+
+    def end(self) -> None:
+        """Nothing more to say."""
+        if self._terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def run(
+    measures: Sequence[Measure], makes: Sequence[Servers], missing: dict[str, str], *, rounds: int, size: Size
+) -> Results:
+    """Take every figure `rounds` times."""
+    began = time.monotonic()
+    results = Results(tuple(row for measure in measures for row in measure.rows), tuple(makes), missing)
+    with ExitStack() as stack:
+        sites = [(make, stack.enter_context(make.run())) for make in makes]
+        for _, site in sites:
+            prepare(site, size)
+        for _, site in sites:
+            warm_up(site, size)
+        steps = [step for measure in measures for step in _steps(measure, sites)]
+        progress = Progress(rounds * len(steps))
+        for number in range(1, rounds + 1):
+            for index, (measure, make, site, name) in enumerate(steps):
+                progress.step(number, rounds, f"{measure.rows[0].title} ({make.title})")
+                rest(site)
+                ground = Ground(make, site, size, f"{os.getpid()}_{number}_{index}")
+                for row, outcome in measure.take(ground).items():
+                    results.add(row, name, outcome)
+        progress.end()
+    results.seconds = time.monotonic() - began
+    return results
+
+
+def _steps(measure: Measure, sites: Sequence[tuple[Servers, Site]]) -> Iterator[tuple[Measure, Servers, Site, str]]:
+    """Once for each pair of servers; once in all for what needs none."""
+    for make, site in sites[:1] if measure.alone else sites:
+        yield measure, make, site, ALONE if measure.alone else make.name
+
+
+def prepare(site: Site, size: Size) -> None:
+    """Make the topics, and fill the one that is consumed."""
+    site.create_topic(SEND_TOPIC, QUEUES)
+    site.create_topic(FILLED_TOPIC, QUEUES)
+    with Wire(site.broker) as wire:
+        for number, start in enumerate(range(0, size.filled, BATCH)):
+            body = batch_body([LARGE_BODY] * min(BATCH, size.filled - start))
+            wire.ask(send_frame(FILLED_TOPIC, number % QUEUES, body, batch=True))
+
+
+def warm_up(site: Site, size: Size) -> None:
+    """Drive servers in every way that is measured, so that the first round is like the others."""
+    budget = Budget(size.warm_seconds / len(raw.SHAPES), size.budget.messages)
+    for shape in raw.SHAPES:
+        shape.measure(task_of(shape.name, Ground(OURS, site, Size(budget, size.filled), "warm")))
+
+
+def rest(site: Site, *, at_most: float = 1.0) -> None:
+    """Wait until the broker has done what earlier work left it: no tick of CPU for a moment."""
+    deadline = time.monotonic() + at_most
+    before = cpu_seconds(site.broker_pid)
+    while before is not None and time.monotonic() < deadline:
+        time.sleep(0.03)
+        now = cpu_seconds(site.broker_pid)
+        if now is None or now == before:
+            return
+        before = now

@@ -1,0 +1,130 @@
+"""A name server and a broker to measure against: ours, or Apache's by way of the interop harness.
+
+Both run as processes of their own with the settings they come with; the store lies in a temporary directory.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from benchmarks.frames import GET_ROUTE, UPDATE_AND_CREATE_TOPIC, Wire, frame
+from benchmarks.processes import Child
+from benchmarks.trouble import BenchmarkError
+
+VISIBLE_WITHIN = 20.0
+APACHE_SETTINGS = {
+    # The harness makes files small for tests; these are Apache's own sizes and waits again.
+    "mappedFileSizeCommitLog": 1 << 30,
+    "mappedFileSizeConsumeQueue": 300_000 * 20,
+    "maxHashSlotNum": 5_000_000,
+    "maxIndexNum": 20_000_000,
+    "waitTimeMillsInSendQueue": 200,
+    "osPageCacheBusyTimeOutMills": 1000,
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    """Servers that are up.
+
+    Attributes:
+        stop_broker: Sends SIGTERM to the broker; the seconds until it was gone.
+    """
+
+    namesrv: str
+    broker: str
+    broker_pid: int
+    namesrv_pid: int
+    stop_broker: Callable[[], float]
+
+    def create_topic(self, topic: str, queues: int) -> None:
+        """Create a topic and wait until clients find it."""
+        fields = {
+            "topic": topic,
+            "defaultTopic": "TBW102",
+            "readQueueNums": queues,
+            "writeQueueNums": queues,
+            "perm": 6,
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": 0,
+            "order": "false",
+        }
+        with Wire(self.broker) as wire:
+            wire.ask(frame(UPDATE_AND_CREATE_TOPIC, fields))
+        deadline = time.monotonic() + VISIBLE_WITHIN
+        with Wire(self.namesrv) as wire:
+            while not _has_route(wire, topic):
+                if time.monotonic() > deadline:
+                    raise BenchmarkError(f"no route of {topic} at {self.namesrv} within {VISIBLE_WITHIN:g} s")
+                time.sleep(0.02)
+
+
+def _has_route(wire: Wire, topic: str) -> bool:
+    try:
+        wire.ask(frame(GET_ROUTE, {"topic": topic}))
+    except BenchmarkError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Servers:
+    """A make of servers: what it is called, and how to run a pair of them."""
+
+    name: str
+    title: str
+    run: Callable[[], AbstractContextManager[Site]]
+
+
+# --- ours ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _our_pair() -> Iterator[Site]:
+    directory = tempfile.mkdtemp(prefix="rocketpy-bench-")
+    children: list[Child] = []
+    try:
+        children.append(namesrv := Child("-m", "benchmarks.host", "namesrv"))
+        name_server = namesrv.line().split()[-1]
+        children.append(broker := Child("-m", "benchmarks.host", "broker", name_server, directory))
+        yield Site(name_server, broker.line().split()[-1], broker.pid, namesrv.pid, broker.stop)
+    finally:
+        for child in children:
+            child.kill()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+OURS = Servers("ours", "rocketpy_broker_sim", _our_pair)
+
+
+# --- Apache's --------------------------------------------------------------------------------------------
+
+
+def apache() -> Servers | str:
+    """Apache's servers, or the reason why they cannot be had here."""
+    from tests.interop.apache import Apache, unavailable
+
+    missing = unavailable()
+    if missing is not None:
+        return missing
+    release = Apache.resolve()
+
+    @contextmanager
+    def pair() -> Iterator[Site]:
+        with release.cluster(overrides=APACHE_SETTINGS) as cluster:
+            (broker,) = cluster.brokers
+            namesrv = cluster.name_server.process.pid
+
+            def stop() -> float:
+                began = time.monotonic()
+                broker.process.stop()
+                return time.monotonic() - began
+
+            yield Site(cluster.namesrv, broker.address, broker.process.pid, namesrv, stop)
+
+    return Servers("apache", f"Apache RocketMQ {release.version}", pair)

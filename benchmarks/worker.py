@@ -1,0 +1,37 @@
+"""A process that takes one measurement: ``python -m benchmarks.worker TASK``, task and answer in JSON."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from dataclasses import asdict
+from importlib import import_module
+
+from benchmarks import raw
+from benchmarks.task import Outcome, Shape, Task
+
+_MODULES = ("trio_one", "blocking_one", "trio_64", "send_soon", "oneway", "batches")
+"""Of `benchmarks.clients`, in the order of the table."""
+
+
+def shapes() -> dict[str, Shape]:
+    """All that a worker can measure, by name."""
+    ours = (import_module(f"benchmarks.clients.{name}").SHAPE for name in _MODULES)
+    return {shape.name: shape for shape in (*raw.SHAPES, *ours)}
+
+
+def carry_out(task: Task) -> Outcome:
+    """Take the measurement in this process."""
+    gc.collect()
+    return shapes()[task.shape].measure(task)
+
+
+def main() -> None:
+    """Read the task, print the outcome."""
+    task = Task.from_json(json.loads(sys.argv[1]))
+    print(json.dumps(asdict(carry_out(task))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""The benchmarks run: every figure is taken once, tiny, on our servers, and stands in a table of the right shape."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks.budget import Budget, Tickets
+from benchmarks.plan import Row, Size, measures
+from benchmarks.rounds import ALONE, Results, run
+from benchmarks.servers import OURS
+from benchmarks.table import grid, render
+from benchmarks.task import Outcome
+from benchmarks.trouble import BenchmarkError
+
+TINY = Size(Budget(seconds=5.0, messages=60), filled=300, idle_seconds=0.05, warm_seconds=0.2, isolated=False)
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return run(measures(), [OURS], {"Apache RocketMQ": "no java"}, rounds=1, size=TINY)
+
+
+def test_every_figure_is_taken_once_and_makes_sense(results: Results):
+    for row in results.rows:
+        make = ALONE if (row.name, ALONE) in results.samples else OURS.name
+        (outcome,) = results.samples[row.name, make]
+        assert outcome.value > 0 or row.name == "idle-cpu", row
+        if row.unit == "/s":
+            assert 0 < outcome.messages <= TINY.filled, row
+
+
+def test_sends_of_every_shape_arrive(results: Results):
+    (oneway,) = results.samples["oneway", OURS.name]
+    assert oneway.notes["arrived_percent"] == 100
+
+
+def test_the_tables_have_a_line_for_every_figure(results: Results):
+    text = render(results)
+    for row in results.rows:
+        assert sum(line.startswith(row.title) for line in text.splitlines()) >= 1, row
+    assert "Apache RocketMQ: not measured, because no java" in text
+    assert "of raw" in text
+
+
+def test_lines_of_a_table_are_in_columns(results: Results):
+    first = render(results).split("\n\n")[0].splitlines()
+    column = first[0].index("median") + len("median")
+    assert all(line[column - 1] != " " for line in first if not line.startswith("-"))
+
+
+def test_what_json_gets_is_complete(results: Results):
+    told = json.loads(json.dumps(results.to_json()))
+    assert {figure["name"] for figure in told["figures"]} == {row.name for row in results.rows}
+    assert all(sample["value"] >= 0 for figure in told["figures"] for sample in figure["samples"])
+
+
+def test_a_worker_process_measures_as_this_one_does():
+    chosen = [measure for measure in measures(["raw-one"]) if measure.rows[0].name == "raw-one"]
+    size = Size(Budget(5.0, 20), filled=100, warm_seconds=0.1)
+    (outcome,) = run(chosen, [OURS], {}, rounds=1, size=size).samples["raw-one", OURS.name]
+    assert outcome.messages == 20
+
+
+def test_asking_for_a_figure_brings_its_floor_and_nothing_else():
+    assert [row.name for measure in measures(["trio-64"]) for row in measure.rows] == ["raw-64", "trio-64"]
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(BenchmarkError, match=r"nothing is called warp; there are: raw-one"):
+        measures(["warp"])
+
+
+def test_the_command_lists_names(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.argv", ["bench", "--list", "trio-one"])
+    assert command.main() == 0
+    assert capsys.readouterr().out.split("\n")[1].startswith("trio-one")
+
+
+def test_medians_spread_and_share_of_the_floor_are_shown():
+    rows = (Row("raw", "raw", "/s"), Row("ours", "ours", "/s", floor="raw"))
+    results = Results(rows, (OURS,), {})
+    for value in (1000.0, 3000.0, 2000.0):
+        results.add("raw", OURS.name, Outcome(value, 1))
+        results.add("ours", OURS.name, Outcome(value / 2, 1, cpu=1.5))
+    line = next(line for line in render(results).splitlines() if line.startswith("ours"))
+    assert line.split() == ["ours", "1,000/s", "500", "–", "1,500", "0.50", "1.50"]
+
+
+def test_tickets_end_with_the_messages_and_with_the_time():
+    few = Tickets(Budget(60.0, 3))
+    assert (few.take(), few.take_up_to(5), few.take_up_to(5), few.given) == (True, 2, 0, 3)
+    assert Tickets(Budget(-1.0, 3)).take() is False
+
+
+def test_a_grid_is_as_wide_as_its_widest_cells():
+    assert grid(("a", "b"), [("long", "1"), ("x", "22")]) == "a      b\n--------\nlong   1\nx     22"
