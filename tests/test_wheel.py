@@ -1,0 +1,57 @@
+"""The wheel, as a user gets it: built, installed into a clean environment, and used from there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+pytestmark = [pytest.mark.wheel, pytest.mark.slow]
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    env = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the source distribution, and the wheel from it, so that both are whole."""
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--outdir", out, ROOT, cwd=out)
+    assert list(out.glob("*.tar.gz"))
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    expected = {
+        path.relative_to(ROOT).as_posix()
+        for package in ("rocketpy", "rocketpy_broker_sim")
+        for path in (ROOT / package).rglob("*")
+        if path.suffix in {".py", ".lark"} or path.name == "py.typed"
+    }
+    assert {name for name in names if ".dist-info/" not in name} == expected
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert any(name.endswith("licenses/NOTICE") for name in names)
+
+
+def test_the_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    bin_dir = tmp_path / "venv" / "bin"
+    run(bin_dir / "python", "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    said = run(bin_dir / "python", ROOT / "tests" / "wheel_smoke.py", cwd=tmp_path)
+    assert "one message sent and stored" in said
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    for script in scripts:
+        assert "usage" in run(bin_dir / script, "--help", cwd=tmp_path).lower(), script
