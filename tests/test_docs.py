@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+APART = {"_build", "newsfragments"}
+PAGES = sorted(page for page in DOCS.rglob("*.md") if page.relative_to(DOCS).parts[0] not in APART)
 FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXECUTED = {"{doctest}"}
 NOT_PYTHON = {"text", "console", "{toctree}", "{include}", "{eval-rst}", "toml", "ini", "json"}

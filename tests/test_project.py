@@ -27,7 +27,12 @@ def test_the_readme_begins_with_two_commands() -> None:
 
 
 def test_links_in_the_papers_lead_somewhere() -> None:
-    papers = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    papers = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs" / "howto").glob("*.md"),
+    ]
     for paper in papers:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", paper.read_text("utf-8")):
             assert (paper.parent / target).exists(), f"{paper.name} links to {target}"
