@@ -49,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="name server and broker in one process (the default)"))
+    showing = commands.add_parser("demo", help="start a cluster, send a few messages and consume them")
+    showing.add_argument("--count", type=_positive, default=8, metavar="N", help="how many messages (default 8)")
+    showing.set_defaults(run=_demo)
     stopping = commands.add_parser("stop", help="stop servers of yours that run on this machine")
     stopping.add_argument("what", choices=ROLES, help="which kind of server")
     stopping.add_argument(
@@ -71,6 +74,19 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--insecure", action="store_true", help="let other machines in, without credentials")
     parser.add_argument("--log", metavar="FILE", help="log to a file; otherwise warnings go to standard error")
     parser.set_defaults(run=_serve)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    # The client is loaded for this alone: a server does without it.
+    from rocketpy_broker_sim.cli.demo import demo
+
+    return demo(options.count)
 
 
 def _serve(options: argparse.Namespace) -> int:

@@ -250,3 +250,10 @@ def test_ctrl_c_before_anything_serves(capsys: pytest.CaptureFixture[str]) -> No
 
     assert run_command("rocketpy-broker", None, body) == 130
     assert capsys.readouterr().err == ""
+
+
+def test_a_demonstration_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        sim.main(["demo", "--count", "0"])
+    assert ended.value.code == 2
+    assert "'0' is not a number from 1 on" in capsys.readouterr().err

@@ -128,6 +128,15 @@ def test_a_server_does_without_those_who_read_its_output(place: Place) -> None:
     assert process.returncode == 0
 
 
+def test_the_demonstration_sends_and_consumes(place: Place) -> None:
+    shown = place.run("rocketpy-broker-sim", "demo", "--count", "5")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = shown.stdout.splitlines()
+    assert len([line for line in lines if line.startswith("  sent ")]) == 5
+    assert {line.split()[2] for line in lines if line.startswith("  received ")} == {"0", "1", "2", "3", "4"}
+    assert lines[-1].startswith("5 sent, 5 received in ")
+
+
 # --- signals -------------------------------------------------------------------------------------------
 
 
