@@ -293,6 +293,7 @@ class ConsumeMessageConcurrentlyService:
         return True
 
     def _allow_more(self) -> None:
-        """A listener that hangs must not keep the others from running."""
-        self._plain.allow(len(self._expired))
-        self._tasks.allow(len(self._expired))
+        """A listener that hangs must not keep the others from running; but many that hang must not pile up."""
+        extra = min(len(self._expired), self._config.consume_thread_max)
+        self._plain.allow(extra)
+        self._tasks.allow(extra)

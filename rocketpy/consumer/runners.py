@@ -77,7 +77,7 @@ class ListenerRunner(Protocol):
         ...
 
     def allow(self, extra: int) -> None:
-        """Let so many more calls run: those that nobody waits for any more. In the trio thread."""
+        """Let so many more calls run, `limit` more at most: for those that nobody waits for. In the trio thread."""
         ...
 
 

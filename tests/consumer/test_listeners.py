@@ -1,0 +1,191 @@
+"""What listeners mean by what they return; what may be subscribed."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import trio
+
+from rocketpy.consumer.listeners import Raised, Verdict, is_async_listener, judge, must_pass
+from rocketpy.consumer.push import PushConsumer
+from rocketpy.consumer.subscription import Subscriptions
+from rocketpy.errors import ConfigError
+from rocketpy.results import ConsumeResult, MessageModel, RetryLater
+from tests.consumer.helpers import stored, stored_range
+
+LEVEL_OF_BROKER = 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict"),
+    [
+        (None, Verdict(3)),
+        (ConsumeResult.SUCCESS, Verdict(3)),
+        (ConsumeResult.RETRY, Verdict(0, LEVEL_OF_BROKER)),
+        (RetryLater(), Verdict(0, LEVEL_OF_BROKER)),
+        (RetryLater(5), Verdict(0, 5)),
+        (RetryLater(-1), Verdict(0, -1)),
+        (0, Verdict(0)),
+        (2, Verdict(2)),
+        (3, Verdict(3)),
+    ],
+)
+def test_RT1_what_listeners_may_return(outcome: object, verdict: Verdict, caplog: pytest.LogCaptureFixture) -> None:
+    assert judge(outcome, stored_range(0, 3), batch=True) == verdict
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("outcome", [4, -1, True, False, "ok", b"", {}, 1.0, ConsumeResult, RetryLater])
+def test_threat_L7_junk_counts_as_failed_and_is_told(outcome: object, caplog: pytest.LogCaptureFixture) -> None:
+    assert judge(outcome, stored_range(0, 3), batch=True) == Verdict(0)
+    assert "which counts as failed: return None, ConsumeResult or RetryLater" in caplog.text
+    assert "and 2 more" in caplog.text
+
+
+def test_threat_L7_a_number_is_junk_from_a_listener_of_single_messages(caplog: pytest.LogCaptureFixture) -> None:
+    assert judge(1, [stored(0)], batch=False) == Verdict(0)
+    assert "the listener answered 1 for <MessageExt U000000" in caplog.text
+
+
+def test_threat_L7_a_coroutine_is_never_awaited_and_does_not_go_by_unnoticed(caplog: pytest.LogCaptureFixture) -> None:
+    async def listener(message: object) -> None:
+        raise AssertionError("never awaited")
+
+    assert judge(listener(None), [stored(0)], batch=False) == Verdict(0)
+    assert "must be an `async def` function itself" in caplog.text
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), KeyboardInterrupt(), BaseException()])
+def test_threat_L7_whatever_is_raised_counts_as_failed(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    assert judge(Raised(error), [stored(7)], batch=False) == Verdict(0)
+    [entry] = caplog.records
+    assert entry.exc_info is not None
+    assert entry.exc_info[1] is error
+    assert "U000007" in entry.message
+
+
+async def test_cancellation_and_ctrl_c_are_not_the_listener_s_own() -> None:
+    assert must_pass(KeyboardInterrupt())
+    assert must_pass(BaseExceptionGroup("", [ValueError(), KeyboardInterrupt()]))
+    assert not must_pass(SystemExit())
+    assert not must_pass(ExceptionGroup("", [ValueError()]))
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        with pytest.raises(trio.Cancelled) as caught:
+            await trio.sleep(1)
+        assert must_pass(caught.value)
+
+
+class _Listeners:
+    async def method(self, message: object) -> None: ...
+
+    def plain(self, message: object) -> None: ...
+
+    async def __call__(self, message: object) -> None: ...
+
+
+def test_async_listeners_are_told_from_plain_ones() -> None:
+    async def function(message: object) -> None: ...
+
+    def plain(message: object) -> None: ...
+
+    listeners = _Listeners()
+    for each in (function, functools.partial(function), listeners, listeners.method, functools.partial(listeners)):
+        assert is_async_listener(each)
+    for other in (plain, functools.partial(plain), listeners.plain, print, [].append):
+        assert not is_async_listener(other)
+
+
+# --- subscriptions -----------------------------------------------------------------------------------------
+
+
+def listener(message: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "text"),
+    [
+        (("Or ders", listener), {}, "has characters besides letters"),
+        (("", listener), {}, "the topic is blank"),
+        (("T" * 128, listener), {}, "127 are allowed"),
+        (("Orders", "listener"), {}, "the listener of Orders must be a function"),
+        (("Orders", None), {}, "the listener of Orders must be a function"),
+        (("Orders", listener), {"tags": "||"}, "no tag between its separators"),
+        (("Orders", listener), {"tags": ["a"]}, "tags must be a text"),
+        (("Orders", listener), {"tags": "a", "sql": "a = 1"}, "by tags or by sql"),
+        (("Orders", listener), {"sql": "  "}, "must be an expression"),
+        (("%RETRY%billing", listener), {}, "is consumed by itself"),
+    ],
+)
+def test_PC1_what_cannot_be_subscribed(arguments: tuple[Any, ...], keywords: dict[str, Any], text: str) -> None:
+    consumer = PushConsumer("billing", namesrv="a:1")
+    with pytest.raises(ConfigError, match=text):
+        consumer.subscribe(*arguments, **keywords)
+    assert consumer.status().topics == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"group": "bil ling"}, "group 'bil ling' has characters"),
+        ({"group": ""}, "group is blank"),
+        ({"consume_thread_max": 0}, "consume_thread_max must be between 1 and 1000"),
+        ({"pull_batch_size": 1025}, "pull_batch_size must be between 1 and 1024"),
+        ({"consume_message_batch_max_size": 0}, "consume_message_batch_max_size"),
+        ({"pull_threshold_for_queue": 65_536}, "pull_threshold_for_queue"),
+        ({"consume_concurrently_max_span": 0}, "consume_concurrently_max_span"),
+        ({"consume_timestamp": "yesterday"}, "must look like 20240131235959"),
+        ({"allocate_strategy": "nearby"}, "allocate_strategy"),
+        ({"message_model": MessageModel.BROADCASTING}, "broadcasting is not supported: to let every consumer get all"),
+        ({"nonsense": 1}, "has no setting nonsense"),
+        ({"namesrv": ""}, "name server"),
+    ],
+)
+def test_PC1_settings_are_checked_before_anything_starts(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        PushConsumer(**{"group": "billing", "namesrv": "a:1", **settings})
+
+
+def test_PC1_a_group_is_needed() -> None:
+    with pytest.raises(ConfigError, match="needs group"):
+        PushConsumer(namesrv="a:1")
+
+
+def test_brokers_hear_what_is_subscribed() -> None:
+    changes: list[int] = []
+    subscriptions = Subscriptions("billing", lambda: changes.append(1))
+    assert subscriptions.topics == ()
+    subscriptions.add("Orders", listener, tags="a || b")
+    subscriptions.add("Bills", listener, sql="amount > 5")
+    subscriptions.add("Orders", listener, tags="c")
+    assert {each.topic: (each.sub_string, each.expression_type) for each in subscriptions.data()} == {
+        "%RETRY%billing": ("*", "TAG"),
+        "Orders": ("c", "TAG"),
+        "Bills": ("amount > 5", "SQL92"),
+    }
+    assert subscriptions.user_topics == ("Orders", "Bills")
+    assert len(changes) == 3
+
+
+def test_F2_tags_are_compared_by_their_text() -> None:
+    subscriptions = Subscriptions("billing", lambda: None)
+    subscriptions.add("Orders", listener, tags="Aa || tag2")
+    subscription = subscriptions.get("Orders")
+    assert subscription is not None
+    messages = [stored(offset, properties=each) for offset, each in enumerate(({"TAGS": "Aa"}, {"TAGS": "BB"}, {}))]
+    assert [each.queue_offset for each in subscription.filtered(messages)] == [0]
+    subscriptions.add("Orders", listener)
+    everything = subscriptions.get("Orders")
+    assert everything is not None
+    assert everything.filtered(messages) is messages
+
+
+def test_retried_messages_show_the_topic_they_were_sent_to() -> None:
+    subscriptions = Subscriptions("billing", lambda: None)
+    retried = stored(0, topic="%RETRY%billing", properties={"RETRY_TOPIC": "Orders"})
+    strange = stored(1, topic="%RETRY%billing")
+    other = stored(2, topic="Bills", properties={"RETRY_TOPIC": "Orders"})
+    subscriptions.show_original_topic([retried, strange, other])
+    assert [each.topic for each in (retried, strange, other)] == ["Orders", "%RETRY%billing", "Bills"]
