@@ -147,7 +147,9 @@ class PullBroker(FakeBroker):
     # --- groups and offsets ---------------------------------------------------------------------------
 
     def list_members(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
-        members = self.members if self.members is not None else sorted({beat.client_id for beat in self.heartbeats})
+        gone = {each.client_id for each in self.left}
+        known = sorted({beat.client_id for beat in self.heartbeats} - gone)
+        members = known if self.members is None else self.members
         return request.answer(body=GetConsumerListByGroupResponseBody(consumer_id_list=members).encode())
 
     def query_offset(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
