@@ -104,7 +104,7 @@ class Broker:
             PropertyName.CLUSTER: config.broker_cluster_name,
         }
         self.added_properties = encode_properties(self.added_property_map)
-        self.send_fields = {"MSG_REGION": config.region_id, "TRACE_ON": trace}
+        self.send_fields = {"TRACE_ON": trace, "MSG_REGION": config.region_id}
 
     # --- messages --------------------------------------------------------------------------------------
 

@@ -98,16 +98,12 @@ def send_message(broker: Broker, connection: Connection, request: RemotingComman
     if result.status is not PutMessageStatus.PUT_OK:
         code, remark = refusal_of(result.status, broker.config)
         return request.answer(code, remark, dict(broker.send_fields))
-    fields = {
-        "msgId": result.offset_message_id,
-        "queueId": str(queue_id),
-        "queueOffset": str(result.queue_offset),
-        **broker.send_fields,
-    }
+    # In this order clients of ours read the answer in one pass (`fast_answer`).
+    fields = {"msgId": result.offset_message_id, "queueId": str(queue_id), "queueOffset": str(result.queue_offset)}
     unique_key = properties.get(PropertyName.UNIQUE_KEY)
     if unique_key is not None:
         fields["transactionId"] = unique_key
-    return request.answer(ResponseCode.SUCCESS, None, fields)
+    return request.answer(ResponseCode.SUCCESS, None, fields | broker.send_fields)
 
 
 def _refuse(code: ResponseCode, remark: str) -> NoReturn:

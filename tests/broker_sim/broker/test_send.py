@@ -10,8 +10,10 @@ from rocketpy.message import Message
 from rocketpy.wire.batch import encode_batch
 from rocketpy.wire.codes import RequestCode, ResponseCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.fast_answer import scan_send_answer
 from rocketpy.wire.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
 from rocketpy.wire.message_codec import decode_messages
+from rocketpy.wire.serialize import encode_command
 from rocketpy_broker_sim.broker.processors.send import SYSTEM_PROPERTIES
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client, send_fields
@@ -60,6 +62,20 @@ async def test_P3_answers_come_in_the_encoding_of_the_request(autojump_clock: Mo
     async with broker_and_client() as (_, client):
         answer = await client.ask(RequestCode.SEND_MESSAGE_V2, send_fields("T"), b"x", serialize_type=kind)
         assert (answer.code, answer.serialize_type) == (0, kind)
+
+
+@pytest.mark.parametrize("kind", list(SerializeType))
+async def test_answers_have_the_shape_that_clients_read_in_one_pass(
+    autojump_clock: MockClock, kind: SerializeType
+) -> None:
+    async with broker_and_client() as (_, client):
+        opaque = client.connection.next_opaque()
+        fields = send_fields("T", "UNIQ_KEY\x01ID\x02", queue_id=3)
+        command = RemotingCommand(RequestCode.SEND_MESSAGE_V2, fields, b"x", opaque, serialize_type=kind)
+        frame = await client.connection.exchange(opaque, encode_command(command), trio.current_time() + 3)
+        found = scan_send_answer(frame)
+        assert found is not None
+        assert found[1:] == (3, 0, "ID", "DefaultRegion", True)
 
 
 async def test_P4_answers_carry_the_opaque_of_their_request_and_oneway_gets_none(autojump_clock: MockClock) -> None:
