@@ -12,6 +12,7 @@ import trio
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.message import Message, MessageExt
 from rocketpy.producer import Producer
+from rocketpy.seams import wall_clock, wall_ms
 from rocketpy_broker_sim import LocalCluster
 
 
@@ -39,7 +40,16 @@ class World:
 async def world(
     brokers: int = 1, *, topics: Iterable[str] = ("Orders",), queues: int = 4, **settings: Any
 ) -> AsyncIterator[World]:
-    """A cluster in memory with some topics."""
+    """A cluster in memory with some topics, where the calendar follows the clock of the loop."""
+    clock = trio.lowlevel.current_clock()
+    began = wall_ms() - round(clock.current_time() * 1000)
+    with wall_clock(lambda: began + round(clock.current_time() * 1000)):
+        async with _cluster(brokers, topics, queues, settings) as made:
+            yield made
+
+
+@asynccontextmanager
+async def _cluster(brokers: int, topics: Iterable[str], queues: int, settings: dict[str, Any]) -> AsyncIterator[World]:
     async with LocalCluster(brokers, network="memory", **settings) as cluster:
         async with Producer("shop", namesrv=cluster.name_server_addresses, network=cluster.network) as producer:
             for topic in topics:
