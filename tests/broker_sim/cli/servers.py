@@ -20,6 +20,16 @@ MODULES = {
     "rocketpy-broker-sim": "rocketpy_broker_sim",
 }
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+|0\.0\.0\.0:\d+|\[::1\]:\d+")
+STOCK = """\
+brokerClusterName = DefaultCluster
+brokerName = broker-a
+brokerId = 0
+deleteWhen = 04
+fileReservedTime = 48
+brokerRole = ASYNC_MASTER
+flushDiskType = ASYNC_FLUSH
+"""
+"""broker.conf as releases 4.x and 5.x bring it."""
 FREE_PORT = "bindAddress=127.0.0.1\nlistenPort=0\n"
 
 
@@ -124,6 +134,6 @@ def listens(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # reset: it closed the port before it took the connection
         return False
     return True

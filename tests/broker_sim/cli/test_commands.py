@@ -13,17 +13,7 @@ from rocketpy_broker_sim.cli import broker, namesrv, sim
 from rocketpy_broker_sim.cli.options import IMPORTANT
 from rocketpy_broker_sim.cli.running import run_command
 from rocketpy_broker_sim.config import parse_properties
-from tests.broker_sim.cli.servers import FREE_PORT, Place
-
-STOCK = """\
-brokerClusterName = DefaultCluster
-brokerName = broker-a
-brokerId = 0
-deleteWhen = 04
-fileReservedTime = 48
-brokerRole = ASYNC_MASTER
-flushDiskType = ASYNC_FLUSH
-"""
+from tests.broker_sim.cli.servers import FREE_PORT, STOCK, Place
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.serialize import encode_command
 from tests.broker_sim.broker.kit import pull_fields, send_fields
-from tests.broker_sim.cli.servers import FREE_PORT, Place, Server, listens
+from tests.broker_sim.cli.servers import FREE_PORT, STOCK, Place, Server, listens
 
 pytestmark = pytest.mark.slow
 AS_ANOTHER_USER = """
@@ -93,6 +93,21 @@ def test_LC1_three_processes_work_together_and_a_restarted_broker_has_everything
         log = place.home / "store" / "commitlog" / "00000000000000000000"
         with log.open("rb") as file:
             assert file.read(1 << 20).count(b"UNIQ_KEY") == 8
+
+
+def test_LC1_the_stock_configuration_serves_every_interface_and_says_so(place: Place) -> None:
+    """As it is but for the port, which may be in use on this machine."""
+    file = place.write("broker.conf", STOCK + "listenPort = 0\n")
+    with place.serving("rocketpy-broker", "-c", file) as server:
+        assert "broker-a serves on" in server.line
+        assert "no name server" in server.line
+        end = server.stop()
+    assert end.status == 0
+    assert end.err.splitlines() == [
+        "rocketpy-broker: warning: listening on every interface without credentials: "
+        "set bindAddress=127.0.0.1 to serve this machine only"
+    ]
+    assert (place.home / "store" / "checkpoint").exists()
 
 
 def test_the_sim_keeps_its_messages_where_it_is_told(place: Place) -> None:
