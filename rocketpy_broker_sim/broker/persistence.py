@@ -79,6 +79,8 @@ class Persistence:
         """Write changes as they come, until cancelled."""
         while True:
             await self._woken.wait()
+            # Made anew here and nowhere else: this task must never wait for an event that another has put aside.
+            self._woken = trio.Event()
             await self.save()
 
     async def serve_periodically(self, interval: float) -> None:
@@ -89,7 +91,6 @@ class Persistence:
     async def save(self) -> None:
         """Write what has changed. A file that cannot be written is tried again with the next round."""
         async with self._turn:
-            self._woken = trio.Event()
             waiting, self._waiting = self._waiting, []
             error: StoreError | None = None
             try:

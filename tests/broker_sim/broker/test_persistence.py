@@ -132,3 +132,13 @@ async def test_LC1_the_last_round_tells_those_whose_round_was_cancelled(setup: S
     await setup.persistence.save()
     assert len(connection.sent) == 1
     assert "T" in setup.stored_topics()
+
+
+async def test_a_change_after_a_periodic_round_is_written_at_once_too(setup: Setup, mock_clock: MockClock) -> None:
+    async with setup.serving():
+        for name in ("before", "between", "after"):
+            mock_clock.jump(6)
+            await wait_all_tasks_blocked()
+            setup.topics.put(TopicConfig(topic_name=name))
+            await wait_all_tasks_blocked()
+            assert setup.stored_topics().get(name) is not None
