@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 import rocketpy.sync
+from rocketpy.sync import ConsumeFromWhere
 
 
 def show(message: rocketpy.sync.MessageExt) -> None:
@@ -21,7 +22,9 @@ def main() -> None:
     parser.add_argument("-n", "--namesrv", default=None, help='"host:port;host:port"; NAMESRV_ADDR when left out')
     options = parser.parse_args()
     consumer = rocketpy.sync.PushConsumer(
-        "please_rename_unique_group_name_4", namesrv=options.namesrv, consume_from_where="first"
+        "please_rename_unique_group_name_4",
+        namesrv=options.namesrv,
+        consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
     )
     consumer.subscribe("TopicTest", show)
     print("Consumer Started.", flush=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.selection import by_hash, by_random
     from rocketpy.config import ClientConfig, LatencyTable, ProducerConfig, PushConsumerConfig
+    from rocketpy.consumer import PushConsumer
     from rocketpy.errors import (
         BrokerError,
         BrokerUnreachableError,
@@ -86,6 +87,7 @@ __all__ = [
     "Producer",
     "ProducerConfig",
     "ProtocolError",
+    "PushConsumer",
     "PushConsumerConfig",
     "QueryNotFoundError",
     "RemoteProtocolError",
@@ -117,6 +119,7 @@ _HOMES = {
     "rocketpy.client.instance": ("MQClientInstance",),
     "rocketpy.client.selection": ("by_hash", "by_random"),
     "rocketpy.config": ("ClientConfig", "LatencyTable", "ProducerConfig", "PushConsumerConfig"),
+    "rocketpy.consumer": ("PushConsumer",),
     "rocketpy.message": ("Message", "MessageExt", "MessageQueue"),
     "rocketpy.producer": ("Producer",),
     "rocketpy.results": ("ConsumeFromWhere", "ConsumeResult", "MessageModel", "RetryLater", "SendResult", "SendStatus"),

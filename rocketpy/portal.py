@@ -198,6 +198,7 @@ class Opened(Generic[T]):
 
     Attributes:
         value: what entering gave.
+        ended: set when it is left, or has ended by itself because something in it crashed.
     """
 
     value: T
@@ -205,6 +206,7 @@ class Opened(Generic[T]):
     def __init__(self, home: Portal, manager: AbstractAsyncContextManager[T]) -> None:
         self._portal = home
         self._manager = manager
+        self.ended = threading.Event()
         self._leave = trio.Event()
         self._left = trio.Event()
         self._body_error: BaseException | None = None
@@ -230,6 +232,7 @@ class Opened(Generic[T]):
             self._outcome = exc
         finally:
             self._left.set()
+            self.ended.set()
 
     def close(self, error: BaseException | None = None) -> None:
         """Leave it, with the error that the body ended with; returns when it is left.

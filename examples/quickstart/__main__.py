@@ -12,8 +12,10 @@ import argparse
 import contextlib
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgpack
 
@@ -21,8 +23,11 @@ import rocketpy.sync
 from examples.quickstart.records import Flights, OwnFile, UnreadableInputError
 from examples.quickstart.screen import Bars, progress, table
 from examples.quickstart.tally import NUMBER, Tally
-from rocketpy.sync import Message
+from rocketpy.sync import ConsumeFromWhere, Message
 from rocketpy_broker_sim import BlockingLocalCluster
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 QUEUES = 8
 PATIENCE = 30.0
@@ -64,14 +69,17 @@ def messages(source: Flights | OwnFile, topic: str) -> Iterator[Message]:
 
 def send_all(producer: rocketpy.sync.Producer, source: Flights | OwnFile, topic: str, tally: Tally, bars: Bars) -> int:
     """Send without waiting for each answer; `send_soon` itself waits while too much is in flight."""
-    futures = []
+    under_way: deque[Future[rocketpy.SendResult]] = deque()
+    count = 0
     for count, message in enumerate(messages(source, topic), 1):
-        futures.append(producer.send_soon(message))
+        under_way.append(producer.send_soon(message))
         if count % 2000 == 0:
             bars.update(count, tally.received)
-    for future in futures:
+            while under_way and under_way[0].done():  # what went wrong is raised here, not at the end
+                under_way.popleft().result()
+    for future in under_way:
         future.result()
-    return len(futures)
+    return count
 
 
 def await_all(tally: Tally, sent: int, bars: Bars) -> None:
@@ -92,7 +100,10 @@ def consumers(namesrv: str, topic: str, tally: Tally) -> Iterator[None]:
         pair = []
         for _ in range(2):
             consumer = rocketpy.sync.PushConsumer(
-                f"quickstart_{topic}", namesrv=namesrv, consume_message_batch_max_size=32, consume_from_where="first"
+                f"quickstart_{topic}",
+                namesrv=namesrv,
+                consume_message_batch_max_size=32,
+                consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
             )
             consumer.subscribe(topic, tally.take)
             pair.append(stack.enter_context(consumer))

@@ -17,6 +17,7 @@ from rocketpy.results import (
     SendStatus,
 )
 from rocketpy.sync.client import MQClientInstance
+from rocketpy.sync.consumer import PushConsumer
 from rocketpy.sync.producer import Producer
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "MessageQueue",
     "Producer",
     "ProducerConfig",
+    "PushConsumer",
     "PushConsumerConfig",
     "RetryLater",
     "SendResult",

@@ -35,9 +35,11 @@ class Lifetime(NotPicklable, Generic[T]):
         Raises:
             ClientClosedError: it was started before, or is closed.
         """
-        home = portal()
-        self._opened = home.open(self._inner)
-        self._home = home
+        # Held while it opens: whoever closes it meanwhile waits, and then closes what there is.
+        with self._lock:
+            home = portal()
+            self._opened = home.open(self._inner)
+            self._home = home
 
     def close(self) -> None:
         """Close it; fine when it is closed already, or was never started."""

@@ -13,7 +13,8 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def cluster():
-    with BlockingLocalCluster() as running:
+    # Retries come at level 3: after a second here, not after ten.
+    with BlockingLocalCluster(message_delay_level="1s 1s 1s 2s 2s") as running:
         yield running
 
 

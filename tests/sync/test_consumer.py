@@ -1,0 +1,225 @@
+"""The blocking push consumer against a real name server and broker, over TCP."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections import Counter
+
+import pytest
+
+from rocketpy.errors import ClientClosedError, ConfigError, RequestTimeoutError
+from rocketpy.sync import ConsumeFromWhere, ConsumeResult, Message, MQClientInstance, Producer, PushConsumer
+
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+
+
+class Inbox:
+    """What listeners got, from any thread."""
+
+    def __init__(self, wanted):
+        self._wanted = wanted
+        self._full = threading.Event()
+        self._lock = threading.Lock()
+        self.bodies = []
+        self.threads = set()
+
+    def __call__(self, message):
+        with self._lock:
+            self.bodies.append(message.body)
+            self.threads.add(threading.current_thread().name)
+            if len(self.bodies) >= self._wanted:
+                self._full.set()
+
+    def wait(self):
+        assert self._full.wait(20), f"{len(self.bodies)} of {self._wanted} arrived"
+        return Counter(self.bodies)
+
+
+@pytest.fixture
+def producer(namesrv, topic):
+    with Producer("pg", namesrv=namesrv) as made:
+        made.create_topic(topic, queues=4)
+        yield made
+
+
+def test_every_message_arrives_once_in_worker_threads(namesrv, topic, producer):
+    inbox = Inbox(300)
+    with PushConsumer("once", namesrv=namesrv, consume_from_where=FIRST) as consumer:
+        consumer.subscribe(topic, inbox)
+        assert len(consumer.wait_assigned(10)) == 4
+        for number in range(300):
+            producer.send_soon(Message(topic, b"%d" % number))
+        assert inbox.wait() == Counter(b"%d" % number for number in range(300))
+        assert "MainThread" not in inbox.threads
+        assert consumer.statistics()
+        assert consumer.status().group == "once"
+
+
+def test_async_listeners_batches_and_tags(namesrv, topic, producer):
+    got, full = [], threading.Event()
+
+    async def listener(messages):
+        got.extend(message.body for message in messages)
+        if len(got) >= 50:
+            full.set()
+
+    with PushConsumer(
+        "batches", namesrv=namesrv, consume_from_where=FIRST, consume_message_batch_max_size=16
+    ) as consumer:
+        consumer.subscribe(topic, listener, tags="yes || also")
+        for number in range(100):
+            producer.send_soon(Message(topic, b"%d" % number, tags="yes" if number % 2 else "no"))
+        assert full.wait(20)
+    assert sorted(got) == sorted(b"%d" % number for number in range(1, 100, 2))
+
+
+def test_OF3_what_was_finished_does_not_come_again(namesrv, topic, producer):
+    first, second = Inbox(20), Inbox(5)
+    for number in range(20):
+        producer.send(Message(topic, b"first %d" % number))
+    for inbox, count in ((first, 0), (second, 5)):
+        for number in range(count):
+            producer.send(Message(topic, b"second %d" % number))
+        with PushConsumer("resume", namesrv=namesrv, consume_from_where=FIRST) as consumer:
+            consumer.subscribe(topic, inbox)
+            inbox.wait()
+    assert len(first.bodies) == 20
+    assert sorted(second.bodies) == [b"second %d" % number for number in range(5)]
+
+
+def test_two_consumers_of_a_group_share_the_queues(namesrv, topic, producer):
+    inbox = Inbox(100)
+    with (
+        PushConsumer("shared", namesrv=namesrv, consume_from_where=FIRST) as one,
+        PushConsumer("shared", namesrv=namesrv, consume_from_where=FIRST) as two,
+    ):
+        for consumer in (one, two):
+            consumer.subscribe(topic, inbox)
+        changed = threading.Event()
+        while len(one.assignment) != 2 or len(two.assignment) != 2:
+            assert not changed.wait(0.05)
+        assert set(one.assignment).isdisjoint(two.assignment)
+        for number in range(100):
+            producer.send_soon(Message(topic, b"%d" % number))
+        assert set(inbox.wait().values()) == {1}
+
+
+def test_RT1_a_message_that_failed_comes_again(namesrv, topic, producer):
+    tries, done = [], threading.Event()
+
+    def listener(message):
+        tries.append((message.topic, message.reconsume_times))
+        if message.reconsume_times == 0:
+            return ConsumeResult.RETRY
+        done.set()
+        return None
+
+    with PushConsumer("again", namesrv=namesrv, consume_from_where=FIRST) as consumer:
+        consumer.subscribe(topic, listener)
+        consumer.wait_assigned(10)
+        producer.send(Message(topic, b"x"))
+        assert done.wait(30)
+    assert tries == [(topic, 0), (topic, 1)]
+
+
+def test_PC1_what_cannot_work_is_refused(namesrv, topic):
+    consumer = PushConsumer("checks", namesrv=namesrv)
+    for bad in (("bad name", print), ("T", None), ("T", "listener")):
+        with pytest.raises(ConfigError):
+            consumer.subscribe(*bad)
+    with pytest.raises(ConfigError):
+        consumer.unsubscribe("NotSubscribed")
+    with pytest.raises(ConfigError):
+        PushConsumer("bad group name!", namesrv=namesrv)
+    with pytest.raises(ClientClosedError, match="start"):
+        consumer.wait_assigned(1)
+    assert consumer.assignment == ()
+    with consumer:
+        with pytest.raises(ClientClosedError, match="already"):
+            consumer.start()
+        with pytest.raises(RequestTimeoutError):
+            consumer.wait_assigned(0.2)
+    consumer.close()
+    with pytest.raises(ClientClosedError):
+        consumer.start()
+
+
+def test_LC2_a_producer_and_a_consumer_share_a_client(namesrv, topic, producer):
+    inbox = Inbox(1)
+    with MQClientInstance(namesrv=namesrv) as client:
+        with PushConsumer("sharing", client=client, consume_from_where=FIRST) as consumer:
+            consumer.subscribe(topic, inbox)
+            with Producer("another", client=client) as sender:
+                sender.send(Message(topic, b"hello"))
+            assert inbox.wait() == {b"hello": 1}
+
+
+def test_a_consumer_that_was_closed_by_another_thread_ends_run_forever(namesrv, topic):
+    consumer = PushConsumer("forever", namesrv=namesrv)
+    thread = threading.Thread(target=consumer.run_forever)
+    thread.start()
+    waiting = threading.Event()
+    while consumer.status().state != "open":
+        assert not waiting.wait(0.02)
+    consumer.close()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("surface", ["blocking", "trio"])
+def test_a_signal_ends_run_forever_with_offsets_committed(namesrv, topic, producer, number, surface):
+    program = textwrap.dedent(
+        """
+        import sys, trio, rocketpy, rocketpy.sync
+        surface, namesrv, topic = sys.argv[1:]
+        def show(message):
+            print(message.body.decode(), flush=True)
+        kind = rocketpy.sync.PushConsumer if surface == "blocking" else rocketpy.PushConsumer
+        first = rocketpy.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        consumer = kind("signalled", namesrv=namesrv, consume_from_where=first)
+        consumer.subscribe(topic, show)
+        if surface == "blocking":
+            consumer.run_forever()
+        else:
+            trio.run(consumer.run_forever)
+        print("closed", flush=True)
+        """
+    )
+    for expected in ("one", "two"):
+        producer.send(Message(topic, expected.encode()))
+        with subprocess.Popen(
+            [sys.executable, "-c", program, surface, namesrv, topic], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout.readline() == expected + "\n"
+            process.send_signal(number)
+            rest, _ = process.communicate(timeout=30)
+        assert rest == "closed\n"
+        assert process.returncode == 0
+
+
+def test_a_listener_that_hangs_does_not_keep_the_consumer_from_closing(namesrv, topic, producer):
+    entered, release = threading.Event(), threading.Event()
+
+    def hang(message):
+        entered.set()
+        release.wait(60)
+
+    consumer = PushConsumer("hanging", namesrv=namesrv, consume_from_where=FIRST, await_termination=0.2)
+    consumer.subscribe(topic, hang)
+    consumer.start()
+    producer.send(Message(topic, b"x"))
+    assert entered.wait(20)
+    closing = threading.Thread(target=consumer.close)
+    closing.start()
+    closing.join(15)
+    assert not closing.is_alive()
+    release.set()
+    inbox = Inbox(1)
+    with PushConsumer("hanging", namesrv=namesrv) as again:
+        again.subscribe(topic, inbox)
+        assert inbox.wait() == {b"x": 1}  # cut off, hence neither acknowledged nor given back
