@@ -90,12 +90,14 @@ class Portal:
             return
         if self._token is None or self._pid != os.getpid():
             raise ClientClosedError("the background thread of rocketpy does not cross a fork: make a new client here")
-        self._awake = True
         try:
+            self._awake = True
             self._token.run_sync_soon(self._drain)
-        except trio.RunFinishedError as exc:
-            self._awake = False
-            raise ClientClosedError("the background thread of rocketpy has ended with the process") from exc
+        except BaseException as exc:
+            self._awake = False  # Ctrl-C may strike right here: the next post must wake the loop all the same
+            if isinstance(exc, trio.RunFinishedError):
+                raise ClientClosedError("the background thread of rocketpy has ended with the process") from exc
+            raise
 
     def _drain(self) -> None:
         # Cleared first: whoever appends from here on asks for another wake-up.
@@ -115,16 +117,32 @@ class Portal:
         if threading.current_thread() is self._thread:
             raise ConfigError("a blocking call from the thread of rocketpy's own tasks would wait for itself for ever")
         pending: _Call[T] = _Call(lambda: function(*args, **kwargs))
-        self.post(self._begin, pending)
         try:
+            self.post(self._begin, pending)
             pending.done.acquire()
+        except ClientClosedError:
+            raise
         except BaseException:
-            self.post(pending.scope.cancel)
+            # It may have struck before the post was complete; either way nothing is left behind when this returns.
+            self.post(self._abandon, pending)
             pending.done.acquire()
             raise
         return pending.result()
 
+    @staticmethod
+    def _abandon(pending: _Call[Any]) -> None:
+        if pending.ended:
+            if pending.done.locked():  # its end was noticed already, by the very wait that was interrupted
+                pending.done.release()
+        elif pending.begun:
+            pending.scope.cancel()
+        else:
+            pending.finish(ClientClosedError("the call was given up before it began"))
+
     def _begin(self, pending: _Call[Any]) -> None:
+        if pending.begun:
+            return
+        pending.begun = True
         if self._nursery is None or self._nursery.cancel_scope.cancel_called:
             pending.finish(ClientClosedError("rocketpy is closing with the process"))
             return
@@ -156,12 +174,14 @@ class _Started:
 class _Call(Generic[T]):
     """One call: what runs, what came of it, and the lock that its caller waits for."""
 
-    __slots__ = ("_error", "_function", "_value", "done", "scope")
+    __slots__ = ("_error", "_function", "_value", "begun", "done", "ended", "scope")
 
     def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
         self._function = function
         self._value: T | None = None
         self._error: BaseException | None = None
+        self.begun = False
+        self.ended = False
         self.scope = trio.CancelScope()
         self.done = threading.Lock()
         self.done.acquire()
@@ -176,10 +196,12 @@ class _Call(Generic[T]):
         except (Exception, SystemExit, KeyboardInterrupt) as exc:  # noqa: BLE001 - raised again where it was called
             self._error = exc
         finally:
+            self.ended = True
             self.done.release()
 
     def finish(self, error: BaseException) -> None:
         """End it without having run."""
+        self.begun = self.ended = True
         self._error = error
         self.done.release()
 

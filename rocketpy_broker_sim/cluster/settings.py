@@ -30,9 +30,11 @@ EMBEDDED: Mapping[str, Any] = {
     "mapped_file_size_consume_queue": 600_000,
     "enabled_append_prop_crc": True,
     "shutdown_wait_time_seconds": 3,
+    "wait_time_mills_in_send_queue": 30_000,
 }
-"""How the settings of embedded brokers differ from those of brokers: they start at once and say of every record whether
-it is whole."""
+"""How the settings of embedded brokers differ from those of brokers: they start at once, say of every record whether it
+is whole, and bear that the program around them keeps the interpreter to itself for a while: the 200 ms in a queue after
+which a broker calls itself busy are soon over there."""
 
 _OWN = {
     "listen_port": "each server takes a free port",
