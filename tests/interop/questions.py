@@ -125,7 +125,7 @@ SENDS = [
     Question("send to a topic that is made by it", SEND_V2, message("Same-auto"), b"x"),
     Question("send to the default topic", SEND_V2, message("TBW102"), b"x"),
     Question("send to a retry topic", SEND_V2, message("%RETRY%same-other"), b"x"),
-    Question("send with a delay level", SEND_V2, message(TOLD, i=f"DELAY\x011\x02UNIQ_KEY\x01{UNIQUE}\x02"), b"x"),
+    Question("send with a delay level", SEND_V2, message(TOLD, i=f"DELAY\x0117\x02UNIQ_KEY\x01{UNIQUE}\x02"), b"x"),
     Question(
         "send with a delay level too high", SEND_V2, message(TOLD, i=f"DELAY\x0199\x02UNIQ_KEY\x01{UNIQUE}\x02"), b"x"
     ),
@@ -267,7 +267,12 @@ APART: list[tuple[Question, int, int, str]] = [
         "named instead of an exception's text",
     ),
     (Question("send to a dead-letter topic", SEND_V2, message("%DLQ%same"), b"x"), 0, 16, "only the broker writes it"),
-    (Question("commit a negative offset", UPDATE_OFFSET, {**QUEUE, "commitOffset": -1}), 0, 29, "no consumer does"),
+    (
+        Question("commit a negative offset", UPDATE_OFFSET, {**QUEUE, "queueId": 1, "commitOffset": -1}),
+        0,
+        29,
+        "no consumer does",
+    ),
     (
         Question("commit in a queue that is none", UPDATE_OFFSET, {**QUEUE, "queueId": 55, "commitOffset": 1}),
         0,
