@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME_SERVER_MAIN = "org.apache.rocketmq.namesrv.NamesrvStartup"
 BROKER_MAIN = "org.apache.rocketmq.broker.BrokerStartup"
+UPDATE_BROKER_CONFIG = 25
 BOOT_SECONDS = 90.0
 REGISTER_SECONDS = 40.0
 """More than the 10 s and 30 s after which a broker registers again by itself."""
@@ -93,8 +94,25 @@ def broker(
         end = JavaProcess.kill if home is None else JavaProcess.stop
         with _booted(f"Apache broker {name}", launch, place, BROKER_MAIN, values, end) as process:
             with _blamed_on(process):
-                known = [probe.wait_registered(each, name, REGISTER_SECONDS) for each in namesrv.split(";")]
+                listening = f"{settings.LOOPBACK}:{values['listenPort']}"
+                known = [_wait_registered(each, name, listening) for each in namesrv.split(";")]
             yield Server(name, known[0], process)
+
+
+def _wait_registered(namesrv: str, name: str, broker: str) -> str:
+    """Wait until a name server knows a broker; the address it knows.
+
+    Apache's broker registers with the name servers that it has reached when it boots, and again 10 s later. A change
+    of its permission makes it register with all of them at once.
+    """
+
+    def look() -> str | None:
+        known = probe.broker_addresses(namesrv).get(name, {}).get("0")
+        if known is None:
+            probe.call(broker, UPDATE_BROKER_CONFIG, body=b"brokerPermission=6")
+        return known
+
+    return probe.eventually(look, f"registration of {name} at {namesrv}", REGISTER_SECONDS)
 
 
 @contextmanager
