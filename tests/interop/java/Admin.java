@@ -3,11 +3,15 @@ import com.alibaba.fastjson.JSONObject;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.rocketmq.client.impl.MQAdminImpl;
 import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
@@ -64,8 +68,24 @@ public final class Admin {
             case "consumers":
                 return consumers(request.getString("group"));
             case "search_offset":
-                return admin.searchOffset(new MessageQueue(request.getString("topic"), request.getString("broker"),
-                    request.getIntValue("queueId")), request.getLongValue("timestamp"));
+                return admin.searchOffset(queue(request), request.getLongValue("timestamp"));
+            case "queue_ends":
+                return Map.of("min", admin.minOffset(queue(request)), "max", admin.maxOffset(queue(request)));
+            case "create_group":
+                return createGroup(request.getString("group"));
+            case "commit":
+                admin.updateConsumeOffset(masters().get(request.getString("broker")), request.getString("group"),
+                    queue(request), request.getLongValue("offset"));
+                return null;
+            case "broker":
+                return Map.of("config", admin.getBrokerConfig(request.getString("address")),
+                    "runtime", admin.fetchBrokerRuntimeStats(request.getString("address")).getTable());
+            case "view":
+                return located(admin.viewMessage(request.getString("topic"), request.getString("id")));
+            case "query_unique":
+                return located(impl().queryMessageByUniqKey(request.getString("topic"), request.getString("id")));
+            case "query_key":
+                return queryKey(request);
             default:
                 throw new IllegalArgumentException("no such command: " + request);
         }
@@ -77,6 +97,15 @@ public final class Admin {
         config.setWriteQueueNums(request.getIntValue("queues"));
         for (String address : masters().values()) {
             admin.createAndUpdateTopicConfig(address, config);
+        }
+        return masters().keySet();
+    }
+
+    private Object createGroup(String group) throws Exception {
+        for (String address : masters().values()) {
+            var config = admin.examineSubscriptionGroupConfig(address, "TOOLS_CONSUMER");
+            config.setGroupName(group);
+            admin.createAndUpdateSubscriptionGroupConfig(address, config);
         }
         return masters().keySet();
     }
@@ -131,6 +160,28 @@ public final class Admin {
                 "language", connection.getLanguage().name(), "version", connection.getVersion()));
         }
         return clients;
+    }
+
+    private Object queryKey(JSONObject request) throws Exception {
+        List<Object> found = new ArrayList<>();
+        for (MessageExt message : admin.queryMessage(request.getString("topic"), request.getString("key"), 32, 0,
+            Long.MAX_VALUE).getMessageList()) {
+            found.add(located(message));
+        }
+        return found;
+    }
+
+    private MQAdminImpl impl() {
+        return admin.getDefaultMQAdminExtImpl().getMqClientInstance().getMQAdminImpl();
+    }
+
+    private static Object located(MessageExt message) {
+        return Map.of("msgId", message.getMsgId(), "topic", message.getTopic(), "queueId", message.getQueueId(),
+            "queueOffset", message.getQueueOffset(), "physicalOffset", message.getCommitLogOffset());
+    }
+
+    private static MessageQueue queue(JSONObject request) {
+        return new MessageQueue(request.getString("topic"), request.getString("broker"), request.getIntValue("queueId"));
     }
 
     private static String named(MessageQueue queue) {

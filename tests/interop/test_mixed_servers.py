@@ -1,0 +1,198 @@
+"""Our broker beside Apache's at both name servers, Apache's and ours: one cluster, two views of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+import trio
+
+import rocketpy
+from rocketpy import Message
+from tests.interop import probe
+from tests.interop.drivers import java_produce, java_push_consumer
+from tests.interop.ours import our_broker, our_name_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.interop.apache import Apache
+
+pytestmark = pytest.mark.interop
+
+APACHES, OURS = "broker-apache", "broker-ours"
+PUT_KV_CONFIG, GET_KV_CONFIG, DELETE_KV_CONFIG, KV_LIST = 100, 101, 102, 219
+ROUTE, CLUSTER, TOPICS, TOPICS_OF_CLUSTER, SYSTEM_TOPICS = 105, 106, 206, 224, 304
+UNIT_TOPICS, DATA_VERSION, MEMBERS, CONFIG = 311, 322, 901, 319
+
+
+class Mixed(NamedTuple):
+    """The addresses of a name server and a broker of either kind; every broker is registered with both."""
+
+    apache_namesrv: str
+    our_namesrv: str
+    apache_broker: str
+    our_broker: str
+
+    @property
+    def name_servers(self) -> tuple[str, str]:
+        return self.apache_namesrv, self.our_namesrv
+
+    def create_topic(self, topic: str) -> None:
+        for broker in (self.apache_broker, self.our_broker):
+            probe.create_topic(broker, topic, queues=2)
+        for name_server in self.name_servers:
+            probe.wait_route(name_server, topic, brokers=2)
+
+
+@pytest.fixture(scope="module")
+def mixed(apache: Apache) -> Iterator[Mixed]:
+    with ExitStack() as stack:
+        theirs = stack.enter_context(apache.name_server()).address
+        ours = stack.enter_context(our_name_server()).address
+        both = f"{theirs};{ours}"
+        apaches = stack.enter_context(apache.broker(both, name=APACHES)).address
+        own = stack.enter_context(our_broker(both, name=OURS)).address
+        yield Mixed(theirs, ours, apaches, own)
+
+
+def body(message: dict[str, Any]) -> str:
+    return base64.b64decode(message["body"]).decode()
+
+
+def test_java_sends_through_either_name_server_to_either_broker(
+    apache: Apache, mixed: Mixed, fresh_name: Callable[[str], str]
+) -> None:
+    topic, group = fresh_name("Mixed"), fresh_name("mixed-group")
+    mixed.create_topic(topic)
+    with java_push_consumer(apache, mixed.our_namesrv, group, topic) as consumer:
+        assert len(consumer.share[topic]) == 4
+        sent = [
+            each
+            for number, name_server in enumerate(mixed.name_servers)
+            for each in java_produce(apache, name_server, topic, 20, first=20 * number).results
+        ]
+        messages = consumer.wait_messages(40)
+        assert consumer.finish()[-1]["received"] == 40
+    assert sorted(map(body, messages)) == sorted(f"body-{n}" for n in range(40))
+    counts = {name: sum(each["brokerName"] == name for each in messages) for name in (APACHES, OURS)}
+    assert counts == {APACHES: 20, OURS: 20}
+    assert {each["msgId"] for each in messages} == {each["msgId"] for each in sent}
+
+
+async def test_our_producer_sends_through_either_name_server_to_either_broker(
+    mixed: Mixed, fresh_name: Callable[[str], str]
+) -> None:
+    topic = fresh_name("Mixed")
+    await trio.to_thread.run_sync(mixed.create_topic, topic)
+    for name_server in mixed.name_servers:
+        async with rocketpy.Producer("mixed-producer", namesrv=name_server, send_timeout=10.0) as producer:
+            results = [await producer.send(Message(topic, b"x")) for _ in range(4)]
+        assert sorted(each.queue for each in results) == sorted(
+            rocketpy.MessageQueue(topic, name, queue_id) for name in (APACHES, OURS) for queue_id in (0, 1)
+        )
+
+
+# --- the two name servers ------------------------------------------------------------------------------
+
+
+def ask(mixed: Mixed, code: int, **fields: object) -> tuple[probe.Answer, probe.Answer]:
+    theirs, ours = (probe.call(each, code, fields) for each in mixed.name_servers)
+    assert ours.code == theirs.code, (ours.remark, theirs.remark)
+    assert dict(ours.fields) == dict(theirs.fields)
+    return theirs, ours
+
+
+def ordered(value: Any) -> Any:
+    """Lists that are sets in Java have no order, and of the brokers any one may be named with the system topics."""
+    if isinstance(value, dict):
+        return {key: ordered(each) for key, each in value.items() if key != "brokerAddr"}
+    if isinstance(value, list):
+        return sorted((ordered(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True))
+    return value
+
+
+@pytest.mark.parametrize("standard_json", ["true", "false"])
+def test_both_name_servers_tell_the_same_route(
+    mixed: Mixed, fresh_name: Callable[[str], str], standard_json: str
+) -> None:
+    topic = fresh_name("Routed")
+    mixed.create_topic(topic)
+    theirs, ours = ask(mixed, ROUTE, topic=topic, acceptStandardJsonOnly=standard_json)
+    assert ordered(ours.json()) == ordered(theirs.json())
+    assert {each["brokerName"] for each in ours.json()["brokerDatas"]} == {APACHES, OURS}
+    assert len(ours.body) == len(theirs.body)
+
+
+def test_both_name_servers_tell_the_same_of_the_cluster(mixed: Mixed) -> None:
+    theirs, ours = ask(mixed, CLUSTER)
+    assert ordered(ours.json()) == ordered(theirs.json())
+    cluster = next(iter(ours.json()["clusterAddrTable"]))
+    for code, fields in (
+        (TOPICS, {}),
+        (TOPICS_OF_CLUSTER, {"cluster": cluster}),
+        (TOPICS_OF_CLUSTER, {"cluster": "no-cluster"}),
+        (SYSTEM_TOPICS, {}),
+        (UNIT_TOPICS, {}),
+        (MEMBERS, {"clusterName": cluster, "brokerName": OURS}),
+    ):
+        theirs, ours = ask(mixed, code, **fields)
+        assert ordered(ours.json()) == ordered(theirs.json()), (code, fields)
+
+
+def test_both_name_servers_refuse_alike(mixed: Mixed) -> None:
+    for code, fields in (
+        (ROUTE, {"topic": "No-such-topic"}),
+        (ROUTE, {}),
+        (GET_KV_CONFIG, {"namespace": "none", "key": "none"}),
+        (DELETE_KV_CONFIG, {"namespace": "none", "key": "none"}),
+        (KV_LIST, {"namespace": "none"}),
+        (MEMBERS, {"clusterName": "none", "brokerName": "none"}),
+        (7777, {}),
+    ):
+        theirs, ours = ask(mixed, code, **fields)
+        assert bool(ours.body) == bool(theirs.body), code
+
+
+def test_both_name_servers_keep_pairs(mixed: Mixed) -> None:
+    ask(mixed, PUT_KV_CONFIG, namespace="interop", key="größe", value="3 µm")
+    theirs, ours = ask(mixed, GET_KV_CONFIG, namespace="interop", key="größe")
+    assert ours.fields["value"] == "3 µm"
+    theirs, ours = ask(mixed, KV_LIST, namespace="interop")
+    assert ours.json() == theirs.json() == {"table": {"größe": "3 µm"}}
+    ask(mixed, DELETE_KV_CONFIG, namespace="interop", key="größe")
+    assert ask(mixed, GET_KV_CONFIG, namespace="interop", key="größe")[1].code == 22
+
+
+def test_a_broker_that_goes_leaves_both_name_servers(mixed: Mixed) -> None:
+    with our_broker(";".join(mixed.name_servers), name="broker-leaving"):
+        for name_server in mixed.name_servers:
+            assert "broker-leaving" in probe.broker_addresses(name_server)
+    for name_server in mixed.name_servers:
+        assert probe.eventually(
+            lambda name_server=name_server: "broker-leaving" not in probe.broker_addresses(name_server) or None,
+            "end of broker-leaving",
+            5.0,
+        )
+
+
+def test_both_name_servers_take_the_topics_of_a_broker_out_of_service(
+    mixed: Mixed, fresh_name: Callable[[str], str]
+) -> None:
+    """WIPE_WRITE_PERM_OF_BROKER and its opposite."""
+    topic = fresh_name("Wiped")
+    mixed.create_topic(topic)
+
+    def permissions(name_server: str) -> dict[str, int]:
+        found = probe.route(name_server, topic)
+        assert found is not None
+        return {each["brokerName"]: each["perm"] for each in found["queueDatas"]}
+
+    _, ours = ask(mixed, 205, brokerName=APACHES)
+    assert int(ours.fields["wipeTopicCount"]) > 0
+    assert [permissions(each) for each in mixed.name_servers] == [{APACHES: 4, OURS: 6}] * 2
+    ask(mixed, 327, brokerName=APACHES)
+    assert [permissions(each) for each in mixed.name_servers] == [{APACHES: 6, OURS: 6}] * 2
