@@ -14,7 +14,7 @@ import pytest
 from tests.interop import jvm
 from tests.interop.apache import VERSION, Apache, Cluster, unavailable
 from tests.interop.drivers import JavaAdmin, java_admin
-from tests.interop.ours import OurCluster, our_cluster
+from tests.interop.ours import our_cluster
 from tests.interop.process import running_reports
 from tests.interop.requirement import require
 
@@ -49,9 +49,9 @@ def apache_admin(apache: Apache, apache_cluster: Cluster) -> Iterator[JavaAdmin]
 
 
 @pytest.fixture(scope="session")
-def our_servers() -> Iterator[OurCluster]:
+def our_servers() -> Iterator[Cluster]:
     """One name server and one broker of ours, shared likewise."""
-    with our_cluster(message_delay_level=QUICK_RETRIES["messageDelayLevel"]) as cluster:
+    with our_cluster(overrides=QUICK_RETRIES) as cluster:
         yield cluster
 
 

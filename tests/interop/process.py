@@ -17,7 +17,7 @@ from tests.interop.failure import InteropError, section, tail
 from tests.interop.settings import LOG_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 STOP_SECONDS = 20.0
@@ -30,7 +30,9 @@ _alive: weakref.WeakSet[JavaProcess] = weakref.WeakSet()
 class JavaProcess:
     """One JVM: its lines so far, its end, its logs."""
 
-    def __init__(self, name: str, command: Sequence[str], home: Path) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], home: Path, *, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
         self.home = home
         self.lines: list[str] = []
@@ -41,7 +43,7 @@ class JavaProcess:
             self._popen = subprocess.Popen(
                 command,
                 cwd=home,
-                env=jvm.environment(home),
+                env={**jvm.environment(home), **(environment or {})},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -14,9 +14,8 @@ from tests.interop.failure import InteropError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.interop.apache import Apache
+    from tests.interop.apache import Apache, Cluster
     from tests.interop.drivers import Event, JavaAdmin
-    from tests.interop.ours import OurCluster
 
 pytestmark = pytest.mark.interop
 
@@ -26,7 +25,7 @@ ROCKETMQ_HEADERS = ("-Drocketmq.serialize.type=ROCKETMQ",)
 
 
 @pytest.fixture(scope="module")
-def admin(apache: Apache, our_servers: OurCluster) -> Iterator[JavaAdmin]:
+def admin(apache: Apache, our_servers: Cluster) -> Iterator[JavaAdmin]:
     with java_admin(apache, our_servers.namesrv) as opened:
         yield opened
 
@@ -54,7 +53,7 @@ def offset(broker: str, code: int, **fields: object) -> int:
 
 @pytest.mark.parametrize("headers", [(), ROCKETMQ_HEADERS], ids=["JSON", "ROCKETMQ"])
 def test_a_java_pair_exchanges_messages_and_offsets_are_kept(
-    apache: Apache, our_servers: OurCluster, fresh_name: Callable[[str], str], headers: tuple[str, ...]
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str], headers: tuple[str, ...]
 ) -> None:
     topic, group = fresh_name("Pair"), fresh_name("pair-group")
     our_servers.create_topic(topic, queues=4)
@@ -91,7 +90,7 @@ def test_a_java_pair_exchanges_messages_and_offsets_are_kept(
 
 @pytest.mark.parametrize("mode", ["async", "batch", "oneway"])
 def test_the_java_producer_sends_in_every_mode(
-    apache: Apache, our_servers: OurCluster, fresh_name: Callable[[str], str], mode: str
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str], mode: str
 ) -> None:
     topic = fresh_name(f"Mode-{mode}")
     our_servers.create_topic(topic, queues=1)
@@ -105,7 +104,7 @@ def test_the_java_producer_sends_in_every_mode(
 
 
 def test_java_compresses_and_shards_and_delays(
-    apache: Apache, our_servers: OurCluster, fresh_name: Callable[[str], str]
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
     topic, group, namesrv = fresh_name("Shapes"), fresh_name("shapes-group"), our_servers.namesrv
     our_servers.create_topic(topic, queues=4)
@@ -123,7 +122,7 @@ def test_java_compresses_and_shards_and_delays(
 
 
 def test_a_message_that_java_refuses_comes_back_to_it(
-    apache: Apache, our_servers: OurCluster, fresh_name: Callable[[str], str]
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
     topic, group = fresh_name("Refused"), fresh_name("refusing-group")
     our_servers.create_topic(topic, queues=1)
@@ -140,7 +139,7 @@ def test_a_message_that_java_refuses_comes_back_to_it(
 
 
 def test_java_gives_up_and_the_message_lies_among_the_dead(
-    apache: Apache, our_servers: OurCluster, fresh_name: Callable[[str], str]
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
     topic, group = fresh_name("Dead"), fresh_name("dead-group")
     our_servers.create_topic(topic, queues=1)
@@ -159,7 +158,7 @@ def test_java_gives_up_and_the_message_lies_among_the_dead(
 
 
 def test_java_consumes_only_the_tags_it_subscribes(
-    apache: Apache, our_servers: OurCluster, fresh_name: Callable[[str], str]
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
     topic, group = fresh_name("Tags"), fresh_name("tags-group")
     our_servers.create_topic(topic, queues=2)
@@ -172,7 +171,7 @@ def test_java_consumes_only_the_tags_it_subscribes(
 
 
 def test_two_java_consumers_share_and_the_one_that_stays_takes_over(
-    apache: Apache, our_servers: OurCluster, fresh_name: Callable[[str], str]
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
     topic, group, namesrv = fresh_name("Shared"), fresh_name("sharing-group"), our_servers.namesrv
     our_servers.create_topic(topic, queues=4)
@@ -197,7 +196,7 @@ def test_two_java_consumers_share_and_the_one_that_stays_takes_over(
 
 
 def test_javas_admin_creates_lists_routes_and_deletes_a_topic(
-    our_servers: OurCluster, admin: JavaAdmin, fresh_name: Callable[[str], str]
+    our_servers: Cluster, admin: JavaAdmin, fresh_name: Callable[[str], str]
 ) -> None:
     topic = fresh_name("Made")
     assert admin.run("create_topic", topic=topic, queues=3) == ["broker-a"]
@@ -214,7 +213,7 @@ def test_javas_admin_creates_lists_routes_and_deletes_a_topic(
 
 
 def test_javas_admin_searches_and_sets_offsets(
-    apache: Apache, our_servers: OurCluster, admin: JavaAdmin, fresh_name: Callable[[str], str]
+    apache: Apache, our_servers: Cluster, admin: JavaAdmin, fresh_name: Callable[[str], str]
 ) -> None:
     topic, group = fresh_name("Searched"), fresh_name("searched-group")
     our_servers.create_topic(topic, queues=1)
@@ -229,7 +228,7 @@ def test_javas_admin_searches_and_sets_offsets(
     assert reached == 3
 
 
-def test_javas_admin_reads_the_brokers_state(our_servers: OurCluster, admin: JavaAdmin) -> None:
+def test_javas_admin_reads_the_brokers_state(our_servers: Cluster, admin: JavaAdmin) -> None:
     state = admin.run("broker", address=our_servers.brokers[0].address)
     assert state["config"]["brokerName"] == "broker-a"
     assert state["runtime"]["brokerVersionDesc"] == "V5_3_3"

@@ -12,7 +12,6 @@ from tests.interop.questions import ALIKE, APART, Question
 
 if TYPE_CHECKING:
     from tests.interop.apache import Cluster
-    from tests.interop.ours import OurCluster
     from tests.interop.probe import Answer
 
 pytestmark = pytest.mark.interop
@@ -25,7 +24,7 @@ OBJECTS = (questions.GET_TOPIC, questions.GET_GROUP, questions.FORBID)
 
 
 @pytest.fixture(scope="module")
-def brokers(apache_cluster: Cluster, our_servers: OurCluster) -> tuple[str, str]:
+def brokers(apache_cluster: Cluster, our_servers: Cluster) -> tuple[str, str]:
     """Apache's and ours, with the same in them."""
     pair = apache_cluster.brokers[0].address, our_servers.brokers[0].address
     for each in pair:
