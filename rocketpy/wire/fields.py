@@ -75,10 +75,16 @@ class WireField:
     write: Callable[[Any], str]
 
 
+_Step = tuple[str, str, Callable[[str], Any] | None, WireField]
+"""How one field is read: key, attribute, text to value (None for text), and the field itself."""
+
+
 # --- field specifiers ----------------------------------------------------------------------------------
 
 
 _DECIMAL = re.compile("[+-]?[0-9]+")
+_SMALL = {str(number): number for number in range(256)}
+"""Most numbers in headers are queue ids, flags and counts."""
 
 
 def _read_text(value: str) -> str | None:
@@ -87,9 +93,13 @@ def _read_text(value: str) -> str | None:
 
 def _bounded_reader(bits: int) -> Callable[[str], int | None]:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    surely_fits = len(str(high))
 
     def read(value: str) -> int | None:
-        if len(value) < 10 and value.isascii() and value.isdigit():
+        number = _SMALL.get(value)
+        if number is not None:
+            return number
+        if len(value) < surely_fits and value.isascii() and value.isdigit():
             return int(value)
         # int() also takes blanks, underscores and digits of other scripts; Java's parser does not.
         if len(value) > 20 or _DECIMAL.fullmatch(value) is None:
@@ -188,8 +198,8 @@ class Header:
     codes: ClassVar[tuple[int, ...]] = ()
     """The request codes that carry this header (for an answer: whose answers carry it)."""
     is_answer: ClassVar[bool] = False
-    _by_name: ClassVar[tuple[tuple[str, WireField], ...]] = ()
-    _by_short_name: ClassVar[tuple[tuple[str, WireField], ...]] = ()
+    _by_name: ClassVar[tuple[_Step, ...]] = ()
+    _by_short_name: ClassVar[tuple[_Step, ...]] = ()
 
     def to_ext(self) -> dict[str, str]:
         """The header as extension fields; fields that are None are left out.
@@ -239,15 +249,22 @@ class Header:
 HeaderType = TypeVar("HeaderType", bound=Header)
 
 
-def _read(cls: type[HeaderType], fields: tuple[tuple[str, WireField], ...], ext: dict[str, str]) -> HeaderType:
+def _step(field: WireField, name: str) -> _Step:
+    return name, field.attribute, None if field.read is _read_text else field.read, field
+
+
+def _read(cls: type[HeaderType], fields: tuple[_Step, ...], ext: dict[str, str]) -> HeaderType:
     values = {}
-    for name, field in fields:
-        raw = ext.get(name)
-        value = None if raw is None else field.read(raw)
-        if value is not None:
-            values[field.attribute] = value
-        elif field.required:
-            values[field.attribute] = _missing(cls, field, raw, name)
+    get = ext.get
+    for name, attribute, read, field in fields:
+        raw = get(name)
+        if raw is not None:
+            value = raw if read is None else read(raw)
+            if value is not None:
+                values[attribute] = value
+                continue
+        if field.required:
+            values[attribute] = _missing(cls, field, raw, name)
     return cls(**values)
 
 
@@ -270,8 +287,8 @@ def header(*codes: int, answer: bool = False) -> Callable[[type[HeaderType]], ty
     def declare(cls: type[HeaderType]) -> type[HeaderType]:
         made = attrs.define(kw_only=True, slots=True)(cls)
         made.wire_fields = tuple(_named(attribute) for attribute in attrs.fields(cast(type[attrs.AttrsInstance], made)))
-        made._by_name = tuple((field.name, field) for field in made.wire_fields)
-        made._by_short_name = tuple((field.short or field.name, field) for field in made.wire_fields)
+        made._by_name = tuple(_step(field, field.name) for field in made.wire_fields)
+        made._by_short_name = tuple(_step(field, field.short or field.name) for field in made.wire_fields)
         made.codes = codes
         made.is_answer = answer
         return made
