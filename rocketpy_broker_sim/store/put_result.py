@@ -134,9 +134,9 @@ class PutMessageResult:
     def offset_message_id(self) -> str:
         """The id made of address and position; one for each item of a batch, joined by commas."""
         host = self._store_host.hex().upper()
-        return ",".join(
-            f"{host}{offset & 0xFFFFFFFFFFFFFFFF:016X}" for offset in self.offsets or (self.physical_offset,)
-        )
+        if not self.offsets:
+            return f"{host}{self.physical_offset & 0xFFFFFFFFFFFFFFFF:016X}"
+        return ",".join([f"{host}{offset & 0xFFFFFFFFFFFFFFFF:016X}" for offset in self.offsets])
 
     def __repr__(self) -> str:
         """One line for a log."""
