@@ -6,7 +6,7 @@ import json
 import socket
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 from benchmarks.trouble import BenchmarkError
 
@@ -109,7 +109,7 @@ class Wire:
         self._rest = data
         return answers
 
-    def ask(self, request: bytes) -> tuple[dict[str, object], bytes]:
+    def ask(self, request: bytes) -> tuple[dict[str, Any], bytes]:
         """Send one request and take its answer apart: header and body.
 
         Raises:
@@ -123,7 +123,7 @@ class Wire:
         return header, body
 
 
-def split(answer: bytes) -> tuple[dict[str, object], bytes]:
+def split(answer: bytes) -> tuple[dict[str, Any], bytes]:
     """Header and body of a frame without its first length."""
     size = int.from_bytes(answer[1:4], "big")
     return json.loads(answer[4 : 4 + size]), answer[4 + size :]

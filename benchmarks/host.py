@@ -43,4 +43,7 @@ async def serve(address: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(name_server) if sys.argv[1] == "namesrv" else trio.run(broker, *sys.argv[2:])
+    if sys.argv[1] == "namesrv":
+        trio.run(name_server)
+    else:
+        trio.run(broker, sys.argv[2], sys.argv[3])

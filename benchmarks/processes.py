@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import IO
 
 from benchmarks.trouble import BenchmarkError
 
@@ -41,6 +42,7 @@ class Child:
 
     def __init__(self, *arguments: str) -> None:
         self.started = time.monotonic()
+        self._arguments = arguments
         self._popen = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=ROOT,
@@ -51,8 +53,9 @@ class Child:
         )
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._errors: list[str] = []
-        for target in (self._read_output, self._read_errors):
-            threading.Thread(target=target, daemon=True).start()
+        for target, pipe in ((self._read_output, self._popen.stdout), (self._read_errors, self._popen.stderr)):
+            assert pipe is not None, "asked for above"
+            threading.Thread(target=target, args=(pipe,), daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -92,14 +95,14 @@ class Child:
         self._popen.wait(10)
 
     def _name(self) -> str:
-        return " ".join(str(word) for word in self._popen.args[1:])[:200]
+        return " ".join(self._arguments)[:200]
 
-    def _read_output(self) -> None:
-        with self._popen.stdout as lines:
+    def _read_output(self, pipe: IO[str]) -> None:
+        with pipe as lines:
             for line in lines:
                 self._lines.put(line.rstrip("\n"))
         self._lines.put(None)
 
-    def _read_errors(self) -> None:
-        with self._popen.stderr as lines:
+    def _read_errors(self, pipe: IO[str]) -> None:
+        with pipe as lines:
             self._errors.extend(lines)

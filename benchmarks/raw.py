@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from statistics import median
+from typing import Any
 
 from benchmarks.budget import Meter, Tickets
 from benchmarks.frames import Wire, batch_body, pull_frame, send_frame, split
@@ -123,7 +124,7 @@ def latency(task: Task) -> Outcome:
     return Outcome(median(times) * 1e3, len(times))
 
 
-def _next_offset(header: dict[str, object]) -> int:
+def _next_offset(header: dict[str, Any]) -> int:
     return int(header["extFields"]["queueOffset"])
 
 

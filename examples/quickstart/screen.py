@@ -12,7 +12,9 @@ try:
     import rich.table
     from rich.console import Console
 except ImportError:  # the [cli] extra is not there
-    rich = None  # type: ignore[assignment]  # tested for before use
+    HAS_RICH = False
+else:
+    HAS_RICH = True
 
 
 class Bars(Protocol):
@@ -31,7 +33,7 @@ class _NoBars:
 @contextmanager
 def progress(total: int) -> Iterator[Bars]:
     """Show progress on a terminal; nothing elsewhere."""
-    if rich is None or not sys.stderr.isatty():
+    if not HAS_RICH or not sys.stderr.isatty():
         yield _NoBars()
         return
     columns = (*rich.progress.Progress.get_default_columns(), rich.progress.MofNCompleteColumn())
@@ -48,7 +50,7 @@ def progress(total: int) -> Iterator[Bars]:
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; the first column is text, the others are figures."""
-    if rich is not None and sys.stdout.isatty():
+    if HAS_RICH and sys.stdout.isatty():
         made = rich.table.Table(
             *(rich.table.Column(t, justify="left" if i == 0 else "right") for i, t in enumerate(titles))
         )
