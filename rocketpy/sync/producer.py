@@ -49,6 +49,15 @@ class Producer(Lifetime[TrioProducer]):
         """The settings."""
         return self._inner.config
 
+    def start(self) -> None:
+        """Open it; the same as entering it with `with`.
+
+        Raises:
+            ClientClosedError: it was started before, or is closed.
+        """
+        super().start()
+        self._gate.open()  # closing it before it was started, or after a start that failed, had shut it
+
     def _leave(self, error: BaseException | None) -> None:
         self._gate.close()
         super()._leave(error)

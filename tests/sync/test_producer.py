@@ -120,6 +120,15 @@ def test_LC2_a_producer_that_is_not_open_says_what_to_do(namesrv, topic):
             use(Message(topic, b"x"))
 
 
+def test_a_producer_that_was_closed_before_its_start_sends_soon_too(namesrv, topic):
+    producer = Producer("pg", namesrv=namesrv)
+    producer.close()
+    with producer:
+        assert producer.send_soon(Message(topic, b"x")).result(10).status is SendStatus.SEND_OK
+    with pytest.raises(ClientClosedError):
+        producer.send_soon(Message(topic, b"x"))
+
+
 def test_LC2_two_producers_share_a_client(namesrv, topic):
     with MQClientInstance(namesrv=namesrv) as client:
         with Producer("g1", client=client) as one, Producer("g2", client=client) as two:
