@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance_report import claimed_rows, ids_in
+from tests.conformance_report import claimed_rows, ids_in, report
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,8 @@ def test_claimed_rows_are_well_formed() -> None:
         assert list(ids_in(f"test_{row.id}_x")) == [row.id]
         assert row.priority == "threat" if row.id.startswith("threat_") else row.priority in {"0", "1"}
         assert row.behaviour
+
+
+def test_every_claimed_behaviour_has_a_test() -> None:
+    summary, missing = report()
+    assert not missing, f"{summary}; none for {', '.join(row.id for row in missing)}"
