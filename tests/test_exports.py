@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 
 import pytest
+
+import rocketpy
+import rocketpy.sync
 
 PUBLIC: dict[str, set[str]] = {
     "rocketpy": {
@@ -93,3 +97,37 @@ def test_public_names_exist_once_and_resolve(module: str) -> None:
     assert len(names) == len(set(names))
     for public in names:
         assert hasattr(importlib.import_module(module), public), f"{module}.{public}"
+
+
+# --- the surfaces: the same names and parameters -------------------------------------------------------
+
+# What only a client, or a surface built on top, calls.
+INTERNAL = {
+    "Producer": {"client_closing", "on_route_changed", "prepare", "start_send", "tries"},
+    "PushConsumer": {"client_closing", "consumer_data", "on_route_changed", "rebalance_now", "topics"},
+    "MQClientInstance": {
+        "check_open", "register_consumer", "register_producer", "unregister_consumer", "unregister_producer",
+    },
+}  # fmt: skip
+BLOCKING_ONLY = {"start", "close", "send_soon", "trio_client"}
+ATTRIBUTES = {"config", "client_id"}
+"""Set in `__init__` on the trio surface, so the class does not show them."""
+RUNNERS = {"plain_runner", "async_runner"}
+"""Where listeners are called: for a surface to choose, not for its users."""
+
+
+def public(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")} - ATTRIBUTES
+
+
+def parameters(function: object) -> list[inspect.Parameter]:
+    return [each for each in inspect.signature(function).parameters.values() if each.name not in RUNNERS]
+
+
+@pytest.mark.parametrize("cls", INTERNAL)
+def test_the_blocking_surface_has_the_names_and_parameters_of_the_trio_one(cls: str) -> None:
+    ours, theirs = getattr(rocketpy, cls), getattr(rocketpy.sync, cls)
+    assert public(ours) - INTERNAL[cls] == public(theirs) - BLOCKING_ONLY
+    for name in ["__init__", *sorted(public(ours) & public(theirs))]:
+        if callable(getattr(ours, name)):
+            assert parameters(getattr(ours, name)) == parameters(getattr(theirs, name)), name

@@ -8,7 +8,10 @@ from rocketpy.client.instance import MQClientInstance as TrioClient
 from rocketpy.sync.lifetime import Lifetime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rocketpy.config import ClientConfig
+    from rocketpy.remoting.hooks import RequestHook
     from rocketpy.remoting.network import Network
 
 __all__ = ["MQClientInstance"]
@@ -21,8 +24,20 @@ class MQClientInstance(Lifetime[TrioClient]):
     The arguments are those of `rocketpy.MQClientInstance`.
     """
 
-    def __init__(self, config: ClientConfig | None = None, *, network: Network | None = None, **fields: Any) -> None:
-        super().__init__(TrioClient(config, network=network, **fields))
+    def __init__(
+        self,
+        config: ClientConfig | None = None,
+        *,
+        network: Network | None = None,
+        hooks: Sequence[RequestHook] = (),
+        **fields: Any,
+    ) -> None:
+        super().__init__(TrioClient(config, network=network, hooks=hooks, **fields))
+
+    @property
+    def config(self) -> ClientConfig:
+        """The settings."""
+        return self._inner.config
 
     @property
     def client_id(self) -> str:
