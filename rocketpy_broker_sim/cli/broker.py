@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import SUPPRESS
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rocketpy.errors import ConfigError
 from rocketpy_broker_sim.broker.opening import name_server_list, open_broker
 from rocketpy_broker_sim.cli.options import IMPORTANT, broker_settings, print_settings, server_parser
 from rocketpy_broker_sim.cli.running import Boot, run_command, serve
@@ -26,9 +28,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a broker until it is told to stop; returns the exit status."""
     parser = server_parser(PROGRAM, "Run a RocketMQ broker.")
     parser.add_argument("-m", "--printImportantConfig", action="store_true", help="print the main settings and end")
+    parser.add_argument("--enable-proxy", dest="proxy", action="store_true", help=SUPPRESS)
+    parser.add_argument("-pm", "--proxyMode", "-pc", "--proxyConfigPath", dest="proxy", help=SUPPRESS)
     options = parser.parse_args(arguments)
 
     def body() -> int:
+        if options.proxy:
+            raise ConfigError(
+                "--enable-proxy, -pm, -pc: the gRPC proxy is not available here; clients speak the remoting protocol"
+            )
         config, warnings = broker_settings(options)
         name_server_list(config.namesrv_addr)
         if options.printConfigItem or options.printImportantConfig:

@@ -124,6 +124,14 @@ def test_a_file_that_asks_for_what_is_not_here(place: Place, capsys: pytest.Capt
     assert not (place.home / "store").exists()
 
 
+@pytest.mark.parametrize("options", [["--enable-proxy"], ["-pm", "local"], ["-pc", "proxy.json", "-n", "a:9876"]])
+def test_the_options_of_the_proxy_are_refused_by_name(capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    assert broker.main(options) == 2
+    said = refused(capsys)
+    assert options[0] in said
+    assert "proxy is not available" in said
+
+
 def test_a_controller_in_a_name_server(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert namesrv.main(["-c", place.write("n.conf", "enableControllerInNamesrv=true")]) == 2
     assert "enableControllerInNamesrv" in refused(capsys)
