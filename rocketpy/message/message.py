@@ -92,13 +92,12 @@ def _checked_topic(topic: object) -> str:
 def _checked_body(body: object) -> bytes:
     if isinstance(body, str):
         raise ConfigError(
-            "the body is a str: encode it (text.encode()), or turn a value into bytes with a serializer "
-            "of rocketpy.serialization"
+            "the body is a str: encode it (text.encode()), or turn a value into bytes with a serializer (msgpack)"
         )
     if not isinstance(body, bytes | bytearray | memoryview):
         raise ConfigError(
             f"the body is of type {type(body).__name__}: give bytes, or turn the value into bytes with a serializer "
-            "of rocketpy.serialization"
+            "(msgpack)"
         )
     if not len(body):
         raise ConfigError("the body is empty: RocketMQ refuses messages without a body")
