@@ -13,7 +13,8 @@ from rocketpy.sync import ConsumeFromWhere
 
 def show(message: rocketpy.sync.MessageExt) -> None:
     """The listener: returning without an error is success."""
-    print(f"{message.queue_id}:{message.queue_offset} {message.message_id} {message.body.decode()}", flush=True)
+    line = f"{message.queue_id}:{message.queue_offset} {message.message_id} {message.body.decode()}\n"
+    print(line, end="", flush=True)  # listeners run in many threads: print would write the end of the line apart
 
 
 def main() -> None:
