@@ -97,6 +97,7 @@ class Producer(NotPicklable):
                 self._nursery = await stack.enter_async_context(open_services())
                 self.client.register_producer(self.config.group, self)
                 stack.push_async_callback(self._say_goodbye)
+                stack.push_async_exit(self._finish_sends)
                 self._stack = stack.pop_all()
         except BaseException:
             self._lifecycle.failed()
@@ -108,14 +109,22 @@ class Producer(NotPicklable):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         """Close it: no new sends, the ones under way end, the brokers forget it."""
-        if not self._lifecycle.closing() or self._stack is None:
+        stack, self._stack = self._stack, None
+        if stack is None:
             return None
+        # A shared client that closed first has said so already; what was entered is left all the same.
+        self._lifecycle.closing()
         try:
-            if error is None and self._under_way:
-                await self._idle.wait()
-            return await self._stack.__aexit__(kind, error, traceback)
+            return await stack.__aexit__(kind, error, traceback)
         finally:
             self._lifecycle.closed()
+
+    async def _finish_sends(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """The first step of closing. One of the stack's, so that the others are taken when this one is cancelled."""
+        if error is None and self._under_way:
+            await self._idle.wait()
 
     async def _say_goodbye(self) -> None:
         with trio.move_on_after(self.config.close_timeout, shield=True):

@@ -291,3 +291,43 @@ async def test_threat_L12_a_producer_cannot_be_pickled_but_its_config_can(autoju
         with pytest.raises(TypeError, match="config"):
             pickle.dumps(producer)
         assert pickle.loads(pickle.dumps(producer.config)) == producer.config
+
+
+async def test_closing_that_is_cancelled_while_it_waits_leaves_nothing_behind(autojump_clock, opened):
+    async with opened(SendBroker(script=["silence"]), enter=False, send_timeout=50.0) as (producer, _):
+        async with trio.open_nursery() as nursery:
+            with trio.move_on_after(1.0) as scope:
+                async with producer:
+                    await producer.queues("T")
+                    nursery.start_soon(_send_in_vain, producer)
+                    await trio.testing.wait_all_tasks_blocked()
+            assert scope.cancelled_caught
+            assert trio.current_time() <= 1.0 + producer.config.close_timeout
+            assert not producer.client.is_open
+            assert producer.client.pool.statistics().open == 0
+
+
+async def _send_in_vain(producer):
+    with pytest.raises(RocketMQError):
+        await producer.send(message())
+
+
+async def test_a_shared_client_that_closes_first_does_not_keep_the_producer_from_closing(autojump_clock, opened):
+    close = trio.Event()
+
+    async def hold(client, *, task_status):
+        async with client:
+            task_status.started()
+            await close.wait()
+
+    async with opened(SendBroker(), enter=False) as (_, world), trio.open_nursery() as nursery:
+        client = MQClientInstance(namesrv="ns:9876", network=world.network)
+        await nursery.start(hold, client)
+        async with Producer("shared", client=client) as producer:
+            await producer.send(message())
+            close.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert not client.is_open
+            with pytest.raises(ClientClosedError):
+                await producer.send(message())
+        assert "closed" in repr(producer)
