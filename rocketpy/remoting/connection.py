@@ -235,6 +235,8 @@ class Connection(Outbound):
 
     def note_received(self, frame_due: float) -> None:
         """The reader has dealt with a chunk; a frame that has begun must be complete by `frame_due`."""
+        if self.error is not None:
+            return  # closed by what came in: what it kept has been given back already
         self._liveness.note_received()
         if frame_due < self._alarm.when:
             self._alarm.set(frame_due)

@@ -403,3 +403,14 @@ async def cancelled_after(steps: int, pool: ConnectionPool, address: str) -> boo
 @pytest.fixture(autouse=True)
 def _log_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
+
+
+async def test_threat_L8_a_connection_that_a_request_closes_gives_back_what_it_kept(memory: MemoryNetwork) -> None:
+    def hang_up(connection: Connection, request: RemotingCommand) -> None:
+        connection.close()
+
+    async with running_server(memory, Peer({ECHO: hang_up})) as server:
+        stream = await connect(memory, server)
+        await stream.send_all(FRAME + FRAME[:50])
+        assert await is_closed(stream)
+        assert server.unparsed == 0
