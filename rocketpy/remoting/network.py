@@ -6,6 +6,7 @@ a network that wraps the streams of another one.
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -51,7 +52,11 @@ class TcpNetwork:
 
     async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
         """Connect; hosts with several addresses are tried side by side, as RFC 8305 asks for."""
-        return await trio.open_tcp_stream(host, port)
+        try:
+            return await trio.open_tcp_stream(host, port)
+        except UnicodeError as exc:
+            # Addresses come from peers, too, and the resolver refuses an empty or overlong label in this way.
+            raise OSError(errno.EINVAL, f"{host!r:.80} is no host name") from exc
 
     async def listen(self, host: str, port: int) -> list[Listener]:
         """Listen on every address that `host` stands for."""

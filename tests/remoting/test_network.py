@@ -10,8 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock, check_two_way_stream, wait_all_tasks_blocked
 
+from rocketpy.errors import ConnectError
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.network import Network, TcpNetwork, address_of_listener, addresses_of
+from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.wire.hosts import format_address, parse_address
 from tests.remoting.helpers import stream_pair
 
@@ -145,3 +147,11 @@ def test_without_a_route_the_local_ip_is_loopback(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(socket, "socket", Unroutable)
     assert TcpNetwork().local_ip() == "127.0.0.1"
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example"])
+async def test_threat_M14_a_name_that_the_resolver_refuses_is_a_connect_error(host: str) -> None:
+    """An address may come from a name server: it must not end the client that dials it."""
+    async with ConnectionPool(TcpNetwork()).open() as pool:
+        with pytest.raises(ConnectError, match="is no host name"):
+            await pool.get(f"{host}:10911", timeout=5)
