@@ -86,7 +86,7 @@ class Portal:
             self._jobs.append(lambda: function(*args, **kwargs))
         else:
             self._jobs.append(function)
-        if self._awake:
+        if self._awake and self._pid == os.getpid():
             return
         if self._token is None or self._pid != os.getpid():
             raise ClientClosedError("the background thread of rocketpy does not cross a fork: make a new client here")

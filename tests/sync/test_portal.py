@@ -218,3 +218,29 @@ def test_threat_L12_a_forked_child_has_a_portal_of_its_own():
     os.close(read)
     os.close(write)
     assert parents.call(pid) == os.getpid()
+
+
+def test_threat_L12_a_call_in_a_child_is_refused_also_when_the_fork_struck_before_a_wakeup():
+    parents = Portal()
+    parents.start()
+    forked = threading.Event()
+    parents.post(forked.wait)
+    parents.post(lambda: None)  # from here on, a wake-up is under way: later posts rely on it
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        signal.alarm(10)
+        try:
+            parents.call(trio.lowlevel.checkpoint)
+        except ClientClosedError:
+            status = 0
+        finally:
+            os.write(write, bytes([status]))
+            os._exit(status)
+    forked.set()
+    os.waitpid(child, 0)
+    os.close(write)
+    assert os.read(read, 1) == b"\x00"
+    os.close(read)
+    parents.close()
