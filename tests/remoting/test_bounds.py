@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError
-from rocketpy.remoting.connection import open_connection
+from rocketpy.remoting.connection import Connection, open_connection
 from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.network import Network
