@@ -158,8 +158,10 @@ class Connection(Outbound):
                     await self._guard(self._read)
         finally:
             self.close()
-            await self._transport.aclose()
-            self._ended.set()
+            try:
+                await self._transport.aclose()
+            finally:
+                self._ended.set()
 
     async def _read(self) -> None:
         """Read until the end; what was answered before it may still leave."""

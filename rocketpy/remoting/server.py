@@ -30,6 +30,7 @@ __all__ = ["RemotingServer", "serve"]
 _logger = logging.getLogger(__name__)
 _RESOURCES_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 _ACCEPT_PAUSE = 0.1
+_CLOSE_WITHIN = 1.0
 
 ConnectionCallback = Callable[[Connection], object]
 
@@ -103,8 +104,10 @@ class RemotingServer:
                         nursery.start_soon(self._accept, listener, nursery)
         finally:
             self.close()
-            for listener in self._listeners:
-                await trio.aclose_forcefully(listener)
+            # Behind a shield, though it never waits: cancelled, it would leave the other listeners open.
+            with trio.move_on_after(_CLOSE_WITHIN, shield=True):
+                for listener in self._listeners:
+                    await trio.aclose_forcefully(listener)
             self._ended.set()
 
     async def _close_listeners(self) -> None:

@@ -190,3 +190,21 @@ async def test_a_cancelled_server_leaves_nothing_open(network: Network) -> None:
 @pytest.fixture(autouse=True)
 def _log_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
+
+
+async def test_a_server_that_is_cancelled_has_stopped_at_once(network: Network) -> None:
+    """Whoever stops it while all is being cancelled must not wait for a server that has ended already."""
+    begun = trio.current_time()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            server = await nursery.start(partial(serve, network, "127.0.0.1", 0, Peer()))
+            stream = await connect(network, server)
+            try:
+                scope.cancel()
+                await trio.lowlevel.checkpoint()
+            finally:
+                with trio.move_on_after(5, shield=True) as limit:
+                    await server.stop(5)
+                    await stream.aclose()
+                assert not limit.cancelled_caught
+    assert trio.current_time() - begun < 5
