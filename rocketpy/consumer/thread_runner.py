@@ -90,9 +90,12 @@ class ThreadRunner:
 
     async def run(self) -> None:
         """The service. When it is cancelled, threads are left to end by themselves: nothing can end them."""
-        async with trio.open_nursery() as self._nursery:
-            self._start_one()
-            await self._stop_asked.wait()
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._start_one()
+                await self._stop_asked.wait()
+        finally:
+            self.stop()
 
     def _start_one(self) -> None:
         """One more thread, if there is work for it."""

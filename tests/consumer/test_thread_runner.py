@@ -241,3 +241,24 @@ async def test_a_listener_may_call_back_into_the_loop() -> None:
         b.feed(3)
         await b.wait_empty()
         assert len(got) == 3
+
+
+async def test_threads_begin_no_other_call_once_the_service_is_cancelled() -> None:
+    hold, inside = threading.Event(), threading.Event()
+    began: list[int] = []
+
+    def listener(message: MessageExt) -> None:
+        began.append(message.queue_offset)
+        inside.set()
+        hold.wait(20)
+
+    async with bench(listener, consume_thread_max=1) as b:
+        b.feed(3)
+        await trio.to_thread.run_sync(inside.wait, 10)
+    plain = b.service._plain
+    hold.set()
+    with trio.fail_after(10):
+        while plain.running():  # noqa: ASYNC110  a real thread, in real time
+            await trio.sleep(0.001)
+        await trio.sleep(0.05)
+    assert began == [0]
