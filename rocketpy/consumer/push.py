@@ -217,6 +217,7 @@ class PushConsumer(NotPicklable):
             await trio.lowlevel.checkpoint()
             while not self.assignment:
                 self._lifecycle.check_open()
+                self.client.check_open()
                 await self._check_running().rebalance.wait_round()
         if not self.assignment:
             reasons = "; ".join(map(str, self._check_running().rebalance.errors.values()))

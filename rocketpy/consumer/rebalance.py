@@ -98,11 +98,15 @@ class Rebalance:
 
     async def run(self) -> None:
         """The service. The first look is the business of whoever starts it."""
-        while True:
-            with trio.move_on_after(self._config.rebalance_interval if self.balanced else self._retry):
-                await self._wanted.wait()
-            self._retry = FIRST_RETRY if self.balanced else min(2 * self._retry, self._config.rebalance_interval)
-            await self.look()
+        try:
+            while True:
+                with trio.move_on_after(self._config.rebalance_interval if self.balanced else self._retry):
+                    await self._wanted.wait()
+                self._retry = FIRST_RETRY if self.balanced else min(2 * self._retry, self._config.rebalance_interval)
+                await self.look()
+        finally:
+            # There is no next look: whoever waits for one goes on, and finds the consumer closed.
+            self._round_done.set()
 
     async def look(self) -> None:
         """Share out the queues of every topic, now."""

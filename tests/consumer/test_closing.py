@@ -264,3 +264,42 @@ async def test_run_forever_within_async_with_leaves_closing_to_it(autojump_clock
             nursery.start_soon(trio.lowlevel.checkpoint)
             assert consumer.status().state == "open"
         assert consumer.status().state == "closed"
+
+
+async def test_who_waits_for_queues_hears_of_the_closing(autojump_clock: MockClock) -> None:
+    async with world() as w, trio.open_nursery() as nursery:
+        consumer = w.consumer()
+
+        async def wait() -> None:
+            with pytest.raises(ClientClosedError):
+                await consumer.wait_assigned()
+
+        with trio.fail_after(60):
+            async with consumer:
+                nursery.start_soon(wait)
+                await trio.testing.wait_all_tasks_blocked()
+            await trio.testing.wait_all_tasks_blocked()
+            assert not nursery.child_tasks
+
+
+async def test_who_waits_for_queues_hears_of_a_shared_client_that_closes(autojump_clock: MockClock) -> None:
+    async with world() as w, trio.open_nursery() as nursery:
+        client = MQClientInstance(namesrv=w.name_server.address, network=w.network)
+        close = trio.Event()
+
+        async def own_client(task_status: trio.TaskStatus[None]) -> None:
+            async with client:
+                task_status.started()
+                await close.wait()
+
+        await nursery.start(own_client)
+        async with w.consumer(namesrv=(), network=None, client=client) as consumer:
+            nursery.start_soon(_later, close)
+            with trio.fail_after(60):
+                with pytest.raises(ClientClosedError):
+                    await consumer.wait_assigned()
+
+
+async def _later(event: trio.Event) -> None:
+    await trio.sleep(1)
+    event.set()
