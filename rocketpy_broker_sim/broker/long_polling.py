@@ -75,7 +75,8 @@ class HeldPulls:
         if older is not None:
             self._take(older)
             self._run_again(older)
-        if self._count >= self._capacity or self._closed:
+        # Answering the older one may have shown that the connection is gone.
+        if self._count >= self._capacity or self._closed or not pull.connection.is_open:
             return False
         self._count += 1
         # A consumer of many queues holds a pull on each. They are bounded here, and must not keep its connection from
@@ -92,11 +93,7 @@ class HeldPulls:
         if not queue:
             return
         codes, max_offset = set(arrival.tags_codes), arrival.max_offset
-        woken = [pull for pull in queue.values() if pull.offset < max_offset and _wants(pull.match, codes)]
-        for pull in woken:
-            self._take(pull)
-        for pull in woken:
-            self._run_again(pull)
+        self._run_all_again([pull for pull in queue.values() if pull.offset < max_offset and _wants(pull.match, codes)])
 
     async def serve(self, finish: Callable[[], None]) -> None:
         """Run pulls again whose time is up, until cancelled.
@@ -118,18 +115,20 @@ class HeldPulls:
         """Run the pulls again whose time is up."""
         while self._alarms and self._alarms[0] * TICK <= now:
             tick = heapq.heappop(self._alarms)
-            for pull in list(self._ticks.get(tick, ())):
-                self._take(pull)
-                self._run_again(pull)
+            self._run_all_again(list(self._ticks.get(tick, ())))
             self._ticks.pop(tick, None)
 
     def close(self) -> None:
         """Run all pulls again and hold none any more: the broker stops."""
         self._closed = True
-        for queue in list(self._queues.values()):
-            for pull in list(queue.values()):
-                self._take(pull)
-                self._run_again(pull)
+        self._run_all_again([pull for queue in self._queues.values() for pull in queue.values()])
+
+    def _run_all_again(self, pulls: list[HeldPull]) -> None:
+        # All are taken before the first is run: its answer may close a connection, which takes what that one holds.
+        for pull in pulls:
+            self._take(pull)
+        for pull in pulls:
+            self._run_again(pull)
 
     def _run_again(self, pull: HeldPull) -> None:
         pull.connection.recall_request(pull.request)
