@@ -266,11 +266,11 @@ class RouteInfo:
 
     def _remove_broker(self, identity: Identity) -> None:
         del self.brokers[identity.broker_name]
-        names = self.clusters.get(identity.cluster)
-        if names is not None:
-            names.discard(identity.broker_name)
-            if not names:
-                del self.clusters[identity.cluster]
+        # It may have registered under several clusters: a stale one would be given out for ever.
+        for cluster in [c for c, names in self.clusters.items() if identity.broker_name in names]:
+            self.clusters[cluster].discard(identity.broker_name)
+            if not self.clusters[cluster]:
+                del self.clusters[cluster]
         for topic in [t for t, by_broker in self.queues.items() if identity.broker_name in by_broker]:
             self._remove_queues(topic, identity.broker_name)
 

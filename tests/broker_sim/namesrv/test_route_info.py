@@ -205,3 +205,11 @@ def test_filter_servers_travel_with_the_route(tables):
     assert route_query.route_of(tables, "t1").filter_server_table == {"10.0.0.0:a": ["f:1"]}
     tables.register(registration(identity()))
     assert route_query.route_of(tables, "t1").filter_server_table == {}
+
+
+def test_threat_L8_a_broker_that_changed_its_cluster_leaves_none_behind(tables):
+    moved = Identity(cluster="c2", broker_name="a", address="10.0.0.0:a", broker_id=0)
+    tables.register(registration(identity()))
+    tables.register(registration(moved))
+    tables.unregister([identity(), moved])
+    assert (tables.clusters, tables.brokers, tables.live, tables.queues) == ({}, {}, {}, {})
