@@ -145,6 +145,9 @@ class Registration:
             pending.discard(link.address)
             if done or not pending:
                 ready.set()
+            if not done:
+                # What broke meanwhile is why it failed. At once again, and again, would be a storm.
+                link.hurry = trio.Event()
             with trio.move_on_after(period if done and not first else AGAIN_AFTER) as slept:
                 await link.hurry.wait()
                 await trio.sleep(GATHER)

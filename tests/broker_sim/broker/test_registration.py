@@ -223,3 +223,24 @@ async def test_light_pings_go_out_where_replicas_may_act_as_masters(
 def test_lists_of_name_servers() -> None:
     assert name_server_list("a:9876; b:1;[::1]:2;") == ["a:9876", "b:1", "[::1]:2"]
     assert name_server_list("") == []
+
+
+async def test_threat_L4_what_is_no_name_server_is_not_stormed(autojump_clock: MockClock) -> None:
+    """It takes each connection, answers something else and hangs up: dialling it never fails."""
+    network = MemoryNetwork()
+    connections = 0
+
+    async def answer(stream: trio.abc.Stream) -> None:
+        nonlocal connections
+        connections += 1
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await stream.aclose()
+
+    [listener] = await network.listen("web", 80)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, answer, [listener])
+        async with opened(network, ["web:80"]):
+            await trio.sleep(60)
+        nursery.cancel_scope.cancel()
+    assert 6 <= connections <= 8
