@@ -151,7 +151,13 @@ class Portal:
     def open(self, manager: AbstractAsyncContextManager[T]) -> Opened[T]:
         """Enter an async context manager in a task of the portal; `Opened.close` leaves it in the same task."""
         opened = Opened(self, manager)
-        self.call(opened.enter, self._spawn)
+        try:
+            self.call(opened.enter, self._spawn)
+        except BaseException:
+            # Ctrl-C may have struck when it was entered already, and nobody else has it to close it.
+            if self.is_usable:
+                self.post(opened.leave)
+            raise
         return opened
 
     def _spawn(self, function: Callable[[trio.TaskStatus[None]], Awaitable[object]]) -> Awaitable[None]:
@@ -270,6 +276,10 @@ class Opened(Generic[T]):
         self._body_error = None
         if outcome is not None and outcome is not error:
             raise outcome
+
+    def leave(self) -> None:
+        """In the portal: have it left, without waiting."""
+        self._leave.set()
 
     async def _finish(self) -> None:
         self._leave.set()

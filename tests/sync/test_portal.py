@@ -244,3 +244,23 @@ def test_threat_L12_a_call_in_a_child_is_refused_also_when_the_fork_struck_befor
     assert os.read(read, 1) == b"\x00"
     os.close(read)
     parents.close()
+
+
+def test_an_interrupt_right_after_entering_leaves_the_manager_again(home, monkeypatch):
+    left = threading.Event()
+
+    class Manager:
+        async def __aenter__(self):
+            await trio.lowlevel.checkpoint()
+
+        async def __aexit__(self, *error):
+            left.set()
+
+    def interrupted(function, *args):
+        Portal.call(home, function, *args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(home, "call", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        home.open(Manager())
+    assert left.wait(5)
