@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus
     from rocketpy.consumer.subscription import Listener
     from rocketpy.message import MessageQueue
+    from rocketpy.portal import Portal
     from rocketpy.remoting.network import Network
     from rocketpy.sync.client import MQClientInstance
 
@@ -122,10 +123,10 @@ class PushConsumer(Lifetime[TrioConsumer]):
         """
         if self._home is None:
             self.start()
-        opened = self._opened
-        if opened is None:
+        home, opened = self._home, self._opened
+        if home is None or opened is None:
             return
-        with _Signals(opened.ended):
+        with _Signals(home, opened.ended):
             opened.ended.wait()
         self.close()
 
@@ -133,7 +134,8 @@ class PushConsumer(Lifetime[TrioConsumer]):
 class _Signals:
     """For the time of a block, the first SIGINT or SIGTERM sets an event, and is forgotten for the next one."""
 
-    def __init__(self, event: threading.Event) -> None:
+    def __init__(self, home: Portal, event: threading.Event) -> None:
+        self._home = home
         self._event = event
         self._before: dict[int, Any] = {}
 
@@ -144,7 +146,9 @@ class _Signals:
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         self._restore()
-        self._event.set()
+        # Not here: the wait that was interrupted may hold the lock of the event.
+        if self._home.is_usable:
+            self._home.post(self._event.set)
 
     def __exit__(self, *error: object) -> None:
         self._restore()

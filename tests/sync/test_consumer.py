@@ -12,7 +12,9 @@ from collections import Counter
 import pytest
 
 from rocketpy.errors import ClientClosedError, ConfigError, RequestTimeoutError
+from rocketpy.portal import portal
 from rocketpy.sync import ConsumeFromWhere, ConsumeResult, Message, MQClientInstance, Producer, PushConsumer
+from rocketpy.sync.consumer import _Signals
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
@@ -223,3 +225,15 @@ def test_a_listener_that_hangs_does_not_keep_the_consumer_from_closing(namesrv, 
     with PushConsumer("hanging", namesrv=namesrv) as again:
         again.subscribe(topic, inbox)
         assert inbox.wait() == {b"x": 1}  # cut off, hence neither acknowledged nor given back
+
+
+def test_a_signal_may_strike_while_the_event_is_locked():
+    """In the main thread, that is in the very thread that holds the lock: waiting for it there would be for ever."""
+    event = threading.Event()
+    signals = _Signals(portal(), event)
+    with event._cond:
+        thread = threading.Thread(target=signals._arrived, args=(signal.SIGTERM, None), daemon=True)
+        thread.start()
+        thread.join(5)
+        assert not thread.is_alive()
+    assert event.wait(5)
