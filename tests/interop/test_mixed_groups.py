@@ -1,0 +1,95 @@
+"""One group of Apache's consumer and ours, on Apache's servers and on ours: they share queues and messages."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rocketpy.sync
+from rocketpy import ConsumeFromWhere, Message
+from tests.interop import probe
+from tests.interop.drivers import java_push_consumer
+from tests.interop.inbox import Inbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.interop.apache import Apache, Cluster
+    from tests.interop.drivers import JavaPushConsumer
+
+pytestmark = pytest.mark.interop
+
+QUEUES = 5
+QUERY_CONSUMER_OFFSET = 14
+
+
+@pytest.fixture(params=["apache_cluster", "our_servers"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    found: Cluster = request.getfixturevalue(request.param)
+    return found
+
+
+def send(cluster: Cluster, topic: str, first: int, last: int) -> None:
+    with rocketpy.sync.Producer("mixed-groups", namesrv=cluster.namesrv, send_timeout=10.0) as producer:
+        for number in range(first, last):
+            producer.send(Message(topic, b"body-%d" % number))
+
+
+def java_bodies(consumer: JavaPushConsumer) -> list[str]:
+    return [base64.b64decode(each["body"]).decode() for each in consumer.messages]
+
+
+def test_a_mixed_group_shares_the_queues_and_gets_all_messages_once(
+    apache: Apache, cluster: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    topic, group, inbox = fresh_name("Shared"), fresh_name("sharing-group"), Inbox()
+    cluster.create_topic(topic, queues=QUEUES)
+    with java_push_consumer(apache, cluster.namesrv, group, topic) as java:
+        ours = rocketpy.sync.PushConsumer(
+            group, namesrv=cluster.namesrv, consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        )
+        ours.subscribe(topic, inbox.take)
+        with ours:
+            javas, own = settled_shares(java, ours, topic)
+            assert sorted(map(len, (javas, own))) == [2, 3]
+            send(cluster, topic, 0, 100)
+            wait_for_both(java, inbox, 100)
+            assert {f"{message.broker_name}:{message.queue_id}" for message in inbox.messages} == own
+            assert {f"{each['brokerName']}:{each['queueId']}" for each in java.messages} == javas
+        java.wait_share(topic, QUEUES)
+        send(cluster, topic, 100, 120)
+        wait_for_both(java, inbox, 120)
+        java.finish()
+    got = java_bodies(java) + [message.body.decode() for message in inbox.messages]
+    assert sorted(got) == sorted(f"body-{n}" for n in range(120))
+    assert {message.reconsume_times for message in inbox.messages} == {0}
+    assert committed(cluster, group, topic) == 120
+
+
+def settled_shares(java: JavaPushConsumer, ours: rocketpy.sync.PushConsumer, topic: str) -> tuple[set[str], set[str]]:
+    """Wait until the two have all queues between them, and none twice."""
+
+    def look() -> tuple[set[str], set[str]] | None:
+        theirs = set(java.share.get(topic, ()))
+        own = {f"{queue.broker_name}:{queue.queue_id}" for queue in ours.assignment}
+        return (theirs, own) if theirs and own and not theirs & own and len(theirs | own) == QUEUES else None
+
+    return probe.eventually(look, "settled shares", 40.0)
+
+
+def wait_for_both(java: JavaPushConsumer, inbox: Inbox, count: int) -> None:
+    probe.eventually(
+        lambda: len(java.messages) + len(inbox.messages) >= count or None, f"{count} messages at the two", 30.0
+    )
+
+
+def committed(cluster: Cluster, group: str, topic: str) -> int:
+    """The sum of the committed offsets."""
+    fields = {"consumerGroup": group, "topic": topic}
+    answers = [
+        probe.call(cluster.brokers[0].address, QUERY_CONSUMER_OFFSET, {**fields, "queueId": queue_id})
+        for queue_id in range(QUEUES)
+    ]
+    return sum(int(answer.fields["offset"]) for answer in answers)
