@@ -143,13 +143,16 @@ class MQClientInstance(NotPicklable):
 
         They live in a task of their own and behind a shield because whoever uses a client may well be cancelled as a
         whole: offsets can be committed and brokers told only as long as the connections outlive that. The shield ends
-        with the closing code in `__aexit__`, which has a deadline.
+        with the closing code in `__aexit__`, which has a deadline. A start that is cancelled has no such end: it comes
+        to the checkpoint before the shield.
         """
-        with trio.CancelScope(shield=True):
+        with trio.CancelScope() as scope:
             async with self.pool.open(), trio.open_nursery() as services:
                 services.start_soon(self._route_service)
                 services.start_soon(self.heartbeats.run)
                 task_status.started()
+                await trio.lowlevel.checkpoint_if_cancelled()
+                scope.shield = True
                 await self._hang_up.wait()
                 services.cancel_scope.cancel()
 

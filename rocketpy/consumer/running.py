@@ -63,13 +63,16 @@ class RunningConsumer:
         """The services, until `_hang_up`.
 
         Behind a shield, because whoever uses the consumer may be cancelled as a whole, and listeners shall finish all
-        the same. The shield ends with `close`, which has a deadline.
+        the same. The shield ends with `close`, which has a deadline; a start that is cancelled comes to the checkpoint
+        before the shield.
         """
-        with trio.CancelScope(shield=True):
+        with trio.CancelScope() as scope:
             async with trio.open_nursery() as self._nursery:
                 await self._nursery.start(self._consume)
                 await self._nursery.start(self.assignment.run)
                 task_status.started()
+                await trio.lowlevel.checkpoint_if_cancelled()
+                scope.shield = True
                 await self._hang_up.wait()
                 self._nursery.cancel_scope.cancel()
 
