@@ -23,6 +23,7 @@ SHIELDS: dict[str, int] = {
     "rocketpy/client/instance.py": 2,
     "rocketpy/consumer/running.py": 2,
     "rocketpy/producer/producer.py": 1,
+    "rocketpy/remoting/server.py": 1,
     "rocketpy_broker_sim/broker/opening.py": 3,
 }
 
