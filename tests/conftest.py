@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -11,6 +12,10 @@ import pytest
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and every process they start would too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _skipped: list[str] = []
 
