@@ -17,12 +17,10 @@ from tests.interop.drivers import JavaAdmin, java_admin
 from tests.interop.ours import our_cluster
 from tests.interop.process import running_reports
 from tests.interop.requirement import require
+from tests.interop.settings import QUICK_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
-
-QUICK_RETRIES = {"messageDelayLevel": "1s 5s 1s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2h"}
-"""The shared broker retries after 1 s (level 3), not after 10: a test of a retry need not wait for it."""
 
 _numbers = itertools.count(1)
 

@@ -1,8 +1,8 @@
 """Ask a server a question in plain RocketMQ remoting, with nothing of our own packages.
 
-The harness uses it to see whether servers are ready and to make topics. It speaks JSON headers over a
-blocking socket and knows a handful of requests; being written apart from `rocketpy`, it does not share
-an error with what it helps to test.
+The harness uses it to see whether servers are ready and to make topics. It asks with JSON headers over a
+blocking socket, understands answers in either encoding and knows a handful of requests; being written apart
+from `rocketpy`, it does not share an error with what it helps to test.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ GET_ROUTEINFO_BY_TOPIC = 105
 GET_BROKER_CLUSTER_INFO = 106
 SUCCESS = 0
 TOPIC_NOT_EXIST = 17
+ROCKETMQ = 1
+"""The mark of the binary header encoding."""
 
 PAUSE = 0.05
 """Between two looks at a server that is not ready: the only wait for a time in the harness."""
@@ -81,12 +83,29 @@ def encode(code: int, fields: Mapping[str, object], body: bytes) -> bytes:
 
 
 def decode(frame: bytes) -> Answer:
-    """Read a frame without its first length; servers answer in the encoding of the question."""
-    (mark,) = struct.unpack_from(">i", frame)
-    if mark >> 24:
-        raise InteropError(f"the probe asked in JSON and got header encoding {mark >> 24}")
-    header = json.loads(frame[4 : 4 + mark])
-    return Answer(header["code"], header.get("remark"), frame[4 + mark :], header.get("extFields") or {})
+    """Read a frame without its first length. Apache's servers answer in the encoding they are set to."""
+    (mark,) = struct.unpack_from(">I", frame)
+    encoding, length = mark >> 24, mark & 0xFFFFFF
+    header, body = frame[4 : 4 + length], frame[4 + length :]
+    if encoding == ROCKETMQ:
+        return _decode_binary(header, body)
+    fields = json.loads(header)
+    return Answer(fields["code"], fields.get("remark"), body, fields.get("extFields") or {})
+
+
+def _decode_binary(header: bytes, body: bytes) -> Answer:
+    code, _language, _version, _opaque, _flag, length = struct.unpack_from(">hbhiii", header)
+    at = 17
+    remark = header[at : at + length].decode() if length else None
+    (left,) = struct.unpack_from(">i", header, at := at + length)
+    fields = {}
+    end = (at := at + 4) + left
+    while at < end:
+        (length,) = struct.unpack_from(">h", header, at)
+        name = header[(at := at + 2) : (at := at + length)].decode()
+        (length,) = struct.unpack_from(">i", header, at)
+        fields[name] = header[(at := at + 4) : (at := at + length)].decode()
+    return Answer(code, remark, body, fields)
 
 
 def eventually(look: Callable[[], T | None], what: str, timeout: float) -> T:

@@ -16,6 +16,9 @@ CLUSTER = "InteropCluster"
 LOOPBACK = "127.0.0.1"
 LOG_FILE = "apache.log"
 
+QUICK_RETRIES = {"messageDelayLevel": "1s 5s 1s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2h"}
+"""The shared brokers retry after 1 s (level 3), not after 10: a test of a retry need not wait for it."""
+
 _LOGBACK = """\
 <configuration>
   <appender name="file" class="ch.qos.logback.core.FileAppender">

@@ -125,6 +125,14 @@ def test_the_probe_reads_what_it_writes() -> None:
     assert answer.json() == {"0": 1}
 
 
+def test_the_probe_reads_binary_headers() -> None:
+    fields = b"\0\6offset\0\0\0\x0212" + b"\0\1k\0\0\0\3\xe5\x8c\x97"
+    header = struct.pack(">hbhiii", 0, 0, 479, 7, 1, 2) + b"ok" + struct.pack(">i", len(fields)) + fields
+    answer = probe.decode(struct.pack(">I", 1 << 24 | len(header)) + header + b"body")
+    assert (answer.code, answer.remark, answer.body) == (0, "ok", b"body")
+    assert answer.fields == {"offset": "12", "k": "北"}
+
+
 def test_a_look_that_never_succeeds_says_what_it_met() -> None:
     def refused() -> None:
         raise ConnectionRefusedError("nobody there")

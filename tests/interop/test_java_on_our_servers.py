@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop import probe
+from tests.interop import jvm, probe
 from tests.interop.drivers import java_admin, java_produce, java_push_consumer
 from tests.interop.failure import InteropError
+from tests.interop.ours import our_broker
+from tests.interop.ports import port_block
+from tests.interop.settings import QUICK_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.interop.apache import Apache, Cluster
     from tests.interop.drivers import Event, JavaAdmin
@@ -21,7 +26,7 @@ pytestmark = pytest.mark.interop
 
 QUERY_CONSUMER_OFFSET = 14
 GET_MAX_OFFSET = 30
-ROCKETMQ_HEADERS = ("-Drocketmq.serialize.type=ROCKETMQ",)
+FLOOD = 20_000
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,7 @@ def offset(broker: str, code: int, **fields: object) -> int:
 # --- producing and consuming ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("headers", [(), ROCKETMQ_HEADERS], ids=["JSON", "ROCKETMQ"])
+@pytest.mark.parametrize("headers", [(), jvm.ROCKETMQ_HEADERS], ids=["JSON", "ROCKETMQ"])
 def test_a_java_pair_exchanges_messages_and_offsets_are_kept(
     apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str], headers: tuple[str, ...]
 ) -> None:
@@ -190,6 +195,45 @@ def test_two_java_consumers_share_and_the_one_that_stays_takes_over(
         java_produce(apache, namesrv, topic, 8, first=40)
         first.wait_messages(28)
         assert first.finish()[-1]["received"] == 28
+
+
+def test_a_flood_arrives_once(apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]) -> None:
+    topic, group, namesrv = fresh_name("Flood"), fresh_name("flood-group"), our_servers.namesrv
+    our_servers.create_topic(topic, queues=8)
+    with java_push_consumer(apache, namesrv, group, topic, quiet=True, batch=32) as consumer:
+        java_produce(apache, namesrv, topic, FLOOD, mode="async", window=256, body_size=200, quiet=True)
+        broker = our_servers.brokers[0].address
+
+        def reached() -> bool | None:
+            fields = {"consumerGroup": group, "topic": topic}
+            ends = [offset(broker, QUERY_CONSUMER_OFFSET, **fields, queueId=queue_id) for queue_id in range(8)]
+            return sum(ends) == FLOOD or None
+
+        probe.eventually(reached, f"{FLOOD} messages consumed and committed", 60.0)
+        assert consumer.finish()[-1]["received"] == FLOOD
+
+
+def test_java_goes_on_when_our_broker_is_started_again(
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, group, namesrv = fresh_name("Restarted"), fresh_name("restarted-group"), our_servers.namesrv
+    with port_block() as port:
+        again = partial(
+            our_broker, namesrv, name="broker-again", home=tmp_path, overrides={"listenPort": port, **QUICK_RETRIES}
+        )
+        with again() as broker:
+            probe.create_topic(broker.address, topic, queues=2)
+            probe.wait_route(namesrv, topic)
+            with java_push_consumer(apache, namesrv, group, topic) as consumer:
+                java_produce(apache, namesrv, topic, 10)
+                consumer.wait_messages(10)
+                assert broker.process.stop() == 0
+                with again():
+                    probe.wait_route(namesrv, topic)
+                    java_produce(apache, namesrv, topic, 10, first=10)
+                    messages = consumer.wait_messages(20)
+                    assert consumer.finish()[-1]["received"] == 20
+    assert bodies(messages) == numbered(0, 20)
 
 
 # --- looking after it ----------------------------------------------------------------------------------

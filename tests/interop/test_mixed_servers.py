@@ -1,19 +1,23 @@
-"""Our broker beside Apache's at both name servers, Apache's and ours: one cluster, two views of it."""
+"""Our broker beside Apache's at both name servers, Apache's and ours: one cluster, two views of it.
+
+Apache's broker registers and answers with binary headers here, everybody else with JSON.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-import trio
 
-import rocketpy
-from rocketpy import Message
-from tests.interop import probe
+import rocketpy.sync
+from rocketpy import ConsumeFromWhere, Message, MessageQueue
+from tests.interop import jvm, probe
 from tests.interop.drivers import java_produce, java_push_consumer
+from tests.interop.inbox import Inbox
 from tests.interop.ours import our_broker, our_name_server
 
 if TYPE_CHECKING:
@@ -54,9 +58,11 @@ def mixed(apache: Apache) -> Iterator[Mixed]:
         theirs = stack.enter_context(apache.name_server()).address
         ours = stack.enter_context(our_name_server()).address
         both = f"{theirs};{ours}"
-        apaches = stack.enter_context(apache.broker(both, name=APACHES)).address
+        binary = replace(apache, options=(*apache.options, *jvm.ROCKETMQ_HEADERS))
+        apaches = stack.enter_context(binary.broker(both, name=APACHES))
+        assert any("serializeType=ROCKETMQ" in line for line in apaches.process.lines)
         own = stack.enter_context(our_broker(both, name=OURS)).address
-        yield Mixed(theirs, ours, apaches, own)
+        yield Mixed(theirs, ours, apaches.address, own)
 
 
 def body(message: dict[str, Any]) -> str:
@@ -83,17 +89,30 @@ def test_java_sends_through_either_name_server_to_either_broker(
     assert {each["msgId"] for each in messages} == {each["msgId"] for each in sent}
 
 
-async def test_our_producer_sends_through_either_name_server_to_either_broker(
+def test_our_pair_works_through_either_name_server_with_either_broker(
     mixed: Mixed, fresh_name: Callable[[str], str]
 ) -> None:
-    topic = fresh_name("Mixed")
-    await trio.to_thread.run_sync(mixed.create_topic, topic)
-    for name_server in mixed.name_servers:
-        async with rocketpy.Producer("mixed-producer", namesrv=name_server, send_timeout=10.0) as producer:
-            results = [await producer.send(Message(topic, b"x")) for _ in range(4)]
-        assert sorted(each.queue for each in results) == sorted(
-            rocketpy.MessageQueue(topic, name, queue_id) for name in (APACHES, OURS) for queue_id in (0, 1)
-        )
+    topic, group, inbox = fresh_name("Mixed"), fresh_name("mixed-group"), Inbox()
+    mixed.create_topic(topic)
+    consumer = rocketpy.sync.PushConsumer(
+        group, namesrv=mixed.apache_namesrv, consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    )
+    consumer.subscribe(topic, inbox.take)
+    with consumer:
+        assert len(consumer.wait_assigned(20)) == 4
+        for name_server in mixed.name_servers:
+            with rocketpy.sync.Producer("mixed-producer", namesrv=name_server, send_timeout=10.0) as producer:
+                results = [producer.send(Message(topic, b"x", keys="key")) for _ in range(4)]
+            assert sorted(each.queue for each in results) == sorted(
+                MessageQueue(topic, name, queue_id) for name in (APACHES, OURS) for queue_id in (0, 1)
+            )
+        messages = inbox.wait_here(8)
+    assert sorted((message.queue, message.queue_offset) for message in messages) == sorted(
+        (MessageQueue(topic, name, queue_id), number)
+        for name in (APACHES, OURS)
+        for queue_id in (0, 1)
+        for number in (0, 1)
+    )
 
 
 # --- the two name servers ------------------------------------------------------------------------------
