@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import trio
@@ -82,10 +83,7 @@ class Portal:
         Raises:
             ClientClosedError: there is no such thread any more.
         """
-        if args or kwargs:
-            self._jobs.append(lambda: function(*args, **kwargs))
-        else:
-            self._jobs.append(function)
+        self._jobs.append(partial(function, *args, **kwargs) if args or kwargs else function)
         if self._awake and self._pid == os.getpid():
             return
         if self._token is None or self._pid != os.getpid():

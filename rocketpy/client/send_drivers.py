@@ -15,7 +15,7 @@ import tenacity
 import trio
 
 from rocketpy.client.outgoing import Outgoing
-from rocketpy.client.sending import Choice, NotStoredOkError, SendCore, verdict
+from rocketpy.client.sending import Choice, NotStoredOkError, SendCore, Try, verdict
 from rocketpy.errors import (
     ClientClosedError,
     RequestTimeoutError,
@@ -28,7 +28,6 @@ from rocketpy.remoting.backoff import FullJitter, retrying
 from rocketpy.results import SendResult
 
 if TYPE_CHECKING:
-    from rocketpy.client.sending import Try
     from rocketpy.wire.frame import Frame
 
 __all__ = ["Done", "send", "send_oneway", "start_send"]
@@ -210,38 +209,60 @@ def start_send(
         tries: how many there may be.
         timeout: seconds for all of them.
     """
-    sending = _Send(core, outgoing, choice, tries, trio.current_time() + timeout, timeout)
+    deadline = trio.current_time() + timeout
     try:
         attempt = core.begin(outgoing, choice)
     except RocketMQError as error:
         done(error)
         return
     if attempt is None:
-        nursery.start_soon(_finish_slowly, sending, done)
+        nursery.start_soon(_finish_slowly, _Send(core, outgoing, choice, tries, deadline, timeout), done)
         return
-
-    def answered(answer: Frame | RocketMQError) -> None:
-        _answered(sending, attempt, answer, done, nursery)
-
+    answered = _Answered(core, choice, tries, deadline, timeout, done, nursery, attempt)
     try:
-        attempt.connection.start_request(attempt.opaque, attempt.frame, sending.deadline, answered)
+        attempt.connection.start_request(attempt.opaque, attempt.frame, deadline, answered)
     except TooManyRequestsError:
-        nursery.start_soon(_finish_slowly, sending, done)
+        nursery.start_soon(_finish_slowly, answered.sending(), done)
     except RocketMQError as error:
         answered(error)
 
 
-def _answered(sending: _Send, attempt: Try, answer: Frame | RocketMQError, done: Done, nursery: trio.Nursery) -> None:
-    try:
-        if isinstance(answer, RocketMQError):
-            raise answer
-        done(sending.core.finish(attempt, answer))
-    except RocketMQError as error:
+@attrs.define(eq=False)
+class _Answered:
+    """Takes the answer to the first try. One object for each send: there may be very many under way."""
+
+    core: SendCore
+    choice: Choice | None
+    tries: int
+    deadline: float
+    timeout: float
+    done: Done
+    nursery: trio.Nursery
+    attempt: Try
+
+    def __call__(self, answer: Frame | RocketMQError) -> None:
+        attempt = self.attempt
+        try:
+            if isinstance(answer, RocketMQError):
+                raise answer
+            result = self.core.finish(attempt, answer)
+        except RocketMQError as error:
+            self.failed(error)
+        else:
+            self.done(result)
+
+    def failed(self, error: RocketMQError) -> None:
+        """Try again where there is another try."""
+        attempt, sending = self.attempt, self.sending()
         sending.note(attempt.broker_name, attempt.address, error, attempt.started)
         if sending.may_go_on(error):
-            nursery.start_soon(_finish_slowly, sending, done)
+            self.nursery.start_soon(_finish_slowly, sending, self.done)
         else:
-            done(error.result if isinstance(error, NotStoredOkError) else error)
+            self.done(error.result if isinstance(error, NotStoredOkError) else error)
+
+    def sending(self) -> _Send:
+        """The send as the slow way wants it."""
+        return _Send(self.core, self.attempt.outgoing, self.choice, self.tries, self.deadline, self.timeout)
 
 
 async def _finish_slowly(sending: _Send, done: Done) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, final
 
@@ -27,6 +28,7 @@ from rocketpy.wire.message_id import UniqueIds
 if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.publish_info import TopicPublishInfo
+    from rocketpy.errors import RocketMQError
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendResult
 
@@ -246,16 +248,11 @@ class Producer(NotPicklable):
         choice = self._choice(outgoing.message, queue, selector, arg)
         seconds = self._timeout(timeout)
         self._under_way += 1
-
-        def finished(outcome: Any) -> None:
-            self._one_less()
-            done(outcome)
-
         try:
             send_drivers.start_send(
                 self._core,
                 outgoing,
-                finished,
+                partial(self._ended, done),
                 nursery=self._nursery,
                 choice=choice,
                 tries=self.tries(outgoing, choice, self.config.retry_times_when_send_async_failed),
@@ -264,6 +261,11 @@ class Producer(NotPicklable):
         except BaseException:
             self._one_less()
             raise
+
+    def _ended(self, done: send_drivers.Done, outcome: SendResult | RocketMQError) -> None:
+        """A send that is called back has ended."""
+        self._one_less()
+        done(outcome)
 
     def _one_less(self) -> None:
         """A send has ended."""

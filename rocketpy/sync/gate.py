@@ -9,6 +9,10 @@ from rocketpy.errors import ClientClosedError
 __all__ = ["Gate"]
 
 
+_EASED = 0.75
+"""Share of the bounds under which whoever waits is woken: for many messages at once and not for each that leaves."""
+
+
 class Gate:
     """Lets sends through while fewer than `count` and fewer than `size` bytes are under way.
 
@@ -18,10 +22,12 @@ class Gate:
     def __init__(self, count: int, size: int) -> None:
         self._count = count
         self._size = size
+        self._eased = int(count * _EASED), int(size * _EASED)
         self._used_count = 0
         self._used_size = 0
         self._closed = False
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()  # used without the condition around it where nobody waits: it is faster
+        self._changed = threading.Condition(self._lock)
         self._waiting = 0
 
     def enter(self, size: int) -> None:
@@ -30,7 +36,7 @@ class Gate:
         Raises:
             ClientClosedError: the gate was closed meanwhile.
         """
-        with self._changed:
+        with self._lock:
             while not self._closed and not self._has_room(size):
                 self._waiting += 1
                 try:
@@ -47,19 +53,22 @@ class Gate:
 
     def leave(self, size: int) -> None:
         """Give the room back."""
-        with self._changed:
+        with self._lock:
             self._used_count -= 1
             self._used_size -= size
-            if self._waiting:
+            if self._waiting and self._is_eased():
                 self._changed.notify(self._waiting)
+
+    def _is_eased(self) -> bool:
+        return not self._used_count or (self._used_count <= self._eased[0] and self._used_size <= self._eased[1])
 
     def open(self) -> None:
         """Let sends through."""
-        with self._changed:
+        with self._lock:
             self._closed = False
 
     def close(self) -> None:
         """Turn away everybody who waits, and whoever comes."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._changed.notify_all()

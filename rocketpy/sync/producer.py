@@ -23,6 +23,47 @@ if TYPE_CHECKING:
 __all__ = ["Producer"]
 
 
+class _Soon:
+    """One send on its way, from the hand-over to its future. A single object, for there may be very many of them."""
+
+    __slots__ = ("_future", "_gate", "_options", "_outgoing", "_producer", "_size")
+
+    def __init__(
+        self,
+        producer: TrioProducer,
+        gate: Gate,
+        outgoing: Outgoing,
+        future: Future[SendResult],
+        size: int,
+        *options: Any,
+    ) -> None:
+        self._producer = producer
+        self._gate = gate
+        self._outgoing = outgoing
+        self._future = future
+        self._size = size
+        self._options = options
+
+    def __call__(self) -> None:
+        """Begin, in the trio thread."""
+        queue, selector, arg, timeout = self._options
+        try:
+            self._producer.start_send(
+                self._outgoing, self.done, queue=queue, selector=selector, arg=arg, timeout=timeout
+            )
+        except Exception as error:  # noqa: BLE001 - whatever a selector raises belongs to whoever sends
+            self._gate.leave(self._size)
+            self._future.set_exception(error)
+
+    def done(self, outcome: SendResult | RocketMQError) -> None:
+        """End, in the trio thread."""
+        self._gate.leave(self._size)
+        if isinstance(outcome, RocketMQError):
+            self._future.set_exception(outcome)
+        else:
+            self._future.set_result(outcome)
+
+
 @final
 class Producer(Lifetime[TrioProducer]):
     """Sends messages: ``with rocketpy.sync.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
@@ -99,35 +140,8 @@ class Producer(Lifetime[TrioProducer]):
         self._gate.enter(size)
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()  # a message on its way cannot be called back
-        home.post(self._start, outgoing, future, size, queue, selector, arg, timeout)
+        home.post(_Soon(self._inner, self._gate, outgoing, future, size, queue, selector, arg, timeout))
         return future
-
-    def _start(
-        self,
-        outgoing: Outgoing,
-        future: Future[SendResult],
-        size: int,
-        queue: MessageQueue | None,
-        selector: QueueSelector | None,
-        arg: Any,
-        timeout: float | None,
-    ) -> None:
-        """In the trio thread."""
-
-        def done(outcome: SendResult | RocketMQError) -> None:
-            self._gate.leave(size)
-            if isinstance(outcome, RocketMQError):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
-
-        try:
-            self._inner.start_send(outgoing, done, queue=queue, selector=selector, arg=arg, timeout=timeout)
-        except RocketMQError as error:
-            done(error)
-        except Exception as error:  # noqa: BLE001 - whatever a selector raises belongs to whoever sends
-            self._gate.leave(size)
-            future.set_exception(error)
 
     def send_oneway(
         self,
