@@ -94,7 +94,7 @@ def await_all(tally: Tally, sent: int, bars: Bars) -> None:
 
 
 @contextlib.contextmanager
-def consumers(namesrv: str, topic: str, tally: Tally) -> Iterator[None]:
+def consumers(namesrv: str, topic: str, queues: int, tally: Tally) -> Iterator[None]:
     """Two consumers of one group that share the queues, both assigned when the block begins."""
     with contextlib.ExitStack() as stack:
         pair = []
@@ -108,7 +108,7 @@ def consumers(namesrv: str, topic: str, tally: Tally) -> Iterator[None]:
             consumer.subscribe(topic, tally.take)
             pair.append(stack.enter_context(consumer))
         deadline = time.monotonic() + PATIENCE
-        while any(not c.assignment for c in pair) or len({q for c in pair for q in c.assignment}) < QUEUES:
+        while any(not c.assignment for c in pair) or len({q for c in pair for q in c.assignment}) < queues:
             if time.monotonic() > deadline:
                 raise SystemExit(f"the two consumers got no queues of {topic} within {PATIENCE:.0f} s")
             time.sleep(0.02)
@@ -120,7 +120,8 @@ def run(source: Flights | OwnFile, namesrv: str, topic: str) -> bool:
     tally = Tally(total := source.count(), source.value_column)
     with rocketpy.sync.Producer("quickstart_producer", namesrv=namesrv) as producer:
         producer.create_topic(topic, queues=QUEUES)
-        with consumers(namesrv, topic, tally), progress(total) as bars:
+        queues = len(producer.queues(topic))
+        with consumers(namesrv, topic, queues, tally), progress(total) as bars:
             started = time.perf_counter()
             sent = send_all(producer, source, topic, tally, bars)
             sending = time.perf_counter() - started

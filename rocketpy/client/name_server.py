@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 from tenacity import wait_none
 
@@ -19,6 +20,7 @@ from rocketpy.errors import (
     ConfigError,
     NameServerUnreachableError,
     RequestTimeoutError,
+    RocketMQError,
     SystemBusyError,
     TransportError,
 )
@@ -85,19 +87,28 @@ class NameServers:
             raise _unreachable(doing, tried) from exc
 
     async def ask_all(self, command: RemotingCommand, *, timeout: float | None = None, doing: str) -> None:
-        """Ask every name server, one after the other: what they are told they do not tell each other.
+        """Ask every name server at once: what they are told they do not tell each other.
 
         Raises:
             NameServerUnreachableError: some of them did not answer; all were asked.
             BrokerError: one of them answered with another code than success.
         """
         budget = self._timeout if timeout is None else timeout
-        failed: list[tuple[str, Exception]] = []
-        for address in self.addresses:
+        errors: dict[str, RocketMQError] = {}
+
+        async def ask_one(address: str) -> None:
             try:
-                await ask(self._pool, address, command, timeout=budget, doing=doing)
-            except _FAILURES as error:
-                failed.append((address, error))
+                await ask(self._pool, address, attrs.evolve(command), timeout=budget, doing=doing)
+            except RocketMQError as error:
+                errors[address] = error
+
+        async with trio.open_nursery() as nursery:
+            for address in self.addresses:
+                nursery.start_soon(ask_one, address)
+        failed: list[tuple[str, Exception]] = [(each, errors[each]) for each in self.addresses if each in errors]
+        for _, error in failed:
+            if not isinstance(error, _FAILURES):
+                raise error
         if failed:
             raise _unreachable(doing, failed) from failed[-1][1]
 

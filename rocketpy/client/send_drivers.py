@@ -165,8 +165,10 @@ async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | No
     """Send once and ask for no answer; waits only while the connection is full, or is not there yet.
 
     Raises:
+        RequestTimeoutError: the broker does not read what is sent to it.
         RocketMQError: it could not even be written.
     """
+    deadline = trio.current_time() + timeout
     config, routes = core.config, core.client.routes
     info = routes.publish_info(outgoing.topic)
     if info is None:
@@ -180,9 +182,16 @@ async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | No
     broker_name, address = core.target(queue)
     connection = core.client.pool.nowait(address)
     if connection is None:
-        connection = await core.client.pool.get(address, timeout=timeout)
+        connection = await core.client.pool.get(address, timeout=max(0.001, deadline - trio.current_time()))
     connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
-    await connection.wait_writable()
+    with trio.move_on_at(deadline):
+        await connection.wait_writable()
+        return
+    raise RequestTimeoutError(
+        f"{address} has not read for {timeout:g} s; whether a message for {outgoing.topic} gets there is unknown",
+        address=address,
+        timeout=timeout,
+    )
 
 
 # --- called back ---------------------------------------------------------------------------------------

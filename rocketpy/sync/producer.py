@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, final
 
-from rocketpy.errors import RocketMQError
+from rocketpy.errors import ClientClosedError, RocketMQError
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.sync.gate import Gate
 from rocketpy.sync.lifetime import Lifetime
@@ -140,7 +140,11 @@ class Producer(Lifetime[TrioProducer]):
         self._gate.enter(size)
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()  # a message on its way cannot be called back
-        home.post(_Soon(self._inner, self._gate, outgoing, future, size, queue, selector, arg, timeout))
+        try:
+            home.post(_Soon(self._inner, self._gate, outgoing, future, size, queue, selector, arg, timeout))
+        except ClientClosedError:
+            self._gate.leave(size)
+            raise
         return future
 
     def send_oneway(

@@ -61,26 +61,38 @@ class KVConfig:
         Raises:
             NoPermissionError: the table is full.
             ConfigError: a name is empty.
+            StoreError: the file cannot be written; the old value stays.
         """
         if not namespace or not key:
             raise ConfigError("a key-value entry needs a namespace and a key")
-        pairs = self._table.setdefault(namespace, {})
+        pairs = self._table.get(namespace, {})
         if key not in pairs and sum(map(len, self._table.values())) >= MAX_ENTRIES:
             raise NoPermissionError(
                 ResponseCode.NO_PERMISSION, f"no more than {MAX_ENTRIES} key-value entries are kept"
             )
-        pairs[key] = value
-        self._persist()
+        self._replace({**self._table, namespace: {**pairs, key: value}})
 
     def delete(self, namespace: str, key: str) -> None:
-        """Remove a value; fine when there is none."""
-        if self._table.get(namespace, {}).pop(key, None) is not None:
-            self._persist()
+        """Remove a value; fine when there is none.
 
-    def _persist(self) -> None:
+        Raises:
+            StoreError: the file cannot be written; the value stays.
+        """
+        pairs = dict(self._table.get(namespace, {}))
+        if pairs.pop(key, None) is None:
+            return
+        others = {name: each for name, each in self._table.items() if name != namespace}
+        self._replace({**others, namespace: pairs} if pairs else others)
+
+    def _replace(self, table: dict[str, dict[str, str]]) -> None:
+        """Make it the table once it is on the disk: what could not be written does not count."""
+        self._persist(table)
+        self._table = table
+
+    def _persist(self, table: dict[str, dict[str, str]]) -> None:
         if self._storage is None:
             return
-        data = json.dumps({"configTable": self._table}, indent=1, ensure_ascii=False).encode()
+        data = json.dumps({"configTable": table}, indent=1, ensure_ascii=False).encode()
         try:
             self._storage.write_bytes_atomic(self._path, data)
         except OSError as exc:

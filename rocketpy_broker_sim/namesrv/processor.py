@@ -96,7 +96,9 @@ def register_broker(server: NameServer, connection: Connection, request: Remotin
         )
     )
     if registered is None:
-        return request.answer(ResponseCode.SYSTEM_ERROR, "the registration is outdated or holds a single topic")
+        return request.answer(
+            ResponseCode.SYSTEM_ERROR, "the registration is outdated, holds a single topic, or is one too many"
+        )
     answer = RegisterBrokerResponseHeader(ha_server_addr=registered.ha_address, master_addr=registered.master_address)
     order_config = server.kv_config.namespace(ORDER_TOPIC_CONFIG)
     sends_order_config = server.config.return_order_topic_config_to_broker and order_config is not None

@@ -20,6 +20,10 @@ __all__ = ["DEFAULT_EXPIRY_MS", "BrokerKey", "Identity", "LiveBroker", "Register
 
 logger = logging.getLogger(__name__)
 
+MAX_TOPICS = 100_000
+MAX_BROKERS = 10_000
+"""More topics or brokers than these are refused: nobody who can reach the port may fill our memory."""
+
 DEFAULT_EXPIRY_MS = 120_000
 """A broker that names no heartbeat timeout of its own is forgotten after this silence."""
 
@@ -103,6 +107,8 @@ class RouteInfo:
     def register(self, registration: Registration) -> Registered | None:
         """Take a broker's topics over. None when it is refused: outdated, or a lone topic of a stranger."""
         identity = registration.identity
+        if self._is_too_much(registration):
+            return None
         broker, is_new = self._broker_data(registration)
         self._forget_other_ids_of_address(broker, identity)
         if self._is_outdated(broker, registration) or self._is_lone_topic_of_stranger(broker, registration):
@@ -114,6 +120,14 @@ class RouteInfo:
         self._take_topics(broker, registration, is_first=is_first)
         self._mark_alive(registration)
         return self._answer(broker, identity)
+
+    def _is_too_much(self, registration: Registration) -> bool:
+        new_topics = sum(name not in self.queues for name in registration.topics.topic_config_table)
+        is_new_broker = registration.identity.key not in self.live
+        if len(self.queues) + new_topics <= MAX_TOPICS and len(self.live) + is_new_broker <= MAX_BROKERS:
+            return False
+        logger.warning("refused %s: there are too many brokers or topics already", registration.identity)
+        return True
 
     def _broker_data(self, registration: Registration) -> tuple[BrokerData, bool]:
         identity = registration.identity

@@ -228,3 +228,19 @@ async def test_threat_F16_many_tasks_share_one_producer(autojump_clock, opened):
     by_key = {taken.properties["KEYS"]: taken.properties["UNIQ_KEY"] for taken in broker.taken}
     assert set(by_key.values()) == set(results)
     assert isinstance(SystemBusyError(2), BrokerError)
+
+
+async def test_a_oneway_send_to_a_broker_that_does_not_read_ends_at_its_deadline(autojump_clock, opened):
+    async with opened(SendBroker(), send_timeout=1.0, compress_body_over=10**9) as (producer, world):
+        queue = (await producer.send(message())).queue
+        for link in world.network.links():
+            link.pause()
+
+        async def send_much():
+            for _ in range(8):
+                await producer.send_oneway(Message("T", b"x" * (2 * 1024 * 1024)), queue=queue)
+
+        started = trio.current_time()
+        with pytest.raises(RequestTimeoutError, match="read"):
+            await send_much()
+        assert trio.current_time() - started == pytest.approx(1.0, abs=0.1)

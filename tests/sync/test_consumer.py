@@ -93,6 +93,24 @@ def test_OF3_what_was_finished_does_not_come_again(namesrv, topic, producer):
     assert sorted(second.bodies) == [b"second %d" % number for number in range(5)]
 
 
+def test_S10_a_large_body_travels_compressed_and_arrives_as_it_was(namesrv, topic, producer):
+    body = b"flight UA1545 from EWR to IAH\n" * 1000
+    got, arrived = [], threading.Event()
+
+    def listener(message):
+        got.append((message.body, message.sys_flag & 1, message.store_size))
+        arrived.set()
+
+    with PushConsumer("large", namesrv=namesrv, consume_from_where=FIRST) as consumer:
+        consumer.subscribe(topic, listener)
+        producer.send(Message(topic, body))
+        assert arrived.wait(20)
+    [(received, compressed, stored)] = got
+    assert received == body
+    assert compressed
+    assert stored < len(body) / 10
+
+
 def test_two_consumers_of_a_group_share_the_queues(namesrv, topic, producer):
     inbox = Inbox(100)
     with (

@@ -213,3 +213,13 @@ def test_threat_L8_a_broker_that_changed_its_cluster_leaves_none_behind(tables):
     tables.register(registration(moved))
     tables.unregister([identity(), moved])
     assert (tables.clusters, tables.brokers, tables.live, tables.queues) == ({}, {}, {}, {})
+
+
+def test_more_topics_or_brokers_than_the_bounds_are_refused(tables, monkeypatch):
+    monkeypatch.setattr("rocketpy_broker_sim.namesrv.route_info.MAX_TOPICS", 3)
+    monkeypatch.setattr("rocketpy_broker_sim.namesrv.route_info.MAX_BROKERS", 2)
+    assert tables.register(registration(identity(), ("t1", "t2"))) == Registered()
+    assert tables.register(registration(identity("b"), ("t3", "t4"))) is None
+    assert tables.register(registration(identity("b"), ("t1", "t3"))) == Registered()
+    assert tables.register(registration(identity("c"), ("t1", "t2"))) is None
+    assert set(tables.brokers) == {"a", "b"}

@@ -259,3 +259,14 @@ async def test_a_taken_port_is_said_plainly(autojump_clock):
         with pytest.raises(TransportError, match="9876"):
             async with open_name_server(config, network=network):
                 pass
+
+
+async def test_key_values_that_cannot_be_kept_do_not_count(autojump_clock, monkeypatch):
+    monkeypatch.setattr("rocketpy_broker_sim.namesrv.kv_config.MAX_ENTRIES", 1)
+    async with running(MemoryStorage()) as peer:
+        assert (await peer.ask(RequestCode.PUT_KV_CONFIG, namespace="ns", key="a", value="1")).code == 0
+        refused = await peer.ask(RequestCode.PUT_KV_CONFIG, namespace="another", key="b", value="1")
+        assert refused.code == ResponseCode.NO_PERMISSION
+        assert (await peer.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="another")).code == 22
+        assert (await peer.ask(RequestCode.DELETE_KV_CONFIG, namespace="ns", key="a")).code == 0
+        assert (await peer.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="ns")).code == 22
