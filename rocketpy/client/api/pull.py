@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 from rocketpy.client.api.call import call, header_of, request
 from rocketpy.errors import BrokerError
+from rocketpy.message import PropertyName
 from rocketpy.results import PullResult, PullStatus
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from rocketpy.wire.message_codec import decode_messages
+from rocketpy.wire.properties import encode_properties
+from rocketpy.wire.stored_message import StoredMessage
 
 if TYPE_CHECKING:
+    from rocketpy.message import MessageExt
     from rocketpy.remoting.pool import ConnectionPool
     from rocketpy.wire.command import RemotingCommand
 
@@ -62,12 +66,22 @@ def pull_result(answer: RemotingCommand, address: str, broker_name: str) -> Pull
     if status is None:
         raise BrokerError.for_code(answer.code, answer.remark, address=address, doing="a pull")
     header = header_of(PullMessageResponseHeader, answer, address)
-    found = status is PullStatus.FOUND
     return PullResult(
         status=status,
         next_begin_offset=header.next_begin_offset,
         min_offset=header.min_offset,
         max_offset=header.max_offset,
-        messages=list(decode_messages(answer.body, broker_name=broker_name)) if found else [],
+        messages=_messages(answer.body, header, broker_name) if status is PullStatus.FOUND else [],
         suggested_broker_id=header.suggest_which_broker_id,
     )
+
+
+def _messages(body: bytes, header: PullMessageResponseHeader, broker_name: str) -> list[MessageExt]:
+    """The messages, each told between which offsets its queue lies: so consumers see how far they are behind."""
+    messages = decode_messages(body, broker_name=broker_name)
+    bounds = {PropertyName.MIN_OFFSET: str(header.min_offset), PropertyName.MAX_OFFSET: str(header.max_offset)}
+    packed = encode_properties(bounds).encode()
+    for message in messages:
+        if isinstance(message, StoredMessage):
+            message.append_properties(packed)
+    return messages
