@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from rocketpy.consumer.push import PushConsumer
+from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, QueueStatus
 
-__all__ = ["PushConsumer"]
+__all__ = ["PushConsumer", "PushConsumerStatistics", "PushConsumerStatus", "QueueStatus"]

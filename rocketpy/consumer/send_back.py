@@ -35,6 +35,13 @@ _DEFAULT_MAX_RECONSUME_TIMES = 16
 _FIRST_DELAY_LEVEL = 3
 _INNER_GROUP = "CLIENT_INNER_PRODUCER"
 _LOGICAL_BROKER = "__syslo__"
+_OF_THE_OLD_ONE = (
+    PropertyName.TRANSACTION_PREPARED,
+    PropertyName.CRC32,
+    PropertyName.MIN_OFFSET,
+    PropertyName.MAX_OFFSET,
+)
+"""Properties that say nothing about the new message."""
 
 
 class SendBack:
@@ -111,7 +118,7 @@ class SendBack:
         properties[PropertyName.RECONSUME_TIME] = str(message.reconsume_times + 1)
         properties[PropertyName.MAX_RECONSUME_TIMES] = str(self._max_reconsume_times)
         properties[PropertyName.DELAY] = str(_FIRST_DELAY_LEVEL + message.reconsume_times)
-        for name in (PropertyName.TRANSACTION_PREPARED, PropertyName.CRC32):
+        for name in _OF_THE_OLD_ONE:
             properties.pop(name, None)
         copy.properties = properties
         return copy

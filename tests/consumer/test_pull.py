@@ -99,6 +99,22 @@ async def test_a_pull_goes_to_the_broker_that_the_last_answer_suggested(autojump
             assert next(each for each in slave.pulls if each.topic == "Orders").sys_flag == PullSysFlag.SUSPEND
 
 
+async def test_messages_say_between_which_offsets_their_queue_lies(autojump_clock: MockClock) -> None:
+    async with world() as w:
+        w.broker.store(2, properties={"TAGS": "a", "MAX_OFFSET": "forged"})
+        w.broker.logs["Orders", 0].max_offset = 70
+        got: list[MessageExt] = []
+        for tags in (None, "a"):
+            consumer = w.consumer(consume_from_where=FIRST)
+            consumer.subscribe("Orders", got.append, tags=tags)
+            w.broker.offsets.clear()
+            async with consumer:
+                await trio.sleep(0.1)
+        assert [each.properties["MIN_OFFSET"] for each in got] == ["0"] * 4
+        assert [each.properties["MAX_OFFSET"] for each in got] == ["70"] * 4
+        assert {each.properties["TAGS"] for each in got} == {"a"}
+
+
 # --- flow control ------------------------------------------------------------------------------------------
 
 
