@@ -265,8 +265,10 @@ class ConsumeMessageConcurrentlyService:
         while True:
             oldest = min((since for call, since in self._running() if id(call) not in self._expired), default=None)
             await trio.sleep_until((trio.current_time() if oldest is None else oldest) + timeout)
+            now = trio.current_time()
             for call, since in self._running():
-                if trio.current_time() - since >= timeout and id(call) not in self._expired:
+                # The same sum as above: a difference may come out a hair smaller, and this would go round and round.
+                if since + timeout <= now and id(call) not in self._expired:
                     self._expire(call)
 
     def _running(self) -> list[tuple[Call, float]]:

@@ -280,6 +280,23 @@ async def test_threat_L7_a_listener_that_hangs_loses_its_message_and_nothing_els
             assert (counts.timed_out, counts.failed, counts.sent_back, counts.consumed) == (1, 1, 1, 59)
 
 
+@pytest.mark.parametrize("offset", [0.1, 0.7, 1 / 3, 2.345])
+async def test_threat_L7_a_time_limit_ends_whatever_its_last_digits(autojump_clock: MockClock, offset: float) -> None:
+    async with world() as w:
+        consumer = w.consumer(consume_from_where=FIRST, consume_timeout=2.1, await_termination=0)
+
+        async def listener(message: MessageExt) -> None:
+            await trio.sleep_forever()
+
+        consumer.subscribe("Orders", listener)
+        async with consumer:
+            for number in range(5):
+                await trio.sleep(offset)
+                w.broker.store(1)
+                await trio.sleep(2.2)
+                assert consumer.statistics().timed_out == number + 1
+
+
 async def test_threat_L7_listeners_that_all_hang_are_bounded(autojump_clock: MockClock) -> None:
     async with world() as w:
         w.broker.store(100)
