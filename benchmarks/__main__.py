@@ -22,7 +22,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these figures, and the raw loops beside them")
     parser.add_argument("--list", action="store_true", help="say which names there are")
     parser.add_argument("--rounds", type=int, default=3, help="how often each figure is taken (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=0.7, help="how long one sample takes (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=0.6, help="how long one sample takes (%(default)s)")
     parser.add_argument("--ours-only", action="store_true", help="leave Apache's servers out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample")
     return parser.parse_args(words)

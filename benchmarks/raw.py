@@ -6,11 +6,13 @@ They also measure the servers: whatever a client costs, this is what is left for
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 from benchmarks.budget import Meter, Tickets
 from benchmarks.frames import Wire, batch_body, pull_frame, send_frame, split
+from benchmarks.records import decode
 from benchmarks.task import BATCH, BATCHES_IN_FLIGHT, BODY, WINDOW, Outcome, Shape, Task
 from benchmarks.trouble import BenchmarkError
 
@@ -72,7 +74,17 @@ def _windowed(task: Task, frames: list[bytes], wanted: int, worth: int) -> Outco
 
 
 def pull(task: Task) -> Outcome:
-    """Pull the filled topic, one pull a queue in flight; records are counted by the offsets, not decoded."""
+    """Pull the filled topic; messages are counted by the offsets, not decoded."""
+    return _pull(task, lambda body: None)
+
+
+def consume(task: Task) -> Outcome:
+    """The same, with every message taken apart."""
+    return _pull(task, decode)
+
+
+def _pull(task: Task, use: Callable[[bytes], object]) -> Outcome:
+    """One pull a queue in flight, over one connection."""
     offsets = dict.fromkeys(range(task.queues), 0)
     left = min(task.filled, task.budget.messages)
     group = f"bench_raw_{task.run}"
@@ -86,7 +98,8 @@ def pull(task: Task) -> Outcome:
         while under_way:
             for answer in wire.read():
                 under_way -= 1
-                queue, following = _pulled(answer)
+                queue, following, body = _pulled(answer)
+                use(body)
                 pulled += following - offsets[queue]
                 found, offsets[queue] = following > offsets[queue], following
                 if found and pulled < left:
@@ -98,11 +111,10 @@ def pull(task: Task) -> Outcome:
     return Outcome.rate(pulled, meter)
 
 
-def _pulled(answer: bytes) -> tuple[int, int]:
-    """The queue that an answer is of, and the offset to go on at."""
-    header, _ = split(answer)
-    fields = header["extFields"]
-    return int(header["opaque"]), int(fields["nextBeginOffset"])
+def _pulled(answer: bytes) -> tuple[int, int, bytes]:
+    """The queue that an answer is of, the offset to go on at, and the messages."""
+    header, body = split(answer)
+    return int(header["opaque"]), int(header["extFields"]["nextBeginOffset"]), body
 
 
 def latency(task: Task) -> Outcome:
@@ -150,5 +162,6 @@ SHAPES = (
     Shape("raw-64", "raw loop, 64 in flight", window),
     Shape("raw-batch", "raw loop, batches of 100", batches),
     Shape("raw-pull", "raw loop, pull 1 KiB", pull),
+    Shape("raw-consume", "raw loop, pull 1 KiB, fully decoded", consume),
     Shape("raw-latency", "raw loop, send to held pull", latency, unit="ms"),
 )

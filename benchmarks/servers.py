@@ -5,26 +5,28 @@ Both run as processes of their own with the settings they come with; the store l
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.frames import GET_ROUTE, UPDATE_AND_CREATE_TOPIC, Wire, frame
 from benchmarks.processes import Child
 from benchmarks.trouble import BenchmarkError
 
 VISIBLE_WITHIN = 20.0
+PATIENCE = {"waitTimeMillsInSendQueue": 5_000}
+"""A disk that pauses shall make a figure smaller, not refuse messages; the harness gives Apache's broker the same."""
 APACHE_SETTINGS = {
-    # The harness makes files small for tests; these are Apache's own sizes and waits again.
+    # The harness makes files small for tests; these are Apache's own sizes again.
     "mappedFileSizeCommitLog": 1 << 30,
     "mappedFileSizeConsumeQueue": 300_000 * 20,
     "maxHashSlotNum": 5_000_000,
     "maxIndexNum": 20_000_000,
-    "waitTimeMillsInSendQueue": 200,
-    "osPageCacheBusyTimeOutMills": 1000,
 }
 
 
@@ -89,14 +91,33 @@ def _our_pair() -> Iterator[Site]:
     directory = tempfile.mkdtemp(prefix="rocketpy-bench-")
     children: list[Child] = []
     try:
-        children.append(namesrv := Child("-m", "benchmarks.host", "namesrv"))
-        name_server = namesrv.line().split()[-1]
-        children.append(broker := Child("-m", "benchmarks.host", "broker", name_server, directory))
-        yield Site(name_server, broker.line().split()[-1], broker.pid, namesrv.pid, broker.stop)
+        file = _settings(directory, {})
+        children.append(namesrv := Child("-m", "rocketpy_broker_sim.cli.namesrv", "-c", file))
+        name_server = _address(namesrv)
+        file = _settings(directory, {**PATIENCE, "namesrvAddr": name_server, "storePathRootDir": f"{directory}/store"})
+        children.append(broker := Child("-m", "rocketpy_broker_sim.cli.broker", "-c", file))
+        yield Site(name_server, _address(broker), broker.pid, namesrv.pid, broker.stop)
     finally:
         for child in children:
             child.kill()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _settings(directory: str, values: Mapping[str, object]) -> str:
+    """A file that our commands and Apache's read alike; everything on free ports of this machine."""
+    path = Path(directory) / f"{len(values)}.conf"
+    lines = {"bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1", "listenPort": 0, **values}
+    path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), "utf-8")
+    return str(path)
+
+
+def _address(server: Child) -> str:
+    """Where it serves, out of the line that it prints then."""
+    line = server.line()
+    found = re.search(r"serves on ([^\s,]+)", line)
+    if found is None:
+        raise BenchmarkError(f"a server does not say where it serves: {line}")
+    return found[1]
 
 
 OURS = Servers("ours", "rocketpy_broker_sim", _our_pair)

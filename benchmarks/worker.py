@@ -11,7 +11,19 @@ from importlib import import_module
 from benchmarks import raw
 from benchmarks.task import Outcome, Shape, Task
 
-_MODULES = ("trio_one", "blocking_one", "trio_64", "send_soon", "oneway", "batches")
+_MODULES = (
+    "trio_one",
+    "blocking_one",
+    "trio_64",
+    "send_soon",
+    "oneway",
+    "batches",
+    "consume",
+    "consume_async",
+    "latency",
+    "embedded",
+    "cluster_start",
+)
 """Of `benchmarks.clients`, in the order of the table."""
 
 
