@@ -8,7 +8,6 @@ from rocketpy.message import MessageExt, MessageQueue
 from rocketpy.wire.message_codec import decode_record
 from rocketpy.wire.properties import encode_properties
 from rocketpy.wire.record import encode_record
-from rocketpy.wire.sysflag import COMPRESSED
 
 QUEUE = MessageQueue("Orders", "broker-a", 0)
 _HOST = bytes([127, 0, 0, 1, 0, 0, 42, 159])
@@ -22,7 +21,7 @@ def record(
     body: bytes = b"x" * 100,
     properties: dict[str, str] | None = None,
     reconsume_times: int = 0,
-    compressed: bool = False,
+    sys_flag: int = 0,
 ) -> bytes:
     """A message as a broker stores it."""
     return encode_record(
@@ -33,7 +32,7 @@ def record(
         flag=0,
         queue_offset=offset,
         physical_offset=10_000 + offset,
-        sys_flag=COMPRESSED if compressed else 0,
+        sys_flag=sys_flag,
         born_timestamp=1_700_000_000_000,
         born_host=_HOST,
         store_timestamp=1_700_000_000_001,

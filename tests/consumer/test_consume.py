@@ -9,6 +9,7 @@ from trio.testing import MockClock
 from rocketpy.message import MessageExt
 from rocketpy.results import ConsumeFromWhere, ConsumeResult, RetryLater
 from rocketpy.wire.codes import ResponseCode
+from tests.client.fakes import route_to
 from tests.consumer.brokers import queue, world
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -188,6 +189,24 @@ async def test_RT1_what_its_broker_refuses_goes_to_the_retry_topic_as_a_new_mess
             }
             assert w.broker.offsets["Orders", 0] == 1
             assert consumer.statistics().sent_as_new == 1
+
+
+async def test_RT1_without_a_master_there_is_nobody_to_ask_first(autojump_clock: MockClock) -> None:
+    async with world("broker-a", "broker-b") as w:
+        a, b = w.brokers
+        slave_only = route_to(a, b, read=1, write=1)
+        slave_only.broker_datas[0].broker_addrs = {1: a.address}
+        w.set_route("Orders", slave_only)
+        w.set_route(RETRY, route_to(b, read=1, write=1))
+        a.store(1)
+        a.offsets["Orders", 0] = 0
+        consumer = w.consumer(consume_from_where=FIRST)
+        consumer.subscribe("Orders", lambda message: ConsumeResult.RETRY)
+        async with consumer:
+            await trio.sleep(6)
+            assert a.sent_back == []
+            assert [sent.topic for sent in b.sent] == [RETRY]
+            assert a.offsets["Orders", 0] == 1
 
 
 async def test_RT1_the_first_message_id_stays_known(autojump_clock: MockClock) -> None:

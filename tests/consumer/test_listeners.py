@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import trio
 
+from rocketpy.client.instance import MQClientInstance
 from rocketpy.consumer.listeners import Raised, Verdict, is_async_listener, judge, must_pass
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.consumer.subscription import Subscriptions
 from rocketpy.errors import ConfigError
+from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.results import ConsumeResult, MessageModel, RetryLater
 from tests.consumer.helpers import stored, stored_range
 
@@ -146,6 +148,13 @@ def test_PC1_what_cannot_be_subscribed(arguments: tuple[Any, ...], keywords: dic
 def test_PC1_settings_are_checked_before_anything_starts(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         PushConsumer(**{"group": "billing", "namesrv": "a:1", **settings})
+
+
+def test_PC1_a_client_brings_its_own_network() -> None:
+    client = MQClientInstance(namesrv="a:1", network=MemoryNetwork())
+    with pytest.raises(ConfigError, match="give a client or a network, not both"):
+        PushConsumer("billing", client=client, network=client.network)
+    assert PushConsumer("billing", client=client).config.namesrv == ("a:1",)
 
 
 def test_PC1_a_group_is_needed() -> None:

@@ -12,13 +12,14 @@ from trio.testing import MockClock
 from rocketpy.consumer.assignment import flow_limits
 from rocketpy.consumer.process_queue import FlowLimits
 from rocketpy.errors import BrokerError, MessageDecodeError
-from rocketpy.message import MessageExt
+from rocketpy.message import Message, MessageExt
 from rocketpy.remoting.connection import Connection
 from rocketpy.results import ConsumeFromWhere
+from rocketpy.wire.batch import encode_batch
 from rocketpy.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
-from rocketpy.wire.sysflag import PullSysFlag
+from rocketpy.wire.sysflag import COMPRESSED, INNER_BATCH, NEED_UNWRAP, PullSysFlag
 from tests.consumer.brokers import PullBroker, queue, world
 from tests.consumer.helpers import record
 
@@ -423,7 +424,7 @@ async def test_threat_M1_M3_the_offset_never_moves_past_a_damaged_message(
 async def test_threat_M4_a_body_that_cannot_be_unpacked_is_that_message_s_problem(autojump_clock: MockClock) -> None:
     async with world() as w:
         w.broker.store(1)
-        w.broker.store(1, body=b"no zlib", compressed=True)
+        w.broker.store(1, body=b"no zlib", sys_flag=COMPRESSED)
         w.broker.store(1)
         bodies: list[bytes] = []
         consumer = w.consumer(consume_from_where=FIRST)
@@ -433,6 +434,23 @@ async def test_threat_M4_a_body_that_cannot_be_unpacked_is_that_message_s_proble
             assert len(bodies) == 2
             assert [each.offset for each in w.broker.sent_back] == [10_001]
             assert w.broker.offsets["Orders", 0] == 3
+
+
+async def test_batches_that_a_broker_keeps_whole_are_taken_apart(autojump_clock: MockClock) -> None:
+    async with world() as w:
+        whole = encode_batch([Message("Orders", b"%d" % number) for number in range(10, 15)])
+        w.broker.logs["Orders", 0].max_offset = 16
+        w.broker.offsets["Orders", 0] = 12
+        records = record(10, body=whole, sys_flag=INNER_BATCH | NEED_UNWRAP) + record(15, body=b"15")
+        w.broker.script = [answer(w.broker, 0, 16, records)]
+        got: list[MessageExt] = []
+        consumer = w.consumer()
+        consumer.subscribe("Orders", got.append)
+        async with consumer:
+            await trio.sleep(6)
+            # The batch begins before the offset that was asked for.
+            assert [(each.queue_offset, each.body) for each in got] == [(n, b"%d" % n) for n in range(12, 16)]
+            assert w.broker.offsets["Orders", 0] == 16
 
 
 async def test_threat_F17_a_client_refuses_what_only_servers_do(autojump_clock: MockClock) -> None:
