@@ -13,9 +13,12 @@ hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and every process they start would too.
+# A shell that starts the tests in the background has them ignore Ctrl-C, nohup has them ignore the end of the terminal,
+# and every process they start would too. With a handler here the tests go on, and those processes hear signals again.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 _skipped: list[str] = []
 
