@@ -82,6 +82,8 @@ def test_apaches_broker_goes_on_with_our_store_and_we_with_its(
         assert places == {(n % QUEUES, n // QUEUES): b"body-%d" % n for n in range(COUNT)}
         assert {each["tags"] for each in seen} == {"red", "green"}
         sent = java_produce(apache, apache_cluster.namesrv, topic, 200)
+        if killed:
+            broker.process.kill()
     again = opened(home / "store")
     for queue_id in range(QUEUES):
         expected = [b"body-%d" % n for n in range(queue_id, COUNT, QUEUES)]

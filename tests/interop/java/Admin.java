@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.rocketmq.client.impl.MQAdminImpl;
+import org.apache.rocketmq.client.impl.MQClientManager;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -172,7 +173,7 @@ public final class Admin {
     }
 
     private MQAdminImpl impl() {
-        return admin.getDefaultMQAdminExtImpl().getMqClientInstance().getMQAdminImpl();
+        return MQClientManager.getInstance().getOrCreateMQClientInstance(admin).getMQAdminImpl();
     }
 
     private static Object located(MessageExt message) {
