@@ -89,7 +89,7 @@ def send_message(broker: Broker, connection: Connection, request: RemotingComman
         )
         properties = decode_properties(header.properties or "")
         if header.batch:
-            _fill_batch(broker, header, message)
+            _fill_batch(broker, header, message, properties)
         else:
             _fill(broker, header, message, properties)
     except BrokerError as exc:
@@ -233,8 +233,12 @@ def _redirect_dead_letter(
         _refuse(ResponseCode.SYSTEM_ERROR, f"the topic {message.topic} does not exist and cannot be made")
 
 
-def _fill_batch(broker: Broker, header: SendMessageRequestHeader, message: IncomingMessage) -> None:
+def _fill_batch(
+    broker: Broker, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
+) -> None:
     """Complete a batch: its items are stored one by one, with consecutive offsets.
+
+    The properties of the batch follow those of every item, as Apache's broker stores them.
 
     Raises:
         BrokerError: it is no batch, or may not go where it wants to.
@@ -252,7 +256,8 @@ def _fill_batch(broker: Broker, header: SendMessageRequestHeader, message: Incom
     if _is_forged(message.body):  # rarely true, and told of the whole batch for less than of one item after the other
         items = [item._replace(properties=_clean(item.properties)) for item in items]
     message.batch = items
-    message.properties = broker.added_properties
+    own = {name: value for name, value in properties.items() if name not in _WATCHED}
+    message.properties = encode_properties(own) + broker.added_properties
 
 
 def _is_forged(data: bytes) -> bool:
