@@ -37,6 +37,11 @@ def rss_megabytes(pid: int | None) -> float | None:
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), None)
 
 
+def environment() -> dict[str, str]:
+    """That of this process, but compiled modules are kept, as they are wherever this project is used."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 class Child:
     """A Python process of this tree whose standard output is read line by line."""
 
@@ -46,6 +51,7 @@ class Child:
         self._popen = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=ROOT,
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from benchmarks.processes import ROOT, Child
+from benchmarks.processes import ROOT, Child, environment
 from benchmarks.task import Outcome
 
 _TRIO = """
@@ -50,5 +50,5 @@ def imports() -> dict[str, Outcome]:
 
 def _seconds(code: str) -> float:
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), check=True)
     return time.perf_counter() - began
