@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 import trio
 
-from rocketpy.client import send_drivers, topics
+from rocketpy.client import send_drivers
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import Lifecycle, NotPicklable
 from rocketpy.client.outgoing import Preparer
@@ -326,6 +326,8 @@ class Producer(NotPicklable):
             RouteNotFoundError: no broker creates topics.
             BrokerError: a broker refused.
         """
+        from rocketpy.client import topics  # few producers make topics: the others do not load what it takes
+
         self._lifecycle.check_open()
         await topics.create_topic(
             self.client,
