@@ -1,0 +1,78 @@
+"""Checks of single settings: bounds, kinds, names. Each says what is wrong and what would be right. Pure.
+
+What concerns several settings of a config at once is checked by the config itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rocketpy.errors import ConfigError
+from rocketpy.wire.names import check_group, check_topic
+
+if TYPE_CHECKING:
+    import attrs
+
+__all__ = ["MIB", "Check", "group_name", "member", "no_separator", "number", "one_of", "seconds", "topic_name", "whole"]
+
+MIB = 1024 * 1024
+Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+
+
+def number(name: str, value: object, kinds: tuple[type, ...]) -> None:
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise ConfigError(f"{name} must be a number, not {value!r}")
+
+
+def seconds(low: float, high: float) -> Check:
+    """Within bounds; a value given in milliseconds, as Java counts, falls out of them and is told so."""
+
+    def check(_: object, field: attrs.Attribute[Any], value: float) -> None:
+        number(field.name, value, (int, float))
+        if not low <= value <= high:
+            hint = "; it counts in seconds, not in milliseconds" if value > high else ""
+            raise ConfigError(f"{field.name} must be between {low:g} and {high:g} seconds, not {value!r}{hint}")
+
+    return check
+
+
+def whole(low: int, high: int = 2**31 - 1, *, off: int | None = None) -> Check:
+    """A whole number within bounds, or `off`, which switches the setting off."""
+
+    def check(_: object, field: attrs.Attribute[Any], value: int) -> None:
+        number(field.name, value, (int,))
+        if not low <= value <= high and value != off:
+            switch = f", or {off} for off" if off is not None else ""
+            raise ConfigError(f"{field.name} must be between {low} and {high}{switch}, not {value!r}")
+
+    return check
+
+
+def member(kind: type[Any]) -> Check:
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if not isinstance(value, kind):
+            raise ConfigError(f"{field.name} must be a {kind.__name__}, not {value!r}")
+
+    return check
+
+
+def one_of(*choices: str) -> Check:
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if value not in choices:
+            raise ConfigError(f"{field.name} must be one of {', '.join(choices)}, not {value!r}")
+
+    return check
+
+
+def group_name(_: object, field: attrs.Attribute[Any], value: str) -> None:
+    check_group(value)
+
+
+def topic_name(_: object, field: attrs.Attribute[Any], value: str) -> None:
+    check_topic(value, what=field.name)
+
+
+def no_separator(_: object, field: attrs.Attribute[Any], value: str | None) -> None:
+    if value is not None and (not value or not value.isprintable() or "@" in value):
+        raise ConfigError(f"{field.name} becomes a part of the client id: printable text without @, not {value!r}")

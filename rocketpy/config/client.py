@@ -1,0 +1,97 @@
+"""What clients of every role are told: where name servers are, who they are, how often they look around. Pure.
+
+Plays the part of ClientConfig and of what NettyClientConfig adds for the connections.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import attrs
+
+from rocketpy.config.checks import no_separator, seconds
+from rocketpy.errors import ConfigError
+from rocketpy.wire.hosts import format_address, parse_address
+
+__all__ = ["ClientConfig", "parse_addresses"]
+
+
+def parse_addresses(value: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Addresses from "a:9876;b:9876" or from a list of them; IPv6 in brackets. Each counts once.
+
+    Raises:
+        ConfigError: one of them is not a "host:port".
+    """
+    parts = value.split(";") if isinstance(value, str) else [] if value is None else list(value)
+    stripped = [part.strip() for part in parts]
+    return tuple(dict.fromkeys(format_address(*parse_address(part)) for part in stripped if part))
+
+
+def _address_map(value: Mapping[str, str] | None) -> dict[str, str]:
+    return dict(value or {})
+
+
+@attrs.frozen(kw_only=True)
+class ClientConfig:
+    """How a client finds brokers and keeps in touch with them."""
+
+    namesrv: tuple[str, ...] = attrs.field(
+        factory=lambda: os.environ.get("NAMESRV_ADDR"), converter=parse_addresses, metadata={"java": "namesrvAddr"}
+    )
+    """Name servers: "a:9876;b:9876" or a list. Left out, the environment variable NAMESRV_ADDR counts."""
+    client_ip: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "clientIP"})
+    """Address of this host in the client id. Left out, the one from which this host reaches others."""
+    instance_name: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "instanceName"})
+    """Makes the client id "ip@instance_name". It must then be unique among all clients, and that is up to you; left
+    out, the id is made of process, time and chance, and unique by itself."""
+    unit_name: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "unitName"})
+    """Last part of the client id, for installations in several units."""
+    address_map: dict[str, str] = attrs.field(factory=dict, converter=_address_map, hash=False, metadata={"java": None})
+    """Rewrites broker addresses that this host cannot reach, as behind Docker or a tunnel: "host:port" to "host:port",
+    or "host" to "host"."""
+    poll_name_server_interval: float = attrs.field(
+        default=30.0, validator=seconds(0.01, 3600), metadata={"java": "pollNameServerInterval", "scale": 1000}
+    )
+    """Seconds between two looks at the routes of the topics in use."""
+    heartbeat_broker_interval: float = attrs.field(
+        default=30.0, validator=seconds(0.01, 110), metadata={"java": "heartbeatBrokerInterval", "scale": 1000}
+    )
+    """Seconds between heartbeats. A broker forgets a client that was silent for 120."""
+    persist_consumer_offset_interval: float = attrs.field(
+        default=5.0, validator=seconds(0.01, 3600), metadata={"java": "persistConsumerOffsetInterval", "scale": 1000}
+    )
+    """Seconds between two commits of consumed offsets."""
+    connect_timeout: float = attrs.field(
+        default=3.0, validator=seconds(0.001, 600), metadata={"java": "connectTimeoutMillis", "scale": 1000}
+    )
+    """Seconds that opening a connection may take."""
+    request_timeout: float = attrs.field(
+        default=3.0, validator=seconds(0.001, 600), metadata={"java": "mqClientApiTimeout", "scale": 1000}
+    )
+    """Seconds that a request of the client's own may take: routes, heartbeats, offsets."""
+    idle_timeout: float = attrs.field(
+        default=120.0, validator=seconds(1, 3600), metadata={"java": "clientChannelMaxIdleTimeSeconds"}
+    )
+    """Seconds after which a connection that nobody uses is closed."""
+    close_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 600), metadata={"java": None})
+    """Seconds that saying goodbye to the brokers may take when a client closes."""
+
+    @classmethod
+    def of(cls, config: ClientConfig | None = None, **fields: Any) -> Self:
+        """A config of this class from another one, with some fields changed or added.
+
+        Fields that this class does not have (those of another role) are left behind.
+
+        Raises:
+            ConfigError: a field does not exist, is missing or has a value that cannot be used.
+        """
+        known = {field.name for field in attrs.fields(cls)}
+        if unknown := set(fields) - known:
+            raise ConfigError(f"{cls.__name__} has no setting {', '.join(sorted(unknown))}")
+        base = {} if config is None else attrs.asdict(config, recurse=False)
+        values = {name: value for name, value in base.items() if name in known} | fields
+        if missing := {field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING} - set(values):
+            raise ConfigError(f"{cls.__name__} needs {', '.join(sorted(missing))}")
+        return cls(**values)

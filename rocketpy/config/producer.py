@@ -1,0 +1,90 @@
+"""What a producer is told. Plays the part of the fields of DefaultMQProducer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from rocketpy.config.checks import MIB, group_name, seconds, topic_name, whole
+from rocketpy.config.client import ClientConfig
+from rocketpy.config.latency import LatencyTable, latency_table_of
+from rocketpy.wire.codes import ResponseCode
+
+__all__ = ["ProducerConfig"]
+
+
+def _codes(value: Iterable[int]) -> frozenset[int]:
+    return frozenset(int(code) for code in value)
+
+
+_RETRY_RESPONSE_CODES = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    }
+)
+
+
+@attrs.frozen(kw_only=True)
+class ProducerConfig(ClientConfig):
+    """How a producer sends."""
+
+    group: str = attrs.field(validator=group_name, metadata={"java": "producerGroup"})
+    """Name that the producers of one purpose share."""
+    send_timeout: float = attrs.field(
+        default=3.0, validator=seconds(0.001, 600), metadata={"java": "sendMsgTimeout", "scale": 1000}
+    )
+    """Seconds that a send may take, all its retries together."""
+    retry_times_when_send_failed: int = attrs.field(
+        default=2, validator=whole(0, 100), metadata={"java": "retryTimesWhenSendFailed"}
+    )
+    """How often `send` tries again after the first time."""
+    retry_times_when_send_async_failed: int = attrs.field(
+        default=2, validator=whole(0, 100), metadata={"java": "retryTimesWhenSendAsyncFailed"}
+    )
+    """How often `send_soon` tries again after the first time."""
+    retry_another_broker_when_not_store_ok: bool = attrs.field(
+        default=False, metadata={"java": "retryAnotherBrokerWhenNotStoreOK"}
+    )
+    """Whether a message that was stored, but not yet flushed or copied, is sent again. It may then arrive twice."""
+    retry_response_codes: frozenset[int] = attrs.field(
+        default=_RETRY_RESPONSE_CODES, converter=_codes, metadata={"java": "retryResponseCodes"}
+    )
+    """Answers of a broker after which another one is tried."""
+    compress_body_over: int = attrs.field(
+        default=4096, validator=whole(0), metadata={"java": "compressMsgBodyOverHowmuch"}
+    )
+    """Bodies of this many bytes or more are compressed."""
+    compress_level: int = attrs.field(default=5, validator=whole(0, 9), metadata={"java": "compressLevel"})
+    """How hard to compress."""
+    max_message_size: int = attrs.field(
+        default=4 * MIB, validator=whole(1, 16 * MIB), metadata={"java": "maxMessageSize"}
+    )
+    """Bytes that a body may have."""
+    default_topic_queue_nums: int = attrs.field(
+        default=4, validator=whole(1, 65_536), metadata={"java": "defaultTopicQueueNums"}
+    )
+    """Queues of a topic that is created by sending to it."""
+    create_topic_key: str = attrs.field(default="TBW102", validator=topic_name, metadata={"java": "createTopicKey"})
+    """The topic whose brokers create topics by themselves."""
+    back_pressure_for_async_send_num: int = attrs.field(
+        default=1024, validator=whole(1, 65_535), metadata={"java": "backPressureForAsyncSendNum"}
+    )
+    """Messages that `send_soon` lets be under way before it waits."""
+    back_pressure_for_async_send_size: int = attrs.field(
+        default=100 * MIB, validator=whole(1), metadata={"java": "backPressureForAsyncSendSize"}
+    )
+    """Bytes that `send_soon` lets be under way before it waits."""
+    send_latency_enable: bool = attrs.field(default=False, metadata={"java": "sendLatencyEnable"})
+    """Whether brokers that were slow or failed are passed over for a while."""
+    latency_table: LatencyTable = attrs.field(
+        default=LatencyTable.RELEASE_4, converter=latency_table_of, metadata={"java": None}
+    )
+    """For how long. "4.x" and "5.x" name the tables of those releases."""
