@@ -6,7 +6,6 @@ the part of Validators, of the first half of DefaultMQProducerImpl.sendKernelImp
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -89,28 +88,29 @@ class Preparer:
         Raises:
             ConfigError: the messages cannot travel together, or are too large together.
         """
-        for message in messages:
-            self._check(message)
-        check_batch(messages)
-        named = [self._with_id(message) for message in messages]
-        body = encode_batch(named)
+        self._check_all(messages)
+        ids = [
+            message.properties.get(PropertyName.UNIQUE_KEY, new)
+            for message, new in zip(messages, self._unique_ids.take(len(messages)), strict=True)
+        ]
+        body = encode_batch(messages, ids)
         if len(body) > self._config.max_message_size:
             raise ConfigError(
                 f"the {len(messages)} messages make a batch of {len(body)} bytes, the limit is "
                 f"{self._config.max_message_size}: send fewer at once"
             )
-        ids = ",".join(message.properties[PropertyName.UNIQUE_KEY] for message in named)
         first = messages[0]
         text = encode_properties({PropertyName.WAIT: first.properties.get(PropertyName.WAIT, "true")})
-        return Outgoing(first, RequestCode.SEND_BATCH_MESSAGE, body, text, 0, ids, is_batch=True)
+        return Outgoing(first, RequestCode.SEND_BATCH_MESSAGE, body, text, 0, ",".join(ids), is_batch=True)
 
-    def _with_id(self, message: Message) -> Message:
-        """The message with a unique id; the user's own object stays as it is."""
-        if PropertyName.UNIQUE_KEY in message.properties:
-            return message
-        named = copy.copy(message)
-        named.properties = {**message.properties, PropertyName.UNIQUE_KEY: self._unique_ids.next()}
-        return named
+    def _check_all(self, messages: Sequence[Message]) -> None:
+        """Check every message by itself, and all of them together."""
+        limit = self._config.max_message_size
+        for message in messages:
+            if type(message) is not Message or type(message.body) is not bytes or not 0 < len(message.body) <= limit:
+                self._check(message)  # which says what is wrong
+        check_batch(messages)
+        self._check(messages[0])  # for the topic, which all share
 
     def _check(self, message: Message) -> None:
         if not isinstance(message, Message):

@@ -6,7 +6,8 @@ Plays the part of MessageBatch and of the batch half of MessageDecoder.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 from rocketpy.errors import ConfigError, LocalProtocolError, MessageDecodeError
@@ -14,12 +15,13 @@ from rocketpy.message import Message, PropertyName
 from rocketpy.wire.names import is_retry_topic
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, encode_properties
 
-__all__ = ["BatchItem", "batch_item_size", "check_batch", "decode_batch", "encode_batch", "encode_batch_item"]
+__all__ = ["BatchItem", "batch_item_size", "check_batch", "decode_batch", "encode_batch"]
 
 _HEAD = struct.Struct(">iiiii")
 _LENGTH_16 = struct.Struct(">h")
 _FIXED = _HEAD.size + _LENGTH_16.size
-_DELAYS = (PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELIVER_MS)
+_DELAYS = frozenset({PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELIVER_MS})
+_UNIQUE_KEY = b"%b\x01" % PropertyName.UNIQUE_KEY.encode()
 
 
 class BatchItem(NamedTuple):
@@ -43,42 +45,68 @@ def check_batch(messages: Sequence[Message]) -> None:
     topic, wait = messages[0].topic, messages[0].wait_store_ok
     if is_retry_topic(topic):
         raise ConfigError(f"messages to the retry topic {topic} cannot be sent as a batch")
+    checked: dict[str, str] | None = None
     for message in messages:
         if message.topic != topic:
             raise ConfigError(f"a batch goes to one topic, this one to {topic} and {message.topic}")
+        properties = message.properties
+        if properties == checked:
+            continue  # as is usual: what the one before was not refused for, this one is not either
         if message.wait_store_ok != wait:
             raise ConfigError("the messages of a batch differ in wait_store_ok: give them the same value")
-        properties = message.properties
-        if message.delay_level > 0 or any(name in properties for name in _DELAYS):
+        if not _DELAYS.isdisjoint(properties) or message.delay_level > 0:
             raise ConfigError("a batch cannot hold delayed messages: send them one by one")
+        checked = properties
 
 
-def encode_batch_item(message: Message) -> bytes:
-    """One message as an item of a batch body.
+def encode_batch(messages: Sequence[Message], unique_ids: Iterable[str] | None = None) -> bytes:
+    """The body of a batch request; the rules are those of `check_batch`, which the caller has asked.
+
+    One pass with as little as possible for each message: properties like those of the message before are not encoded
+    again.
+
+    Args:
+        messages: What the batch holds.
+        unique_ids: One for each message; it is put after the properties of those that have none of their own.
 
     Raises:
-        LocalProtocolError: its properties cannot be encoded, or are too long.
+        LocalProtocolError: the properties of a message cannot be encoded, or are too long.
     """
-    try:
-        properties = encode_properties(message.properties, refuse_separators=True).encode()
-        body = message.body
-        size = _FIXED + len(body) + len(properties)
-        head = _HEAD.pack(size, 0, 0, message.flag, len(body))
-        return b"".join((head, body, _LENGTH_16.pack(len(properties)), properties))
-    except (struct.error, UnicodeEncodeError) as exc:
-        raise LocalProtocolError(
-            f"{message!r} does not fit into a batch: flags are 32-bit numbers, properties valid text of at most "
-            f"{MAX_PROPERTIES_SIZE} bytes ({exc})"
-        ) from exc
+    parts: list[bytes] = []
+    known: dict[str, str] | None = None
+    text, end = b"", b""
+    for message, unique_id in zip(messages, repeat("") if unique_ids is None else unique_ids, strict=False):
+        try:
+            properties, body = message.properties, message.body
+            if properties != known:
+                known = properties
+                text, end = _encoded(properties, named=unique_ids is not None)
+            tail = unique_id.encode() + end if end else b""
+            size, body_size = len(text) + len(tail), len(body)
+            head = _HEAD.pack(_FIXED + body_size + size, 0, 0, message.flag, body_size)
+            parts += (head, body, _LENGTH_16.pack(size), text, tail)
+        except (struct.error, UnicodeEncodeError) as exc:
+            raise _does_not_fit(message, exc) from exc
+    return b"".join(parts)
 
 
-def encode_batch(messages: Iterable[Message]) -> bytes:
-    """The body of a batch request; the rules are those of `check_batch`, which the caller has asked."""
-    return b"".join([encode_batch_item(message) for message in messages])
+def _encoded(properties: Mapping[str, str], *, named: bool) -> tuple[bytes, bytes]:
+    """The properties of an item up to the unique id that is put after them, and what ends it; without one, nothing."""
+    text = encode_properties(properties, refuse_separators=True).encode()
+    if not named or PropertyName.UNIQUE_KEY in properties:
+        return text, b""
+    return text + _UNIQUE_KEY, b"\x02"
+
+
+def _does_not_fit(message: Message, exc: Exception) -> LocalProtocolError:
+    return LocalProtocolError(
+        f"{message!r} does not fit into a batch: flags are 32-bit numbers, properties valid text of at most "
+        f"{MAX_PROPERTIES_SIZE} bytes ({exc})"
+    )
 
 
 def batch_item_size(message: Message) -> int:
-    """Bytes of `encode_batch_item`, for splitting."""
+    """Bytes of one message as an item of a batch body, for splitting."""
     return _FIXED + len(message.body) + len(encode_properties(message.properties).encode("utf-8", "replace"))
 
 

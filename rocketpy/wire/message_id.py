@@ -27,6 +27,8 @@ __all__ = [
 
 _TAIL = 12
 """Bytes of a unique id after the address: pid 2, process 4, time 4, counter 2."""
+_IDS_A_READING = 1024
+"""Ids that are made from one reading of the clock."""
 _CLOCK_STEP_BACK = 1_000_000
 """A clock set back by less than this many ms over the start of a month counts as the start of the month."""
 
@@ -51,12 +53,26 @@ class UniqueIds:
 
     def next(self) -> str:
         """A new id."""
+        return f"{self._head()}{next(self._counter) & 0xFFFF:04X}"
+
+    def take(self, count: int) -> list[str]:
+        """New ids, many at once."""
+        ids: list[str] = []
+        while len(ids) < count:
+            # Read again now and then: one millisecond may have no more ids than the counter can number.
+            head = self._head()
+            numbers = itertools.islice(self._counter, min(_IDS_A_READING, count - len(ids)))
+            ids += [f"{head}{number & 0xFFFF:04X}" for number in numbers]
+        return ids
+
+    def _head(self) -> str:
+        """All of an id that is made now but the counter."""
         now = wall_ms()
         stamp = self._stamp
         if stamp[0] != now:
             # Replaced as a whole, so that another thread sees the old pair or the new one.
             stamp = self._stamp = (now, f"{self._prefix}{self._since_month_start(now):08X}")
-        return f"{stamp[1]}{next(self._counter) & 0xFFFF:04X}"
+        return stamp[1]
 
     def _since_month_start(self, now: int) -> int:
         if now >= self._month_end:

@@ -67,6 +67,28 @@ def test_batches_survive_the_way_there_and_back(batch: list[Message]) -> None:
     assert [decode_properties(item.properties.decode()) for item in items] == [m.properties for m in batch]
 
 
+@given(st.lists(messages("T"), max_size=5))
+def test_unique_ids_are_put_after_the_properties_of_messages_without_one(batch: list[Message]) -> None:
+    ids = [f"{number:032X}" for number in range(len(batch))]
+    whole = []
+    for message, new in zip(batch, ids, strict=True):
+        named = Message("T", message.body)
+        named.flag = message.flag
+        named.properties = {**message.properties, "UNIQ_KEY": message.properties.get("UNIQ_KEY", new)}
+        whole.append(named)
+    assert encode_batch(batch, ids) == encode_batch(whole)
+
+
+def test_messages_with_and_without_an_id_and_with_equal_properties_may_be_mixed() -> None:
+    batch = [Message("T", b"%d" % number * number) for number in range(1, 7)]
+    batch[1].properties["UNIQ_KEY"] = batch[2].properties["UNIQ_KEY"] = "mine"
+    items = decode_batch(encode_batch(batch, "abcdef"))
+    assert [item.body for item in items] == [message.body for message in batch]
+    assert [decode_properties(item.properties.decode())["UNIQ_KEY"] for item in items] == [
+        *("a", "mine", "mine", "d", "e", "f")
+    ]
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -169,6 +169,17 @@ def test_the_counter_wraps_at_16_bits() -> None:
         assert uniq_id_counter(ids.next()) == 0
 
 
+def test_many_ids_at_once_are_like_those_made_one_by_one() -> None:
+    times = iter(range(1_795_000_000_000, 1_795_000_001_000))
+    with seams.wall_clock(lambda: next(times)):
+        ids = UniqueIds(V4, 1)
+        made = [ids.next(), *ids.take(70_000), ids.next()]
+    assert len(set(made)) == 70_002
+    assert [uniq_id_counter(text) for text in made] == [number & 0xFFFF for number in range(70_002)]
+    assert len({uniq_id_offset_in_month(text) for text in made}) > 70_000 // 65_536  # so that the counter suffices
+    assert ids.take(0) == []
+
+
 @pytest.mark.parametrize("ip", [b"", b"abc", b"12345"])
 def test_an_address_of_another_size_is_refused(ip: bytes) -> None:
     with pytest.raises(ConfigError):
