@@ -174,7 +174,9 @@ def route_info(server: NameServer, connection: Connection, request: RemotingComm
     if route is None:
         remark = f"no broker has registered the topic {topic[:256]!r}: create it, or check the broker's name servers"
         return request.answer(ResponseCode.TOPIC_NOT_EXIST, remark)
-    if server.config.order_message_enable:
+    if request.ext_fields.get("__ZONE_MODE", "").lower() == "true":
+        route = route_query.near(route, request.ext_fields.get("__ZONE_NAME", ""))
+    if server.config.order_message_enable or server.config.cluster_test:
         route.order_topic_conf = server.kv_config.get(ORDER_TOPIC_CONFIG, topic)
     standard = request.ext_fields.get("acceptStandardJsonOnly", "").lower() == "true"
     return request.answer(body=route.encode(browser_compatible=standard or request.version >= V4_9_4))
@@ -194,6 +196,8 @@ def all_topics(server: NameServer, connection: Connection, request: RemotingComm
 
 def topics_by_cluster(server: NameServer, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """GET_TOPICS_BY_CLUSTER."""
+    if not server.config.enable_topic_list:
+        return request.answer(ResponseCode.SYSTEM_ERROR, "listing topics is switched off here")
     header = GetTopicsByClusterRequestHeader.from_ext(request.ext_fields)
     return request.answer(body=route_query.topics_of_cluster(server.routes, header.cluster).encode())
 
@@ -232,7 +236,7 @@ def delete_topic(server: NameServer, connection: Connection, request: RemotingCo
 
 
 def register_topic(server: NameServer, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """REGISTER_TOPIC_IN_NAMESRV: add one topic's queues at brokers that are known."""
+    """REGISTER_TOPIC_IN_NAMESRV: add one topic's queues at brokers that are known; success all the same when not."""
     header = RegisterTopicRequestHeader.from_ext(request.ext_fields)
     if not is_valid_topic(header.topic):
         return request.answer(ResponseCode.INVALID_PARAMETER, "the topic name has illegal characters or is too long")

@@ -7,7 +7,7 @@ the same tables. Plays the part of RouteInfoManager.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
@@ -15,6 +15,7 @@ from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrap
 from rocketpy.wire.bodies.route import BrokerData, QueueData
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMappingInfo
 from rocketpy.wire.sysflag import Permission
+from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, change_after_joining, change_after_leaving
 
 __all__ = ["DEFAULT_EXPIRY_MS", "BrokerKey", "Identity", "LiveBroker", "Registered", "Registration", "RouteInfo"]
 
@@ -90,9 +91,19 @@ class Registered:
 
 
 class RouteInfo:
-    """The tables. Not thread-safe: one loop owns them."""
+    """The tables. Not thread-safe: one loop owns them.
 
-    def __init__(self, *, delete_topic_with_registration: bool = False) -> None:
+    Args:
+        delete_topic_with_registration: whether a topic that a registration leaves out is forgotten.
+        on_min_broker_changed: told when the lowest id among the brokers of one name has changed.
+    """
+
+    def __init__(
+        self,
+        *,
+        delete_topic_with_registration: bool = False,
+        on_min_broker_changed: Callable[[MinBrokerChange], None] = lambda change: None,
+    ) -> None:
         self.queues: dict[str, dict[str, QueueData]] = {}
         """topic -> broker name -> queues."""
         self.brokers: dict[str, BrokerData] = {}
@@ -101,6 +112,7 @@ class RouteInfo:
         self.filter_servers: dict[BrokerKey, tuple[str, ...]] = {}
         self.queue_mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
         self._delete_topic_with_registration = delete_topic_with_registration
+        self._on_min_broker_changed = on_min_broker_changed
 
     # --- registration ----------------------------------------------------------------------------------
 
@@ -110,6 +122,7 @@ class RouteInfo:
         if self._is_too_much(registration):
             return None
         broker, is_new = self._broker_data(registration)
+        lowers_id = identity.broker_id < min(broker.broker_addrs, default=0)
         self._forget_other_ids_of_address(broker, identity)
         if self._is_outdated(broker, registration) or self._is_lone_topic_of_stranger(broker, registration):
             self._drop_if_empty(identity)
@@ -119,6 +132,8 @@ class RouteInfo:
         self.clusters.setdefault(identity.cluster, set()).add(identity.broker_name)
         self._take_topics(broker, registration, is_first=is_first)
         self._mark_alive(registration)
+        if lowers_id:
+            self._on_min_broker_changed(change_after_joining(broker, registration.ha_address))
         return self._answer(broker, identity)
 
     def _is_too_much(self, registration: Registration) -> bool:
@@ -262,12 +277,15 @@ class RouteInfo:
             broker = self.brokers.get(identity.broker_name)
             if broker is None:
                 continue
+            was_lowest = identity.broker_id == min(broker.broker_addrs, default=None)
             for broker_id in [i for i, address in broker.broker_addrs.items() if address == identity.address]:
                 del broker.broker_addrs[broker_id]
-            if broker.broker_addrs:
-                self._without_master(broker)
-            else:
+            if not broker.broker_addrs:
                 self._remove_broker(identity)
+                continue
+            self._without_master(broker)
+            if was_lowest and broker.enable_acting_master:
+                self._on_min_broker_changed(change_after_leaving(broker, identity.address))
 
     def _without_master(self, broker: BrokerData) -> None:
         """Its slaves still serve reads; writes stop when one of them acts as master."""
@@ -303,11 +321,17 @@ class RouteInfo:
         for broker_name in names:
             self._remove_queues(topic, broker_name)
 
-    def register_topic(self, topic: str, queues: Mapping[str, QueueData]) -> None:
-        """Add the queues that a topic has at brokers which are known."""
-        for broker_name, queue in queues.items():
-            if broker_name in self.brokers:
-                self.queues.setdefault(topic, {})[broker_name] = queue
+    def register_topic(self, topic: str, queues: Mapping[str, QueueData]) -> bool:
+        """Add the queues that a topic has at brokers. False when nothing was: one is not known, or it is one too many.
+
+        Apache's keeps those before the first unknown broker of a topic that exists; here it is all of them or none.
+        """
+        is_too_many = topic not in self.queues and len(self.queues) >= MAX_TOPICS
+        if not queues or is_too_many or not queues.keys() <= self.brokers.keys():
+            logger.warning("topic %r is not registered: its brokers are not known, or there are too many topics", topic)
+            return False
+        self.queues.setdefault(topic, {}).update(queues)
+        return True
 
     def set_write_permission(self, broker_name: str, *, allowed: bool) -> int:
         """Give or take the write permission of every queue of a broker. Returns how many topics it has."""

@@ -16,6 +16,7 @@ __all__ = [
     "all_topics",
     "cluster_info",
     "member_group",
+    "near",
     "route_of",
     "system_topics",
     "topics_by_flag",
@@ -68,6 +69,28 @@ def _show_acting_master(broker: BrokerData, queues: dict[str, QueueData]) -> Non
         return
     if not queue.perm & Permission.WRITE:
         broker.broker_addrs[0] = broker.broker_addrs.pop(min(broker.broker_addrs))
+
+
+def near(route: TopicRouteData, zone: str) -> TopicRouteData:
+    """A route without the brokers of other zones; those whose master is away stay, their slaves must be read.
+
+    Plays the part of ZoneRouteRPCHook.
+    """
+    if not zone.strip():
+        return route
+    far = {
+        broker.broker_name: broker
+        for broker in route.broker_datas
+        if 0 in broker.broker_addrs and (broker.zone_name or "").lower() != zone.lower()
+    }
+    addresses = {address for broker in far.values() for address in broker.broker_addrs.values()}
+    return TopicRouteData(
+        broker_datas=[broker for broker in route.broker_datas if broker.broker_name not in far],
+        queue_datas=[queue for queue in route.queue_datas if queue.broker_name not in far],
+        filter_server_table={a: each for a, each in route.filter_server_table.items() if a not in addresses},
+        order_topic_conf=route.order_topic_conf,
+        topic_queue_mapping_by_broker=route.topic_queue_mapping_by_broker,
+    )
 
 
 def all_topics(tables: RouteInfo) -> TopicList:

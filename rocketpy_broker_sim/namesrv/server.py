@@ -17,10 +17,12 @@ import trio
 from rocketpy.remoting.dispatch import Dispatcher
 from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.network import Network, TcpNetwork
+from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.remoting.server import RemotingServer, serve
 from rocketpy.services import open_services, ticks
 from rocketpy_broker_sim.config import NamesrvConfig
 from rocketpy_broker_sim.namesrv.kv_config import FILE_NAME, KVConfig
+from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, MinBrokerNotifier
 from rocketpy_broker_sim.namesrv.processor import processors
 from rocketpy_broker_sim.namesrv.route_info import RouteInfo
 
@@ -48,10 +50,14 @@ class NameServer:
 
     def __init__(self, config: NamesrvConfig, storage: Storage | None = None) -> None:
         self.config = config
-        self.routes = RouteInfo(delete_topic_with_registration=config.delete_topic_with_broker_registration)
+        self.routes = RouteInfo(
+            delete_topic_with_registration=config.delete_topic_with_broker_registration,
+            on_min_broker_changed=self._min_broker_changed,
+        )
         self.kv_config = KVConfig(storage, os.path.basename(config.kv_config_path) or FILE_NAME)
         self.address = ""
         self.remoting: RemotingServer | None = None
+        self.notifier: MinBrokerNotifier | None = None
         self._started_at = 0.0
 
     def now(self) -> float:
@@ -72,12 +78,20 @@ class NameServer:
         self.routes.unregister(self.routes.of_connection(connection))
 
     async def expire_service(self) -> None:
-        """Forget brokers that have gone silent."""
+        """Forget brokers that have gone silent, and end their connections: one that lives after all registers anew."""
         async for _ in ticks(self.config.scan_not_active_broker_interval / 1000):
             silent = self.routes.expired(self.now())
+            links = [self.routes.live[identity.key].connection for identity in silent]
             for identity in silent:
                 logger.warning("%s has gone silent", identity)
             self.routes.unregister(silent)
+            if self.remoting is not None:
+                for connection in self.remoting.connections.intersection(links):
+                    connection.close()
+
+    def _min_broker_changed(self, change: MinBrokerChange) -> None:
+        if self.config.notify_min_broker_id_changed and self.notifier is not None:
+            self.notifier.tell(change)
 
 
 @asynccontextmanager
@@ -107,11 +121,13 @@ async def open_name_server(
     bounds = limits or ServerLimits(
         connection=ConnectionLimits(idle_timeout=settings.server_channel_max_idle_time_seconds)
     )
-    async with open_services() as services:
+    transport = network or TcpNetwork()
+    async with ConnectionPool(transport).open() as pool, open_services() as services:
+        server.notifier = MinBrokerNotifier(pool, services)
         server.remoting = await services.start(
             partial(
                 serve,
-                network or TcpNetwork(),
+                transport,
                 settings.bind_address,
                 settings.listen_port,
                 dispatcher,

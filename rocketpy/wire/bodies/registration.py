@@ -25,6 +25,8 @@ __all__ = ["RegisterBrokerBody", "TopicConfigAndMappingSerializeWrapper"]
 
 _INT32 = struct.Struct(">i")
 _ZLIB_START = 0x78
+_BODY_SINCE = 37
+"""Ordinal of V3_0_11, the first version whose body is more than the topics."""
 _MAPPINGS_SINCE = 413
 """Ordinal of V5_0_0, the first version that sends mappings in the compressed form."""
 
@@ -66,7 +68,8 @@ class RegisterBrokerBody(Body):
 
         Args:
             data: the body; an empty one registers no topics.
-            version: the version in the frame of the sender, which tells whether mappings follow.
+            version: the version in the frame of the sender, which tells whether it is more than the topics, and
+                whether mappings follow.
             compressed: what the header says.
             limits: bounds of what is read.
 
@@ -75,6 +78,8 @@ class RegisterBrokerBody(Body):
         """
         if not data:
             return cls()
+        if version < _BODY_SINCE:
+            return cls(topic_config_serialize_wrapper=TopicConfigAndMappingSerializeWrapper.decode(data, limits=limits))
         if not compressed and data[0] != _ZLIB_START:
             return cls.decode(data, limits=limits)
         return _Compressed(_inflate(data, limits.max_inflated), limits).read(version >= _MAPPINGS_SINCE)

@@ -18,6 +18,7 @@ __all__ = [
     "GetKVListByNamespaceRequestHeader",
     "GetRouteInfoRequestHeader",
     "GetTopicsByClusterRequestHeader",
+    "NotifyMinBrokerIdChangeRequestHeader",
     "PutKVConfigRequestHeader",
     "QueryDataVersionRequestHeader",
     "QueryDataVersionResponseHeader",
@@ -110,6 +111,17 @@ class GetBrokerMemberGroupRequestHeader(Header):
 
     cluster_name: str = text()
     broker_name: str = text()
+
+
+@header(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE)
+class NotifyMinBrokerIdChangeRequestHeader(Header):
+    """A name server tells brokers that the lowest id of their group is another one."""
+
+    min_broker_id: int | None = int64(default=None)
+    broker_name: str | None = text(default=None)
+    min_broker_addr: str | None = text(default=None)
+    offline_broker_addr: str | None = text(default=None)
+    ha_broker_addr: str | None = text(default=None)
 
 
 @header(RequestCode.WIPE_WRITE_PERM_OF_BROKER)

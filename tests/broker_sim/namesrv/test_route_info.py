@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
+from rocketpy.wire.bodies.route import QueueData
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig
 from rocketpy_broker_sim.namesrv import route_query
 from rocketpy_broker_sim.namesrv.route_info import Identity, Registered, Registration, RouteInfo
@@ -223,3 +224,81 @@ def test_more_topics_or_brokers_than_the_bounds_are_refused(tables, monkeypatch)
     assert tables.register(registration(identity("b"), ("t1", "t3"))) == Registered()
     assert tables.register(registration(identity("c"), ("t1", "t2"))) is None
     assert set(tables.brokers) == {"a", "b"}
+
+
+def test_N6_a_group_without_a_master_is_found_and_keeps_its_permissions_when_old(tables):
+    tables.register(registration(identity(broker_id=1), acting=None))
+    assert route_query.route_of(tables, "t1") is None
+    assert tables.brokers["a"].broker_addrs == {1: "10.0.0.1:a"}
+    tables.register(registration(identity(broker_id=2), acting=True))
+    tables.register(registration(identity(broker_id=1), acting=True, version=DataVersion(timestamp=2, counter=2)))
+    route = route_query.route_of(tables, "t1")
+    assert route.broker_datas[0].broker_addrs == {1: "10.0.0.1:a", 2: "10.0.0.2:a"}
+    assert route.queue_datas[0].perm == 4
+
+
+def test_N6_a_returning_master_makes_its_queues_writable_again(tables):
+    tables.register(registration(identity(), acting=True))
+    tables.register(registration(identity(broker_id=1), acting=True))
+    tables.unregister([identity()])
+    assert route_query.route_of(tables, "t1").queue_datas[0].perm == 4
+    tables.register(registration(identity(address="10.0.0.9:a"), acting=True))
+    route = route_query.route_of(tables, "t1", acting_master=True)
+    assert route.queue_datas[0].perm == 6
+    assert route.broker_datas[0].broker_addrs == {0: "10.0.0.9:a", 1: "10.0.0.1:a"}
+
+
+def test_N7_a_changed_registration_restores_the_permission_and_an_unchanged_one_does_not(tables):
+    tables.register(registration(identity()))
+    tables.set_write_permission("a", allowed=False)
+    tables.register(registration(identity()))
+    assert route_query.route_of(tables, "t1").queue_datas[0].perm == 4
+    tables.register(registration(identity(), version=DataVersion(timestamp=2, counter=2)))
+    assert route_query.route_of(tables, "t1").queue_datas[0].perm == 6
+
+
+def test_N8_a_topic_is_registered_by_hand_at_brokers_that_are_known(tables, monkeypatch):
+    tables.register(registration(identity()))
+    queue = QueueData(broker_name="a", read_queue_nums=2, write_queue_nums=2, perm=6)
+    assert not tables.register_topic("by-hand", {"a": queue, "zz": QueueData(broker_name="zz")})
+    assert not tables.register_topic("by-hand", {})
+    assert route_query.route_of(tables, "by-hand") is None
+    assert tables.register_topic("by-hand", {"a": queue})
+    assert route_query.route_of(tables, "by-hand").queue_datas == [queue]
+    monkeypatch.setattr("rocketpy_broker_sim.namesrv.route_info.MAX_TOPICS", 3)
+    assert not tables.register_topic("one-too-many", {"a": queue})
+    assert tables.register_topic("t1", {"a": queue})
+
+
+def test_N8_a_topic_that_was_deleted_at_one_broker_stays_at_the_others(tables):
+    other = Identity(cluster="c2", broker_name="b", address="10.0.0.0:b", broker_id=0)
+    tables.register(registration(identity()))
+    tables.register(registration(other))
+    tables.delete_topic("t1", "c2")
+    assert [queue.broker_name for queue in route_query.route_of(tables, "t1").queue_datas] == ["a"]
+
+
+def test_N8_a_deleted_topic_comes_back_with_the_next_registration_that_holds_it(tables):
+    tables.register(registration(identity()))
+    tables.delete_topic("t1")
+    tables.register(registration(identity()))
+    assert route_query.route_of(tables, "t1") is not None
+
+
+def test_N14_a_route_is_cut_to_the_brokers_of_one_zone(tables):
+    tables.register(registration(identity(), zone_name="east", filter_servers=("f:1",)))
+    tables.register(registration(identity("b"), zone_name="West", filter_servers=("f:2",)))
+    route = route_query.route_of(tables, "t1")
+    assert route_query.near(route, " ") is route
+    near = route_query.near(route, "west")
+    assert [broker.broker_name for broker in near.broker_datas] == ["b"]
+    assert [queue.broker_name for queue in near.queue_datas] == ["b"]
+    assert near.filter_server_table == {"10.0.0.0:b": ["f:2"]}
+
+
+def test_N14_a_broker_of_another_zone_stays_while_its_master_is_away(tables):
+    tables.register(registration(identity(), zone_name="east"))
+    tables.register(registration(identity(broker_id=1), zone_name="east"))
+    tables.unregister([identity()])
+    near = route_query.near(route_query.route_of(tables, "t1"), "west")
+    assert [broker.broker_addrs for broker in near.broker_datas] == [{1: "10.0.0.1:a"}]

@@ -12,7 +12,13 @@ from rocketpy.errors import TransportError
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.wire.bodies.registration import RegisterBrokerBody, TopicConfigAndMappingSerializeWrapper
-from rocketpy.wire.bodies.route import ClusterInfo, KVTable, TopicRouteData
+from rocketpy.wire.bodies.route import (
+    ClusterInfo,
+    GetBrokerMemberGroupResponseBody,
+    KVTable,
+    QueueData,
+    TopicRouteData,
+)
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicList
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
@@ -95,6 +101,14 @@ async def test_N1_a_compressed_body_is_read_whether_the_header_says_so_or_not(au
         answer = await peer.ask(register(body("t1", "t2").encode_compressed(), compressed=says_so))
         assert answer.code == ResponseCode.SUCCESS
         assert (await peer.route("t2")).code == ResponseCode.SUCCESS
+
+
+async def test_N1_a_broker_of_before_3_0_11_sends_its_topics_alone(autojump_clock):
+    async with running() as peer:
+        command = register(body("t1", "t2").topic_config_serialize_wrapper.encode())
+        command.version = 36
+        assert (await peer.ask(command)).code == ResponseCode.SUCCESS
+        assert (await peer.route("t1")).code == ResponseCode.SUCCESS
 
 
 async def test_N1_a_body_that_does_not_match_its_crc_is_refused(autojump_clock):
@@ -228,6 +242,85 @@ async def test_N9_lists_over_the_wire(autojump_clock):
         assert clusters.cluster_addr_table == {"c": {"b"}}
         in_cluster = await peer.ask(RequestCode.GET_TOPICS_BY_CLUSTER, cluster="c")
         assert TopicList.decode(in_cluster.body).topic_list == {"t1", "t2"}
+
+
+async def test_N9_lists_by_unit_flag_and_by_cluster_over_the_wire(autojump_clock):
+    async with running() as peer:
+        data = body("plain", "unit", "sub", "both")
+        for name, flag in (("unit", 1), ("sub", 2), ("both", 3)):
+            data.topic_config_serialize_wrapper.topic_config_table[name].topic_sys_flag = flag
+        await peer.ask(register(data.encode()))
+        expected = {
+            RequestCode.GET_UNIT_TOPIC_LIST: {"unit", "both"},
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: {"sub", "both"},
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: {"sub"},
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: {"c", "b"},
+        }
+        for code, names in expected.items():
+            assert TopicList.decode((await peer.ask(code)).body).topic_list == names
+        group = await peer.ask(RequestCode.GET_BROKER_MEMBER_GROUP, clusterName="c", brokerName="b")
+        members = GetBrokerMemberGroupResponseBody.decode(group.body).broker_member_group
+        assert members.broker_addrs == {0: "127.0.0.1:10911"}
+
+
+async def test_N9_lists_of_topics_can_be_switched_off(autojump_clock):
+    async with running(enable_topic_list=False, enable_all_topic_list=False) as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        for code in (
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+            RequestCode.GET_TOPICS_BY_CLUSTER,
+            RequestCode.GET_UNIT_TOPIC_LIST,
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        ):
+            assert (await peer.ask(code, cluster="c")).code == ResponseCode.SYSTEM_ERROR
+        assert (await peer.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)).code == ResponseCode.SUCCESS
+
+
+async def test_N7_permissions_are_wiped_and_restored_over_the_wire(autojump_clock):
+    async with running() as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        wiped = await peer.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="b")
+        assert headers.WipeWritePermOfBrokerResponseHeader.from_ext(wiped.ext_fields).wipe_topic_count == 2
+        assert TopicRouteData.decode((await peer.route("t1")).body).queue_datas[0].perm == 4
+        added = await peer.ask(RequestCode.ADD_WRITE_PERM_OF_BROKER, brokerName="b")
+        assert headers.AddWritePermOfBrokerResponseHeader.from_ext(added.ext_fields).add_topic_count == 2
+        assert TopicRouteData.decode((await peer.route("t1")).body).queue_datas[0].perm == 6
+
+
+async def test_N8_topics_are_registered_and_deleted_over_the_wire(autojump_clock):
+    async with running() as peer:
+        await peer.ask(register(body("t1", "t2").encode()))
+        route = TopicRouteData(queue_datas=[QueueData(broker_name="b", read_queue_nums=1, write_queue_nums=1, perm=6)])
+        code = RequestCode.REGISTER_TOPIC_IN_NAMESRV
+        assert (await peer.ask(code, data=route.encode(), topic="by-hand")).code == ResponseCode.SUCCESS
+        assert (await peer.ask(code, data=route.encode(), topic="../x")).code == ResponseCode.INVALID_PARAMETER
+        assert (await peer.route("by-hand")).code == ResponseCode.SUCCESS
+        for fields in ({"clusterName": "another"}, {}):
+            assert (await peer.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, topic="by-hand", **fields)).code == 0
+            gone = ResponseCode.SUCCESS if fields else ResponseCode.TOPIC_NOT_EXIST
+            assert (await peer.route("by-hand")).code == gone
+
+
+async def test_N14_a_client_that_asks_for_its_zone_hears_of_no_other(autojump_clock):
+    async with running() as peer:
+        for name, zone in (("b", "east"), ("b2", "west")):
+            command = register(body("t1", "t2").encode(), broker_name=name, broker_addr=f"127.0.0.1:1{len(name)}")
+            command.ext_fields["__ZONE_NAME"] = zone
+            await peer.ask(command)
+        fields = {"topic": "t1", "__ZONE_MODE": "true", "__ZONE_NAME": "west"}
+        route = TopicRouteData.decode((await peer.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, **fields)).body)
+        assert [broker.broker_name for broker in route.broker_datas] == ["b2"]
+
+
+async def test_N4_a_silent_broker_loses_its_connection_and_may_come_back(autojump_clock):
+    async with running() as peer:
+        await peer.ask(register(body("t1", "t2").encode(), heartbeat_timeout_millis=20_000))
+        [connection] = peer.server.remoting.connections
+        await trio.sleep(30)
+        assert not connection.is_open
+        assert (await peer.ask(register(body("t1", "t2").encode()))).code == 0
+        assert (await peer.route("t1")).code == ResponseCode.SUCCESS
 
 
 async def test_N15_routes_are_held_back_while_brokers_have_time_to_register(autojump_clock):
