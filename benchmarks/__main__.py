@@ -8,8 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.bars import APACHE
 from benchmarks.budget import Budget
 from benchmarks.plan import Size, measures
+from benchmarks.report import report
 from benchmarks.rounds import run
 from benchmarks.servers import OURS, apache
 from benchmarks.table import render
@@ -37,7 +39,7 @@ def main() -> int:
             print("\n".join(f"{row.name:<14} {row.title}" for measure in chosen for row in measure.rows))
             return 0
         beside = "it was left out (--ours-only)" if options.ours_only else apache()
-        makes, missing = ([OURS], {"Apache RocketMQ": beside}) if isinstance(beside, str) else ([OURS, beside], {})
+        makes, missing = ([OURS], {APACHE: beside}) if isinstance(beside, str) else ([OURS, beside], {})
         size = Size(budget=Budget(options.seconds, 10**9))
         results = run(chosen, makes, missing, rounds=max(1, options.rounds), size=size)
     except BenchmarkError as error:
@@ -46,6 +48,8 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     print(render(results))
+    if verdicts := results.verdicts():
+        print("\n" + report(verdicts, {row.name: row.unit for row in results.rows}))
     if options.json:
         options.json.write_text(json.dumps(results.to_json(), indent=1), "utf-8")
     return 0

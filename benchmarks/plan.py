@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks import lifecycle, starting
+from benchmarks.bars import BARS
 from benchmarks.processes import Child
 from benchmarks.task import Outcome, Shape, Task
 from benchmarks.trouble import BenchmarkError
@@ -137,7 +138,7 @@ def _lifecycle() -> Measure:
 
 
 def measures(names: Iterable[str] = ()) -> list[Measure]:
-    """Everything, or what `names` ask for with the raw loops that it is divided by.
+    """Everything, or what `names` ask for with what it is divided by.
 
     Raises:
         BenchmarkError: one of the names is none.
@@ -149,4 +150,5 @@ def measures(names: Iterable[str] = ()) -> list[Measure]:
     if unknown:
         raise BenchmarkError(f"nothing is called {', '.join(sorted(unknown))}; there are: {', '.join(rows)}")
     wanted |= {floor for name in wanted if (floor := rows[name].floor) is not None}
+    wanted |= {bar.over.row for bar in BARS if bar.over is not None and bar.figure.row in wanted}
     return [measure for measure in every if not wanted or any(row.name in wanted for row in measure.rows)]

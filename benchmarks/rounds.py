@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import itertools
 import os
+import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks import raw
+from benchmarks.bars import ALONE, BARS
 from benchmarks.budget import Budget
 from benchmarks.frames import Wire, batch_body, send_frame
 from benchmarks.plan import FILLED_TOPIC, QUEUES, SEND_TOPIC, Ground, Measure, Row, Size, task_of
 from benchmarks.processes import cpu_seconds
 from benchmarks.servers import OURS, Servers, Site
 from benchmarks.task import BATCH, LARGE_BODY, Outcome
-
-ALONE = "alone"
-"""In place of the name of servers, where there are none."""
+from benchmarks.verdicts import Verdict, judge_all
 
 
 @dataclass
@@ -30,7 +33,7 @@ class Results:
     rows: tuple[Row, ...]
     makes: tuple[Servers, ...]
     missing: dict[str, str]
-    """Servers that could not be had, and why."""
+    """Servers and peers that could not be had, by name, and why."""
     samples: dict[tuple[str, str], list[Outcome]] = field(default_factory=dict)
     """By row and servers."""
     seconds: float = 0.0
@@ -39,21 +42,44 @@ class Results:
         """Keep one sample."""
         self.samples.setdefault((row, make), []).append(outcome)
 
+    def verdicts(self) -> list[Verdict]:
+        """The bars whose rows were in the run, judged."""
+        rows = {row.name for row in self.rows}
+        return judge_all((bar for bar in BARS if bar.figure.row in rows), self.samples, self.missing)
+
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
         return {
+            "date": datetime.now(UTC).date().isoformat(),
+            "machine": f"{platform.system()} {platform.machine()}, {processor()}",
             "python": sys.version.split()[0],
             "cpus": os.cpu_count(),
             "seconds": round(self.seconds, 1),
             "servers": {make.name: make.title for make in self.makes},
             "missing": self.missing,
             "figures": [
-                {**asdict(row), "servers": make, "samples": [asdict(outcome) for outcome in outcomes]}
+                {
+                    **asdict(row),
+                    "servers": make,
+                    "median": median(outcome.value for outcome in outcomes),
+                    "samples": [asdict(outcome) for outcome in outcomes],
+                }
                 for row in self.rows
                 for (name, make), outcomes in self.samples.items()
                 if name == row.name
             ],
+            "bars": [verdict.to_json() for verdict in self.verdicts()],
         }
+
+
+def processor() -> str:
+    """What the kernel calls the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or "processor unknown")
 
 
 class Progress:

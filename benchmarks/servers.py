@@ -28,6 +28,8 @@ APACHE_SETTINGS = {
     "maxHashSlotNum": 5_000_000,
     "maxIndexNum": 20_000_000,
 }
+APACHE_OPTIONS = ("-Dtls.server.mode=permissive",)
+"""As it is where nobody says otherwise; the harness turns TLS off, because making a certificate takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def apache() -> Servers | str:
     missing = unavailable()
     if missing is not None:
         return missing
-    release = Apache.resolve()
+    release = Apache.resolve(options=APACHE_OPTIONS)
 
     @contextmanager
     def pair() -> Iterator[Site]:

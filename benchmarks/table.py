@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.rounds import ALONE, Results
+from benchmarks.bars import ALONE, NAMES
 
 if TYPE_CHECKING:
     from benchmarks.plan import Row
+    from benchmarks.rounds import Results
     from benchmarks.task import Outcome
 
 _CLIENT_HEAD = ("", "median", "min – max", "of raw", "client CPU", "broker CPU", "")
@@ -20,7 +21,7 @@ def render(results: Results) -> str:
     blocks = [block for make in results.makes for block in _clients(results, make.name, make.title)]
     blocks += [*_servers(results), *_starts(results)]
     for name, reason in results.missing.items():
-        blocks.append(f"{name}: not measured, because {reason}")
+        blocks.append(f"{NAMES.get(name, name)}: not measured, because {reason}")
     names = {make.name for make in results.makes} | {ALONE}
     most = max((len(outcomes) for (_, make), outcomes in results.samples.items() if make in names), default=0)
     blocks.append(

@@ -21,6 +21,9 @@ _MODULES = (
     "consume",
     "consume_async",
     "latency",
+    "idle_close",
+    "decode",
+    "decode_all",
     "embedded",
     "cluster_start",
 )

@@ -1,0 +1,123 @@
+"""The bars: what each figure has to reach, as a ratio to another figure of the same run wherever machines differ.
+
+Declarations only; `verdicts` compares them with a run. `work` stands on Apache's broker, `servers` compares our
+servers with Apache's, `itself` needs no servers but ours. Peers are clients of other makes in the same run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+APACHE = "apache"
+OURS = "ours"
+ALONE = "alone"
+"""In place of the name of servers, where a figure needs none."""
+PEERS = ("javascript", "java")
+"""In the order of the columns."""
+NAMES = {APACHE: "Apache RocketMQ", "javascript": "JavaScript", "java": "Java"}
+"""For readers."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Where a figure of the run is found.
+
+    Attributes:
+        row: Its name in the plan.
+        servers: Whose servers it stands on.
+        part: "value", "cpu" or "server_cpu" of the samples, or the name of a note.
+        unit: Of the part; that of the row for "value".
+    """
+
+    row: str
+    servers: str
+    part: str = "value"
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What is asked of a figure.
+
+    Attributes:
+        table: "work", "servers" or "itself".
+        title: Of its line.
+        figure: Ours.
+        limit: The bar.
+        at_least: Whether more is better; otherwise the limit is the most that is allowed.
+        over: What the figure is divided by before it is compared; None compares the figure itself.
+        shape: How peers call the same work: their row is `<peer>-<shape>`. Empty where none has it.
+        note: Of the figure, shown beside the verdict.
+    """
+
+    table: str
+    title: str
+    figure: Figure
+    limit: float
+    at_least: bool = True
+    over: Figure | None = None
+    shape: str = ""
+    note: str = ""
+
+    def peer(self, name: str) -> Figure | None:
+        """The same figure of a peer."""
+        ours = self.figure
+        return Figure(f"{name}-{self.shape}", ours.servers, ours.part, ours.unit) if self.shape else None
+
+
+def _work(
+    title: str, row: str, limit: float, over: str, shape: str = "", *, at_least: bool = True, note: str = ""
+) -> Bar:
+    return Bar("work", title, Figure(row, APACHE), limit, at_least, Figure(over, APACHE), shape, note)
+
+
+def _servers(title: str, row: str, limit: float, *, at_least: bool = False, part: str = "value", unit: str = "") -> Bar:
+    ours, theirs = (Figure(row, servers, part, unit) for servers in (OURS, APACHE))
+    return Bar("servers", title, ours, limit, at_least, theirs)
+
+
+def _itself(title: str, row: str, limit: float, *, at_least: bool = False, over: str = "") -> Bar:
+    return Bar("itself", title, Figure(row, ALONE), limit, at_least, Figure(over, ALONE) if over else None)
+
+
+BARS = (
+    _work("send, one in flight: trio", "trio-one", 0.60, "raw-one", "one"),
+    _work("send, one in flight: blocking", "blocking-one", 0.48, "raw-one", "one"),
+    _work("send, 64 in flight: trio", "trio-64", 0.50, "raw-64", "64"),
+    Bar(
+        "work",
+        "send, 64 in flight: client CPU per 100,000",
+        Figure("trio-64", APACHE, "cpu", "s"),
+        2.0,
+        at_least=False,
+        shape="64",
+    ),
+    _work("one-way, to our own send at 64", "oneway", 1.3, "trio-64", note="arrived_percent"),
+    _work("batches of 100", "batch", 0.50, "raw-batch", "batch"),
+    _work("push consume 1 KiB, plain listener", "consume", 0.25, "raw-consume", "consume"),
+    _work("push consume 1 KiB, async listener", "consume-async", 0.25, "raw-consume", "consume"),
+    _work("send to listener, idle queue, to Java's", "latency", 1.2, "java-latency", "latency", at_least=False),
+    _work("start to first ack, trio, to JavaScript's", "start-trio", 2.0, "javascript-start", "start", at_least=False),
+    _work(
+        "start to first ack, blocking, to JavaScript's",
+        "start-blocking",
+        2.0,
+        "javascript-start",
+        "start",
+        at_least=False,
+    ),
+    _servers("name server + broker, cold, to first ack", "cold", 0.1),
+    Bar("servers", "idle broker: memory", Figure("idle-rss", OURS), 80.0, at_least=False),
+    Bar("servers", "idle broker: share of a core", Figure("idle-cpu", OURS), 1.0, at_least=False),
+    Bar("servers", "SIGTERM to gone", Figure("stop", OURS), 1_000.0, at_least=False),
+    _servers("single sends, window 64, one connection", "raw-64", 0.4, at_least=True),
+    _servers("one send in flight, p50", "raw-one", 1.0, part="p50_us", unit="µs"),
+    _servers("batches of 100", "raw-batch", 0.5, at_least=True),
+    _servers("pulled messages, 1 KiB", "raw-pull", 0.4, at_least=True),
+    _itself("decode of stored messages", "decode", 300_000.0, at_least=True),
+    _itself("decode of stored messages, with properties", "decode-all", 300_000.0, at_least=True),
+    _itself("import rocketpy", "import", 1.25, over="import-floor"),
+    _itself("import rocketpy and its Producer", "import-trio", 1.25, over="import-floor"),
+    _itself("LocalCluster to first acknowledged send", "cluster-start", 300.0),
+    Bar("itself", "idle close", Figure("idle-close", OURS), 200.0, at_least=False),
+)

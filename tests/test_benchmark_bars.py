@@ -1,0 +1,88 @@
+"""The bars: what is compared with what, the three verdicts, the reasons why one is missing, and the print of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.bars import ALONE, APACHE, BARS, OURS, PEERS, Bar, Figure
+from benchmarks.plan import measures
+from benchmarks.report import report
+from benchmarks.task import Outcome
+from benchmarks.verdicts import MISSED, REACHED, UNMEASURED, judge, middle
+
+SHARE = Bar("work", "share", Figure("trio-one", APACHE), 0.60, over=Figure("raw-one", APACHE), shape="one")
+
+
+def samples(**rows: float) -> dict[tuple[str, str], list[Outcome]]:
+    return {(name.replace("_", "-"), APACHE): [Outcome(value, 1)] for name, value in rows.items()}
+
+
+@pytest.mark.parametrize(
+    ("limit", "at_least", "value", "word"),
+    [
+        (0.6, True, 600.0, REACHED),
+        (0.6, True, 599.0, MISSED),
+        (2.0, False, 2000.0, REACHED),
+        (2.0, False, 2001.0, MISSED),
+    ],
+)
+def test_the_bar_itself_is_reached(limit: float, at_least: bool, value: float, word: str):
+    bar = Bar("work", "x", Figure("trio-one", APACHE), limit, at_least, Figure("raw-one", APACHE))
+    assert judge(bar, samples(trio_one=value, raw_one=1000.0), {}).word == word
+
+
+def test_the_middle_is_that_of_all_samples_and_a_part_is_that_of_those_that_have_it():
+    taken = [Outcome(3.0, 1, cpu=1.0), Outcome(1.0, 1), Outcome(2.0, 1, cpu=3.0, notes={"p50_us": 7.0})]
+    assert middle({("a", ALONE): taken}, Figure("a", ALONE)) == 2.0
+    assert middle({("a", ALONE): taken}, Figure("a", ALONE, "cpu")) == 2.0
+    assert middle({("a", ALONE): taken}, Figure("a", ALONE, "p50_us")) == 7.0
+    assert middle({("a", ALONE): taken}, Figure("a", ALONE, "server_cpu")) is None
+
+
+def test_peers_are_divided_by_what_we_are_divided_by():
+    verdict = judge(SHARE, samples(trio_one=650.0, raw_one=1000.0, java_one=770.0), {})
+    assert (verdict.judged, dict(verdict.peers)) == (0.65, {"java": 0.77})
+
+
+def test_a_figure_of_nothing_is_a_figure():
+    bar = Bar("servers", "cpu", Figure("idle-cpu", OURS), 1.0, at_least=False)
+    assert judge(bar, {("idle-cpu", OURS): [Outcome(0.0, 0)]}, {}).word == REACHED
+
+
+def test_what_is_missing_is_named_with_its_reason():
+    assert judge(SHARE, {}, {APACHE: "there is no java"}).why == "there is no java"
+    peer = Bar("work", "start", Figure("start-trio", APACHE), 2.0, False, Figure("javascript-start", APACHE))
+    lacking = judge(peer, samples(start_trio=190.0), {"javascript": "there is no node"})
+    assert (lacking.word, lacking.figure, lacking.why) == (UNMEASURED, 190.0, "there is no node")
+    assert judge(SHARE, samples(trio_one=1.0), {}).why == "raw-one was not measured on the servers called apache"
+    alone = Bar("itself", "decode", Figure("decode", ALONE), 1.0)
+    assert judge(alone, {}, {}).why == "decode was not measured"
+
+
+def test_dividing_by_nothing_is_no_measurement():
+    assert judge(SHARE, samples(trio_one=1.0, raw_one=0.0), {}).word == UNMEASURED
+
+
+def test_bars_speak_of_rows_that_there_are():
+    rows = {row.name for measure in measures() for row in measure.rows}
+    for bar in BARS:
+        assert bar.figure.row in rows, bar
+        assert bar.over is None or bar.over.row in rows or bar.over.row.startswith(PEERS), bar
+
+
+def test_a_bar_brings_what_it_is_divided_by():
+    names = {row.name for measure in measures(["oneway"]) for row in measure.rows}
+    assert names == {"oneway", "raw-64", "trio-64"}
+
+
+def test_the_print_says_figure_ratio_bar_verdict_and_reasons():
+    late = Bar("itself", "late", Figure("late", ALONE), 200.0, at_least=False)
+    missing = Bar("itself", "gone", Figure("gone", ALONE), 1.25, at_least=False, over=Figure("late", ALONE))
+    found = {**samples(trio_one=650.0, raw_one=1000.0, java_one=770.0), ("late", ALONE): [Outcome(250.0, 1)]}
+    verdicts = [judge(bar, found, {"gone": "it left"}) for bar in (SHARE, late, missing)]
+    text = report(verdicts, {"trio-one": "/s", "raw-one": "/s", "late": "ms"})
+    lines = {line.split("  ")[0]: line.split() for line in text.splitlines()}
+    assert lines["share"] == ["share", "1,000/s", "–", "0.77", "650/s", "0.65", ">=", "0.6", "reached"]
+    assert lines["late"] == ["late", "250", "ms", "<=", "200", "ms", "not", "reached"]
+    assert "Unmeasured, because it left: gone." in text
+    assert text.endswith("1 bars reached, 1 not reached, 1 unmeasured.")
