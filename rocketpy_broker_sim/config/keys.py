@@ -8,13 +8,13 @@ MixAll.properties2Object and MixAll.object2Properties.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import attrs
 
-from rocketpy.errors import ConfigError
+from rocketpy.errors import ConfigError, RemoteProtocolError
 from rocketpy.wire.fields import camel_case
+from rocketpy.wire.properties_text import format_properties, read_properties
 
 if TYPE_CHECKING:
     from attrs import AttrsInstance
@@ -110,80 +110,13 @@ def _text(value: Any) -> str:
     return value.name if isinstance(value, enum.Enum) else str(value)
 
 
-def format_properties(properties: Mapping[str, str]) -> str:
-    """``key=value`` lines, as the bodies of the configuration requests carry them."""
-    return "".join(f"{key}={value}\n" for key, value in properties.items())
-
-
-# --- the file format -----------------------------------------------------------------------------------
-
-
 def parse_properties(text: str) -> dict[str, str]:
-    """Read a properties text: comments, ``key=value``, ``key: value``, continued lines and escapes.
+    """Read a properties text, as a file has it.
 
-    The last of a doubled key wins.
+    Raises:
+        ConfigError: a character is escaped in a way that is none.
     """
-    properties: dict[str, str] = {}
-    for line in _logical_lines(text.splitlines()):
-        key, value = _split(line)
-        properties[_unescape(key)] = _unescape(value)
-    return properties
-
-
-def _logical_lines(lines: Iterable[str]) -> Iterable[str]:
-    pending = ""
-    for raw in lines:
-        line = raw.lstrip(" \t\f")
-        if not pending and (not line or line[0] in "#!"):
-            continue
-        line = pending + line
-        if (len(line) - len(line.rstrip("\\"))) % 2:
-            pending = line[:-1]
-            continue
-        pending = ""
-        yield line
-    if pending:
-        yield pending
-
-
-def _split(line: str) -> tuple[str, str]:
-    """Key and value; the key ends at the first bare blank, ``=`` or ``:``."""
-    position = 0
-    while position < len(line) and line[position] not in "=: \t\f":
-        position += 2 if line[position] == "\\" else 1
-    key, rest = line[:position], line[position:].lstrip(" \t\f")
-    if rest[:1] in ("=", ":"):
-        rest = rest[1:].lstrip(" \t\f")
-    # Java keeps trailing blanks; every reader of such a file is bitten by them, and no key here means them.
-    return key, rest.rstrip()
-
-
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    out: list[str] = []
-    position = 0
-    while position < len(text):
-        char = text[position]
-        position += 1
-        if char != "\\":
-            out.append(char)
-            continue
-        escaped = text[position : position + 1]
-        position += 1
-        if escaped == "u":
-            out.append(_code_point(text[position : position + 4]))
-            position += 4
-        else:
-            out.append(_ESCAPES.get(escaped, escaped))
-    return "".join(out)
-
-
-def _code_point(digits: str) -> str:
     try:
-        return chr(int(digits, 16))
-    except ValueError:
-        raise ConfigError(f"\\u{digits} in the properties is not an escaped character") from None
+        return read_properties(text)
+    except RemoteProtocolError as exc:
+        raise ConfigError(str(exc)) from exc
