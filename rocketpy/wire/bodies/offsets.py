@@ -11,6 +11,7 @@ __all__ = [
     "DelayOffsetSerializeWrapper",
     "GetConsumerStatusBody",
     "MessageQueueForC",
+    "OffsetMovedEvent",
     "QueryCorrectionOffsetBody",
     "ResetOffsetBody",
     "ResetOffsetBodyForC",
@@ -70,3 +71,13 @@ class GetConsumerStatusBody(Body):
 
     message_queue_table: dict[MessageQueue, int] = member(factory=dict)
     consumer_table: dict[str, dict[MessageQueue, int]] = member(factory=dict)
+
+
+@body
+class OffsetMovedEvent(Body):
+    """What a 4.x broker writes to OFFSET_MOVED_EVENT when a group asks for what is gone."""
+
+    consumer_group: str | None = None
+    message_queue: MessageQueue | None = None
+    offset_request: int = 0
+    offset_new: int = 0

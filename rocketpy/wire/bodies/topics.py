@@ -15,6 +15,7 @@ from rocketpy.wire.lenient_json import parse_json, write_json
 __all__ = [
     "CreateTopicListRequestBody",
     "DataVersion",
+    "LogicQueueMappingItem",
     "TopicConfig",
     "TopicConfigSerializeWrapper",
     "TopicList",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from rocketpy.wire.codes import RequestCode
-from rocketpy.wire.fields import Header, boolean, header, int32, text
-from rocketpy.wire.headers.common import RpcHeader, TopicHeader
+from rocketpy.wire.fields import Header, boolean, header, int32, int64, text
+from rocketpy.wire.headers.common import RpcHeader, TopicHeader, TopicQueueHeader
 
 __all__ = [
+    "CheckRocksdbCqWriteProgressRequestHeader",
     "CreateTopicListRequestHeader",
     "CreateTopicRequestHeader",
     "DeleteSubscriptionGroupRequestHeader",
     "DeleteTopicRequestHeader",
+    "ExportRocksDBConfigToJsonRequestHeader",
     "GetAllSubscriptionGroupRequestHeader",
     "GetAllSubscriptionGroupResponseHeader",
     "GetAllTopicConfigRequestHeader",
@@ -21,6 +23,8 @@ __all__ = [
     "GetSubscriptionGroupConfigRequestHeader",
     "GetTopicConfigRequestHeader",
     "GetTopicStatsInfoRequestHeader",
+    "QueryConsumeQueueRequestHeader",
+    "SetCommitLogReadModeRequestHeader",
     "UpdateGroupForbiddenRequestHeader",
     "ViewBrokerStatsDataRequestHeader",
 ]
@@ -39,6 +43,7 @@ class CreateTopicRequestHeader(TopicHeader):
     topic_sys_flag: int | None = int32(default=None)
     order: bool = boolean(default=False)
     attributes: str | None = text(default=None)
+    """Changes of attributes: "+name=value" sets one, "-name" takes one away."""
     force: bool = boolean(default=False)
 
 
@@ -155,3 +160,38 @@ class ViewBrokerStatsDataRequestHeader(Header):
 
     stats_name: str = text()
     stats_key: str = text()
+
+
+@header(RequestCode.QUERY_CONSUME_QUEUE)
+class QueryConsumeQueueRequestHeader(TopicQueueHeader):
+    """Look at entries of a consume queue, and which of them a group would get."""
+
+    topic: str | None = text(default=None)
+    queue_id: int = int32(default=0)
+    index: int = int64(default=0)
+    count: int = int32(default=0)
+    consumer_group: str | None = text(default=None)
+
+
+@header(RequestCode.SET_COMMITLOG_READ_MODE)
+class SetCommitLogReadModeRequestHeader(Header):
+    """Say how the operating system shall read the commit log ahead. (A bare field in Java, without a class.)"""
+
+    read_ahead_mode: str | None = text(default=None, name="READ_AHEAD_MODE")
+    """0 for normal, 1 for random access."""
+
+
+@header(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS)
+class CheckRocksdbCqWriteProgressRequestHeader(Header):
+    """Compare the consume queues in RocksDB with those in files."""
+
+    topic: str = text()
+    check_store_time: int = int64(default=0)
+
+
+@header(RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON)
+class ExportRocksDBConfigToJsonRequestHeader(Header):
+    """Write tables that are kept in RocksDB as JSON files."""
+
+    config_type: str = text()
+    """Joined by semicolons: topics, subscriptionGroups, consumerOffsets."""

@@ -14,6 +14,7 @@ __all__ = [
     "GetConsumerRunningInfoRequestHeader",
     "GetProducerConnectionListRequestHeader",
     "HeartbeatRequestHeader",
+    "HeartbeatResponseHeader",
     "LockBatchMqRequestHeader",
     "NotifyConsumerIdsChangedRequestHeader",
     "QuerySubscriptionByConsumerRequestHeader",
@@ -27,6 +28,16 @@ __all__ = [
 @header(RequestCode.HEART_BEAT)
 class HeartbeatRequestHeader(RpcHeader):
     """A client says what it does; all of it is in the body."""
+
+
+@header(RequestCode.HEART_BEAT, answer=True)
+class HeartbeatResponseHeader(Header):
+    """What a broker of 5.x thinks of the heartbeat. (Bare fields in Java, without a class.)"""
+
+    is_support_heart_beat_v2: bool | None = boolean(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
+    """Whether subscriptions may be left out while their fingerprint stays the same."""
+    is_sub_change: bool | None = boolean(default=None, name="IS_SUB_CHANGE")
+    """Whether the broker needs the subscriptions again."""
 
 
 @header(RequestCode.UNREGISTER_CLIENT)

@@ -46,7 +46,14 @@ class SendMessageRequestHeader(TopicQueueHeader):
     bname: str | None = text(default=None, short="n")
 
 
-@header(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, answer=True)
+@header(
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.SEND_REPLY_MESSAGE,
+    RequestCode.SEND_REPLY_MESSAGE_V2,
+    answer=True,
+)
 class SendMessageResponseHeader(Header):
     """Where the broker put the message."""
 
