@@ -7,7 +7,8 @@ up the route, dialling, trying other brokers. Every try of a send shares one dea
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -17,6 +18,7 @@ import trio
 from rocketpy.client.outgoing import Outgoing
 from rocketpy.client.sending import Choice, NotStoredOkError, SendCore, Try, verdict
 from rocketpy.errors import (
+    BrokerError,
     ClientClosedError,
     RequestTimeoutError,
     RocketMQError,
@@ -26,6 +28,7 @@ from rocketpy.errors import (
 )
 from rocketpy.remoting.backoff import FullJitter, retrying
 from rocketpy.results import SendResult
+from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from rocketpy.wire.frame import Frame
@@ -113,11 +116,41 @@ class _Send:
         try:
             connection = await core.client.pool.get(address, timeout=self.deadline - started)
             attempt = core.make_try(self.outgoing, queue, broker_name, address, connection)
-            frame = await connection.exchange(attempt.opaque, attempt.frame, self.deadline)
-            return core.finish(attempt, frame)
+            try:
+                return core.finish(attempt, await connection.exchange(attempt.opaque, attempt.frame, self.deadline))
+            except BrokerError as error:
+                if error.code != ResponseCode.GO_AWAY:
+                    raise
+            return await self._move(attempt)
         except RocketMQError as error:
             self.note(broker_name, address, error, started)
             raise
+
+    async def _move(self, attempt: Try) -> SendResult:
+        """The same try over a fresh connection: the broker has asked us to go away, and stored nothing."""
+        core, pool = self.core, self.core.client.pool
+        pool.retire(attempt.connection)
+        connection = await pool.get(attempt.address, timeout=max(0.001, self.deadline - trio.current_time()))
+        again = core.make_try(attempt.outgoing, attempt.queue, attempt.broker_name, attempt.address, connection)
+        return core.finish(again, await connection.exchange(again.opaque, again.frame, self.deadline))
+
+    async def recover(self, attempt: Try, error: RocketMQError) -> SendResult:
+        """What becomes of a send whose first try has failed.
+
+        Raises:
+            RocketMQError: there is no other try, or none was acknowledged.
+        """
+        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY:
+            try:
+                return await self._move(attempt)
+            except RocketMQError as second:
+                error = second
+        self.note(attempt.broker_name, attempt.address, error, attempt.started)
+        if self.may_go_on(error):
+            return await self.go_on()
+        if isinstance(error, NotStoredOkError):
+            return error.result
+        raise error
 
 
 class _AfterFailure(tenacity.wait.wait_base):
@@ -152,13 +185,7 @@ async def send(core: SendCore, outgoing: Outgoing, *, choice: Choice | None, tri
     try:
         return core.finish(attempt, await attempt.connection.exchange(attempt.opaque, attempt.frame, deadline))
     except RocketMQError as error:
-        sending = _Send(core, outgoing, choice, tries, deadline, timeout)
-        sending.note(attempt.broker_name, attempt.address, error, attempt.started)
-        if sending.may_go_on(error):
-            return await sending.go_on()
-        if isinstance(error, NotStoredOkError):
-            return error.result
-        raise
+        return await _Send(core, outgoing, choice, tries, deadline, timeout).recover(attempt, error)
 
 
 async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | None, timeout: float) -> None:
@@ -225,13 +252,15 @@ def start_send(
         done(error)
         return
     if attempt is None:
-        nursery.start_soon(_finish_slowly, _Send(core, outgoing, choice, tries, deadline, timeout), done)
+        sending = _Send(core, outgoing, choice, tries, deadline, timeout)
+        _finish_in(nursery, sending, done, sending.go_on)
         return
     answered = _Answered(core, choice, tries, deadline, timeout, done, nursery, attempt)
     try:
         attempt.connection.start_request(attempt.opaque, attempt.frame, deadline, answered)
     except TooManyRequestsError:
-        nursery.start_soon(_finish_slowly, answered.sending(), done)
+        sending = answered.sending()
+        _finish_in(nursery, sending, done, sending.go_on)
     except RocketMQError as error:
         answered(error)
 
@@ -263,9 +292,12 @@ class _Answered:
     def failed(self, error: RocketMQError) -> None:
         """Try again where there is another try."""
         attempt, sending = self.attempt, self.sending()
+        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY:
+            _finish_in(self.nursery, sending, self.done, partial(sending.recover, attempt, error))
+            return
         sending.note(attempt.broker_name, attempt.address, error, attempt.started)
         if sending.may_go_on(error):
-            self.nursery.start_soon(_finish_slowly, sending, self.done)
+            _finish_in(self.nursery, sending, self.done, sending.go_on)
         else:
             self.done(error.result if isinstance(error, NotStoredOkError) else error)
 
@@ -274,13 +306,23 @@ class _Answered:
         return _Send(self.core, self.attempt.outgoing, self.choice, self.tries, self.deadline, self.timeout)
 
 
-async def _finish_slowly(sending: _Send, done: Done) -> None:
-    # Whoever waits hears of it even when this task is cancelled, which happens only when the producer closes.
-    outcome: SendResult | RocketMQError = ClientClosedError(
-        f"the producer was closed before a message for {sending.outgoing.topic} was acknowledged"
-    )
+def _finish_in(nursery: trio.Nursery, sending: _Send, done: Done, rest: Callable[[], Awaitable[SendResult]]) -> None:
+    """Run the rest of a send in a task; `done` hears of it also when the nursery has ended and takes no task."""
     try:
-        outcome = await sending.go_on()
+        nursery.start_soon(_finish_slowly, sending, done, rest)
+    except RuntimeError:  # what trio raises then
+        done(_closed_early(sending))
+
+
+def _closed_early(sending: _Send) -> ClientClosedError:
+    return ClientClosedError(f"the producer was closed before a message for {sending.outgoing.topic} was acknowledged")
+
+
+async def _finish_slowly(sending: _Send, done: Done, rest: Callable[[], Awaitable[SendResult]]) -> None:
+    # Whoever waits hears of it even when this task is cancelled, which happens only when the producer closes.
+    outcome: SendResult | RocketMQError = _closed_early(sending)
+    try:
+        outcome = await rest()
     except RocketMQError as error:
         outcome = error
     finally:

@@ -65,6 +65,7 @@ class Connection(Outbound):
         self._unparsed_before = 0
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
+        self._settled = trio.Event()
         self._close_callbacks: list[Callable[[Connection], object]] = []
 
     def __repr__(self) -> str:
@@ -206,6 +207,7 @@ class Connection(Outbound):
         self._in_flight.fail_all(self._lost_while_waiting)
         self._transport.wake()
         self._inbound.wake()
+        self._settled.set()
         if self._on_unparsed is not None:
             self._on_unparsed(-self._unparsed_before)
         callbacks, self._close_callbacks = self._close_callbacks, []
@@ -224,6 +226,23 @@ class Connection(Outbound):
             self.close()
         await self._ended.wait()
 
+    def retire(self) -> None:
+        """Take no more requests; those that wait for answers may still get them. Plain; harmless twice."""
+        self.retired = True
+        self._note_settled()
+
+    async def see_off(self) -> None:
+        """Retire, and close when every request that was sent is answered or given up."""
+        self.retire()
+        await self._settled.wait()
+        with trio.move_on_after(_FAREWELL):
+            await self.finish()
+        await self.aclose()
+
+    def _note_settled(self) -> None:
+        if self.retired and not len(self._in_flight):
+            self._settled.set()
+
     async def finish(self) -> None:
         """Read no more, and wait until all that was taken is answered and all that was answered has left."""
         self._inbound.stop()
@@ -240,6 +259,7 @@ class Connection(Outbound):
         if self.error is not None:
             return  # closed by what came in: what it kept has been given back already
         self._liveness.note_received()
+        self._note_settled()
         if frame_due < self._alarm.when:
             self._alarm.set(frame_due)
         if self._on_unparsed is not None and self._inbound.unparsed != self._unparsed_before:
@@ -251,6 +271,7 @@ class Connection(Outbound):
         error = self._liveness.judge(now)
         if error is not None:
             self.close(error)
+        self._note_settled()
         return self._liveness.next_due(now)
 
     def _too_slow(self) -> RemoteProtocolError:

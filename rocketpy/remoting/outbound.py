@@ -43,6 +43,7 @@ class Outbound(ABC):
         address: The peer as "host:port"; on a client the address that was dialled.
         hooks: What wants to see typed requests; who sends prebuilt frames must do without.
         error: Why the connection ended, None while it is open.
+        retired: Whether it takes no requests any more and closes when those that wait are answered.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Outbound(ABC):
         self.address = address
         self.hooks = tuple(hooks)
         self.error: RocketMQError | None = None
+        self.retired = False
         self._transport = transport
         self._alarm = alarm
         self._limits = limits
@@ -63,7 +65,7 @@ class Outbound(ABC):
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """Whether it is connected."""
         return self.error is None
 
     @abstractmethod
@@ -195,6 +197,12 @@ class Outbound(ABC):
             raise ConnectionLostError(
                 f"the connection to {self.address} is closed, nothing was sent: {self.error}", address=self.address
             ) from self.error
+        if self.retired:
+            raise ConnectionLostError(
+                f"the connection to {self.address} takes no more requests, nothing was sent: the peer asked us to go"
+                " away and to connect anew",
+                address=self.address,
+            )
 
     def _check_output(self) -> None:
         if self._transport.pending > self._limits.max_pending_writes:

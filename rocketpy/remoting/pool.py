@@ -151,6 +151,23 @@ class ConnectionPool:
         if peer is not None and peer.connection is not None:
             peer.connection.close()
 
+    def retire(self, connection: Connection) -> None:
+        """Dial anew for whoever asks from now on: the peer has asked us to go away.
+
+        The old connection ends when what waits on it is answered. A peer that says so as its very first word counts as
+        one that cannot be reached, so that the next dial waits.
+        """
+        peer = self._peers.get(connection.address)
+        if peer is None or peer.connection is not connection or self._nursery is None:
+            return
+        peer.connection = None
+        self._nursery.start_soon(connection.see_off)
+        connection.retire()
+        _logger.info("%s asks us to go away, the next request opens another connection", peer.address)
+        if connection.statistics().received_answers <= 1:
+            error = ConnectError(f"{peer.address} asked us to go away at once: does it stop?", address=peer.address)
+            self._note_failure(peer, error)
+
     def addresses(self) -> list[str]:
         """Where connections are open."""
         return [address for address in self._peers if self.nowait(address) is not None]

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from rocketpy.errors import BrokerError, RemoteProtocolError, RequestTimeoutError
+from rocketpy.errors import BrokerError, ConnectionLostError, RemoteProtocolError, RequestTimeoutError
 from rocketpy.wire.codes import ResponseCode, request_name
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.fields import Header, HeaderFieldError
 from rocketpy.wire.json_body import Body
 
 if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.pool import ConnectionPool
 
 __all__ = ["ask", "body_of", "call", "header_of", "oneway", "request"]
@@ -29,22 +30,40 @@ def request(code: int, header: Header | None = None, body: bytes = b"") -> Remot
 async def call(pool: ConnectionPool, address: str, command: RemotingCommand, *, timeout: float) -> RemotingCommand:
     """Send a request and wait for the answer, whatever its code is. Dialling counts against the same budget.
 
+    A peer that asks us to go away has not carried it out: it is sent once more, over a connection of its own.
+
     Raises:
         ConnectError: the address cannot be reached.
         ConnectionLostError: the connection ended before the answer; whether it was carried out is unknown.
         RequestTimeoutError: no answer came in time; whether it was carried out is unknown.
     """
+    deadline = trio.current_time() + timeout
+    connection, answer = await _call(pool, address, command, deadline)
+    if answer.code != ResponseCode.GO_AWAY:
+        return answer
+    pool.retire(connection)
+    connection, answer = await _call(pool, address, command, deadline)
+    if answer.code != ResponseCode.GO_AWAY:
+        return answer
+    pool.retire(connection)
+    raise ConnectionLostError(
+        f"{address} asked us twice to go away: {request_name(command.code)} was not carried out", address=address
+    )
+
+
+async def _call(
+    pool: ConnectionPool, address: str, command: RemotingCommand, deadline: float
+) -> tuple[Connection, RemotingCommand]:
+    """Ask once; the connection that it took, and the answer."""
     connection = pool.nowait(address)
     if connection is None:
-        deadline = trio.current_time() + timeout
-        connection = await pool.get(address, timeout=timeout)
-        timeout = deadline - trio.current_time()
-        if timeout <= 0:
-            raise RequestTimeoutError(
-                f"no time was left for {request_name(command.code)} when {address} was connected", address=address
-            )
-    answer: RemotingCommand = await connection.request(command, timeout=timeout)
-    return answer
+        connection = await pool.get(address, timeout=max(0.001, deadline - trio.current_time()))
+    timeout = deadline - trio.current_time()
+    if timeout <= 0:
+        raise RequestTimeoutError(
+            f"no time was left for {request_name(command.code)} when {address} was connected", address=address
+        )
+    return connection, await connection.request(command, timeout=timeout)
 
 
 async def ask(

@@ -201,6 +201,38 @@ async def test_the_lanes_have_the_bounds_of_the_settings(autojump_clock: MockClo
     assert lanes["send"].max_age() == 0
 
 
+BUDGETS = {"send": 0.2, "pull": 5, "lite pull": 5, "heartbeat": 31, "end transaction": 3, "ack": 3, "admin": 5}
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+async def test_R9_each_lane_bears_a_wait_of_its_own(autojump_clock: MockClock, name: str) -> None:
+    def run(connection: Peer, request: RemotingCommand) -> RemotingCommand:
+        return request.answer()
+
+    all_lanes = lanes_of(settings())
+    lane = next(each for each in all_lanes if each.name == name)
+    route = Route(run, name)
+    lanes, peer = Lanes(all_lanes, {SEND: route}, route, Turn(Store())), Peer()
+    lane.used = lane.budget  # the lane is busy, so that requests wait in it
+    lanes.handle(peer, requests(SEND), trio.current_time())
+    await trio.sleep(0.01)
+    lanes.handle(peer, requests(SEND), trio.current_time())
+    await trio.sleep(BUDGETS[name] - 0.005)
+    lanes.take_turn()
+    assert peer.answers == [(SEND, ResponseCode.SYSTEM_BUSY), (SEND, ResponseCode.SUCCESS)]
+    assert (peer.remarks[0] or "").startswith("[TIMEOUT_CLEAN_QUEUE]")
+    assert (lane.timed_out, lane.done) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["reply", "query", "client", "consumer"])
+async def test_R9_other_lanes_bear_any_wait(autojump_clock: MockClock, name: str) -> None:
+    all_lanes = lanes_of(settings())
+    route = Route(lambda connection, request: request.answer(), name)
+    lanes, peer = Lanes(all_lanes, {}, route, Turn(Store())), Peer()
+    lanes.handle(peer, requests(SEND), trio.current_time() - 3600)
+    assert peer.answers == [(SEND, ResponseCode.SUCCESS)]
+
+
 async def test_R9_a_broker_under_a_flood_of_pulls_beats_on(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     bounds = {"pull_message_thread_pool_nums": 1, "pull_thread_pool_queue_capacity": 50}
