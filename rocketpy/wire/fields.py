@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_
 import attrs
 
 from rocketpy.errors import LocalProtocolError, RemoteProtocolError
+from rocketpy.wire.declared import declared
 
 if TYPE_CHECKING:
     import enum
@@ -180,6 +181,12 @@ def _field(
     short: str | None,
     missing: Any = None,
 ) -> Any:
+    return kind, read, write, default, name, short, missing
+
+
+def _attrs_field(specified: Any) -> Any:
+    """The field of attrs for what `_field` has taken down."""
+    kind, read, write, default, name, short, missing = specified
     required = default is _REQUIRED
     wire = WireField("", name or "", short, kind, required, None if required else default, missing, read, write)
     if required:
@@ -285,15 +292,19 @@ def header(*codes: int, answer: bool = False) -> Callable[[type[HeaderType]], ty
     """
 
     def declare(cls: type[HeaderType]) -> type[HeaderType]:
-        made = attrs.define(kw_only=True, slots=True)(cls)
-        made.wire_fields = tuple(_named(attribute) for attribute in attrs.fields(cast(type[attrs.AttrsInstance], made)))
-        made._by_name = tuple(_step(field, field.name) for field in made.wire_fields)
-        made._by_short_name = tuple(_step(field, field.short or field.name) for field in made.wire_fields)
+        later = ("wire_fields", "_by_name", "_by_short_name")
+        made = declared(cls, _attrs_field, finished=_set_wire_fields, later=later)
         made.codes = codes
         made.is_answer = answer
         return made
 
     return declare
+
+
+def _set_wire_fields(cls: type[Header]) -> None:
+    cls.wire_fields = tuple(_named(attribute) for attribute in attrs.fields(cast(type[attrs.AttrsInstance], cls)))
+    cls._by_name = tuple(_step(field, field.name) for field in cls.wire_fields)
+    cls._by_short_name = tuple(_step(field, field.short or field.name) for field in cls.wire_fields)
 
 
 def _named(attribute: attrs.Attribute[Any]) -> WireField:

@@ -28,6 +28,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, cast, da
 import attrs
 
 from rocketpy.errors import RemoteProtocolError
+from rocketpy.wire.declared import declared, finish
 from rocketpy.wire.fields import camel_case
 from rocketpy.wire.json_refs import resolve_refs
 from rocketpy.wire.lenient_json import parse_json, write_json
@@ -74,9 +75,20 @@ def member(
     also: tuple[str, ...] = (),
 ) -> Any:
     """A member with a default that is made anew, or with another name than its attribute's."""
-    if factory is not None:
-        return attrs.field(factory=factory, metadata={_NAMES: (name, also)})
-    return attrs.field(default=default, metadata={_NAMES: (name, also)})
+    return _Specified(default if factory is None else attrs.Factory(factory), name, also)
+
+
+class _Specified(NamedTuple):
+    default: Any
+    name: str | None
+    also: tuple[str, ...]
+
+
+def _attrs_field(value: Any) -> Any:
+    """The field of attrs for what stands behind a member: a `member`, or just its default."""
+    if not isinstance(value, _Specified):
+        return attrs.field(default=value)
+    return attrs.field(default=value.default, metadata={_NAMES: (value.name, value.also)})
 
 
 class Body:
@@ -140,7 +152,7 @@ BodyType = TypeVar("BodyType", bound=Body)
 @dataclass_transform(kw_only_default=True, field_specifiers=(member,))
 def body(cls: type[BodyType]) -> type[BodyType]:
     """Make a class the declaration of a JSON body."""
-    made = attrs.define(kw_only=True, slots=True)(cls)
+    made = declared(cls, _attrs_field)
     made._members = None
     return made
 
@@ -148,6 +160,7 @@ def body(cls: type[BodyType]) -> type[BodyType]:
 def members_of(cls: type[Body]) -> tuple[_Member, ...]:
     """The members of a body in alphabetical order, worked out on first use: bodies may name bodies declared later."""
     if cls._members is None:
+        finish(cls)
         hints = typing.get_type_hints(cls, include_extras=True)
         fields = attrs.fields(cast(type[attrs.AttrsInstance], cls))
         found = [_member(attribute, hints[attribute.name]) for attribute in fields]
