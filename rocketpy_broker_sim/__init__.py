@@ -9,18 +9,28 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rocketpy._version import __version__
-
 if TYPE_CHECKING:
+    from rocketpy._version import __version__
     from rocketpy_broker_sim.broker.opening import open_broker
-    from rocketpy_broker_sim.cluster import BlockingLocalCluster, LocalCluster
+    from rocketpy_broker_sim.cluster import AsyncioLocalCluster, BlockingLocalCluster, LocalCluster, WaitTimeoutError
     from rocketpy_broker_sim.namesrv import open_name_server
 
-__all__ = ["BlockingLocalCluster", "LocalCluster", "__version__", "open_broker", "open_name_server"]
+__all__ = [
+    "AsyncioLocalCluster",
+    "BlockingLocalCluster",
+    "LocalCluster",
+    "WaitTimeoutError",
+    "__version__",
+    "open_broker",
+    "open_name_server",
+]
 
 _HOMES = {
+    "AsyncioLocalCluster": "rocketpy_broker_sim.cluster",
     "BlockingLocalCluster": "rocketpy_broker_sim.cluster",
     "LocalCluster": "rocketpy_broker_sim.cluster",
+    "WaitTimeoutError": "rocketpy_broker_sim.cluster",
+    "__version__": "rocketpy._version",
     "open_broker": "rocketpy_broker_sim.broker.opening",
     "open_name_server": "rocketpy_broker_sim.namesrv",
 }

@@ -82,7 +82,15 @@ PUBLIC: dict[str, set[str]] = {
         "SendResult",
         "SendStatus",
     },
-    "rocketpy_broker_sim": {"BlockingLocalCluster", "LocalCluster", "__version__", "open_broker", "open_name_server"},
+    "rocketpy_broker_sim": {
+        "AsyncioLocalCluster",
+        "BlockingLocalCluster",
+        "LocalCluster",
+        "WaitTimeoutError",
+        "__version__",
+        "open_broker",
+        "open_name_server",
+    },
 }
 
 

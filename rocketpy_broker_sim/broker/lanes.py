@@ -137,6 +137,16 @@ class Lanes:
         """Counters by lane."""
         return {name: lane.statistics() for name, lane in self._lanes.items()}
 
+    def replace(self, code: int, around: Callable[[Processor], Processor]) -> None:
+        """Put another processor in the place of that of a code, in the same lane.
+
+        Args:
+            code: the request code; it has a route.
+            around: makes the new processor of the present one.
+        """
+        processor, lane = self._routes[code]
+        self._routes[code] = (around(processor), lane)
+
     # --- requests that come in -------------------------------------------------------------------------
 
     def handle(self, connection: Connection, requests: list[RemotingCommand], arrived: float) -> int | None:

@@ -95,6 +95,11 @@ class HeldPulls:
         codes, max_offset = set(arrival.tags_codes), arrival.max_offset
         self._run_all_again([pull for pull in queue.values() if pull.offset < max_offset and _wants(pull.match, codes)])
 
+    def release(self, group: str) -> None:
+        """Run the pulls of a group again now, so that it pulls anew and says where it stands; the caller finishes."""
+        held = [pull for queue in self._queues.values() for pull in queue.values()]
+        self._run_all_again([pull for pull in held if pull.group == group])
+
     async def serve(self, finish: Callable[[], None]) -> None:
         """Run pulls again whose time is up, until cancelled.
 

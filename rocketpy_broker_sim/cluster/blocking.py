@@ -5,15 +5,33 @@ It runs over TCP in the background thread that the blocking clients of this proc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from rocketpy.errors import ConfigError
 from rocketpy.portal import Opened, portal
+from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.cluster.contents import TIMEOUT
 from rocketpy_broker_sim.cluster.local import LocalCluster
 
+if TYPE_CHECKING:
+    from rocketpy.message import Message, MessageExt
+
 __all__ = ["BlockingLocalCluster"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _in_loop(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a plain function where the cluster runs."""
+
+    async def call() -> T:
+        return function(*args, **kwargs)
+
+    return portal().call(call)
 
 
 class BlockingLocalCluster:
@@ -107,3 +125,65 @@ class BlockingLocalCluster:
     def restart_name_server(self, number: int) -> None:
         """Stop a name server and start it again."""
         portal().call(self._cluster.restart_name_server, number)
+
+    # --- topics and messages ---------------------------------------------------------------------------
+
+    def create_topic(self, topic: str, *, queues: int = 4) -> None:
+        """Create a topic at every broker that runs. See `LocalCluster.create_topic`."""
+        portal().call(self._cluster.create_topic, topic, queues=queues)
+
+    def send(self, message: Message) -> str:
+        """Store a message without a producer; returns its id. See `LocalCluster.send`."""
+        return portal().call(self._cluster.send, message)
+
+    def messages(self, topic: str) -> list[MessageExt]:
+        """Every message of a topic, in the order in which they were stored; nothing is consumed by that."""
+        return _in_loop(self._cluster.messages, topic)
+
+    def dead_letters(self, group: str) -> list[MessageExt]:
+        """The messages that a group could not consume, however often it tried."""
+        return _in_loop(self._cluster.dead_letters, group)
+
+    # --- waiting ---------------------------------------------------------------------------------------
+
+    def wait_messages(self, topic: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+        """Wait until a topic holds at least so many messages; returns all that it holds.
+
+        Raises:
+            WaitTimeoutError: it holds fewer after `timeout` seconds.
+        """
+        return portal().call(self._cluster.wait_messages, topic, count, timeout=timeout)
+
+    def wait_dead_letters(self, group: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+        """Wait until a group has at least so many dead letters; returns them all.
+
+        Raises:
+            WaitTimeoutError: there are fewer after `timeout` seconds.
+        """
+        return portal().call(self._cluster.wait_dead_letters, group, count, timeout=timeout)
+
+    def wait_consumed(self, group: str, topic: str, *, timeout: float = TIMEOUT) -> None:
+        """Wait until a group has consumed everything of a topic. See `LocalCluster.wait_consumed`.
+
+        Raises:
+            WaitTimeoutError: something is left after `timeout` seconds; `missing` of the error says what.
+        """
+        portal().call(self._cluster.wait_consumed, group, topic, timeout=timeout)
+
+    # --- what goes wrong -------------------------------------------------------------------------------
+
+    def refuse_sends(self, times: int = 1, *, code: int = ResponseCode.SYSTEM_BUSY, broker: int | None = None) -> None:
+        """Let the next sends of producers be refused. See `LocalCluster.refuse_sends`."""
+        _in_loop(self._cluster.refuse_sends, times, code=code, broker=broker)
+
+    def delay_sends(self, seconds: float, times: int = 1, *, broker: int | None = None) -> None:
+        """Let the next sends be carried out and answered that much later. See `LocalCluster.delay_sends`."""
+        _in_loop(self._cluster.delay_sends, seconds, times, broker=broker)
+
+    def lose_answers(self, times: int = 1, *, broker: int | None = None) -> None:
+        """Let the next sends be stored and not answered. See `LocalCluster.lose_answers`."""
+        _in_loop(self._cluster.lose_answers, times, broker=broker)
+
+    def heal(self) -> None:
+        """Let no more sends go wrong."""
+        _in_loop(self._cluster.heal)

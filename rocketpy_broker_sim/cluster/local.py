@@ -21,6 +21,8 @@ from rocketpy.remoting.network import LOOPBACK, Network, TcpNetwork
 from rocketpy.services import open_services
 from rocketpy.wire.hosts import parse_address
 from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.cluster.calendar import calendar
+from rocketpy_broker_sim.cluster.contents import Contents
 from rocketpy_broker_sim.cluster.place import Place
 from rocketpy_broker_sim.cluster.settings import broker_names, broker_settings, name_server_settings, refuse_exposure
 from rocketpy_broker_sim.namesrv import open_name_server
@@ -42,12 +44,13 @@ NOTICE_WITHIN = 1.0
 T = TypeVar("T")
 
 
-class LocalCluster:
+class LocalCluster(Contents):
     """Runs while the block of ``async with`` does; ready when every name server knows every broker.
 
     It speaks TCP unless told otherwise, because then an address is all that a client needs, in whatever process or
     language it is. ``network="memory"`` keeps all bytes in the loop: clients in the same loop are given
-    ``network=cluster.network``, links can be cut and delayed, and a mock clock rules the time of everything.
+    ``network=cluster.network``, links can be cut and delayed, and a mock clock rules the time of everything, the
+    calendar included.
 
     Args:
         brokers: how many brokers, all of them masters: broker-a, broker-b, and so on.
@@ -86,10 +89,10 @@ class LocalCluster:
         self._broker_configs = [broker_settings(settings, name, 0) for name in names]
         self._name_server_configs = [name_server_settings(settings, 0) for _ in range(name_servers)]
         self._name_server_storages = [_storage(data, f"namesrv-{number}") for number in range(name_servers)]
-        self._brokers = [Place(name, partial(self._open_broker, number)) for number, name in enumerate(names)]
-        self._name_servers = [
-            Place(f"name server {number}", partial(self._open_name_server, number)) for number in range(name_servers)
-        ]
+        super().__init__(
+            [Place(name, partial(self._open_broker, number)) for number, name in enumerate(names)],
+            [Place(f"name server {number}", partial(self._open_name_server, number)) for number in range(name_servers)],
+        )
         self._services: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[None] | None = None
 
@@ -137,18 +140,24 @@ class LocalCluster:
 
     @asynccontextmanager
     async def _run(self) -> AsyncIterator[None]:
-        async with open_services() as self._services:
-            try:
-                for number in range(len(self._name_servers)):
-                    await self._start_name_server(number)
-                for place in self._brokers:
-                    await place.start(self._services)
-                await self.wait_registered()
-                yield
-            finally:
-                await _stop(self._brokers)
-                await _stop(self._name_servers)
-                self._services = None
+        with calendar():
+            async with open_services() as self._services:
+                async with self._serving():
+                    yield
+
+    @asynccontextmanager
+    async def _serving(self) -> AsyncIterator[None]:
+        try:
+            for number in range(len(self._name_servers)):
+                await self._start_name_server(number)
+            for place in self._brokers:
+                await place.start(self._nursery())
+            await self.wait_registered()
+            yield
+        finally:
+            await _stop(self._brokers)
+            await _stop(self._name_servers)
+            self._services = None
 
     async def wait_registered(self) -> None:
         """Return when every broker that runs is registered with every name server that runs.
@@ -252,6 +261,7 @@ class LocalCluster:
         addresses = [server.address for server in self.name_servers]
         async with open_broker(config, network=self.network, storage=storage, name_servers=addresses) as broker:
             config.server.listen_port = parse_address(broker.address)[1]
+            self._opened(broker, number)
             yield broker
 
 

@@ -23,6 +23,10 @@ class Place(Generic[T]):
     Args:
         name: what it is called in errors.
         opening: opens the server, each time anew.
+
+    Attributes:
+        is_running: whether it has been started and not stopped; it may still be on its way to either.
+        is_ready: whether the server is open, and nobody has begun to stop it.
     """
 
     def __init__(self, name: str, opening: Callable[[], AbstractAsyncContextManager[T]]) -> None:
@@ -32,6 +36,7 @@ class Place(Generic[T]):
         self._leave = trio.Event()
         self._left = trio.Event()
         self.is_running = False
+        self.is_ready = False
 
     @property
     def server(self) -> T:
@@ -61,14 +66,16 @@ class Place(Generic[T]):
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         try:
             async with self._opening() as self._server:
+                self.is_ready = True
                 task_status.started()
                 await self._leave.wait()
         finally:
-            self.is_running = False
+            self.is_running = self.is_ready = False
             self._left.set()
 
     def leave(self) -> None:
         """Begin to stop; nothing happens when it does not run."""
+        self.is_ready = False
         self._leave.set()
 
     async def stop(self) -> None:

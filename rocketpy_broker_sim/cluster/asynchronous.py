@@ -1,0 +1,151 @@
+"""AsyncioLocalCluster: a LocalCluster for asyncio code. The same names, and everything that may wait is awaited.
+
+It runs over TCP in the background thread of `BlockingLocalCluster`, so it belongs to no loop: one may be made before
+there is a loop, and outlive it. Calls wait in threads of the loop's executor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.cluster.blocking import BlockingLocalCluster
+from rocketpy_broker_sim.cluster.contents import TIMEOUT
+
+if TYPE_CHECKING:
+    from rocketpy.message import Message, MessageExt
+
+__all__ = ["AsyncioLocalCluster"]
+
+
+class AsyncioLocalCluster:
+    """Runs while the block of ``async with`` does.
+
+    The arguments are those of `BlockingLocalCluster`.
+
+    Attributes:
+        blocking: The same cluster for code that blocks; `start` and `close` of it do without a loop.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        name_servers: int = 1,
+        *,
+        data: str | Path | None = None,
+        insecure: bool = False,
+        **settings: Any,
+    ) -> None:
+        self.blocking = BlockingLocalCluster(brokers, name_servers, data=data, insecure=insecure, **settings)
+
+    @property
+    def name_server_addresses(self) -> str:
+        """The name servers as clients are told them: "127.0.0.1:9876;127.0.0.1:9877"."""
+        return self.blocking.name_server_addresses
+
+    @property
+    def broker_addresses(self) -> list[str]:
+        """Where the brokers listen; of one that is stopped, where it did."""
+        return self.blocking.broker_addresses
+
+    async def __aenter__(self) -> Self:
+        """Start everything. See `BlockingLocalCluster.start`."""
+        await asyncio.to_thread(self.blocking.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop everything."""
+        await asyncio.to_thread(self.blocking.close)
+
+    # --- one server ------------------------------------------------------------------------------------
+
+    async def stop_broker(self, number: int) -> None:
+        """Stop a broker as its operator would. See `LocalCluster.stop_broker`."""
+        await asyncio.to_thread(self.blocking.stop_broker, number)
+
+    async def start_broker(self, number: int) -> None:
+        """Start a broker again, on its port and with its data. See `LocalCluster.start_broker`."""
+        await asyncio.to_thread(self.blocking.start_broker, number)
+
+    async def restart_broker(self, number: int) -> None:
+        """Stop a broker and start it again."""
+        await asyncio.to_thread(self.blocking.restart_broker, number)
+
+    async def stop_name_server(self, number: int) -> None:
+        """Stop a name server. See `LocalCluster.stop_name_server`."""
+        await asyncio.to_thread(self.blocking.stop_name_server, number)
+
+    async def start_name_server(self, number: int) -> None:
+        """Start a name server again, on its port. See `LocalCluster.start_name_server`."""
+        await asyncio.to_thread(self.blocking.start_name_server, number)
+
+    async def restart_name_server(self, number: int) -> None:
+        """Stop a name server and start it again."""
+        await asyncio.to_thread(self.blocking.restart_name_server, number)
+
+    # --- topics and messages ---------------------------------------------------------------------------
+
+    async def create_topic(self, topic: str, *, queues: int = 4) -> None:
+        """Create a topic at every broker that runs. See `LocalCluster.create_topic`."""
+        await asyncio.to_thread(self.blocking.create_topic, topic, queues=queues)
+
+    async def send(self, message: Message) -> str:
+        """Store a message without a producer; returns its id. See `LocalCluster.send`."""
+        return await asyncio.to_thread(self.blocking.send, message)
+
+    async def messages(self, topic: str) -> list[MessageExt]:
+        """Every message of a topic, in the order in which they were stored; nothing is consumed by that."""
+        return await asyncio.to_thread(self.blocking.messages, topic)
+
+    async def dead_letters(self, group: str) -> list[MessageExt]:
+        """The messages that a group could not consume, however often it tried."""
+        return await asyncio.to_thread(self.blocking.dead_letters, group)
+
+    # --- waiting ---------------------------------------------------------------------------------------
+
+    async def wait_messages(self, topic: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+        """Wait until a topic holds at least so many messages; returns all that it holds.
+
+        Raises:
+            WaitTimeoutError: it holds fewer after `timeout` seconds.
+        """
+        return await asyncio.to_thread(self.blocking.wait_messages, topic, count, timeout=timeout)
+
+    async def wait_dead_letters(self, group: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+        """Wait until a group has at least so many dead letters; returns them all.
+
+        Raises:
+            WaitTimeoutError: there are fewer after `timeout` seconds.
+        """
+        return await asyncio.to_thread(self.blocking.wait_dead_letters, group, count, timeout=timeout)
+
+    async def wait_consumed(self, group: str, topic: str, *, timeout: float = TIMEOUT) -> None:
+        """Wait until a group has consumed everything of a topic. See `LocalCluster.wait_consumed`.
+
+        Raises:
+            WaitTimeoutError: something is left after `timeout` seconds; `missing` of the error says what.
+        """
+        await asyncio.to_thread(self.blocking.wait_consumed, group, topic, timeout=timeout)
+
+    # --- what goes wrong: plain functions, for they only note what is to happen ----------------------------
+
+    def refuse_sends(self, times: int = 1, *, code: int = ResponseCode.SYSTEM_BUSY, broker: int | None = None) -> None:
+        """Let the next sends of producers be refused. See `LocalCluster.refuse_sends`."""
+        self.blocking.refuse_sends(times, code=code, broker=broker)
+
+    def delay_sends(self, seconds: float, times: int = 1, *, broker: int | None = None) -> None:
+        """Let the next sends be carried out and answered that much later. See `LocalCluster.delay_sends`."""
+        self.blocking.delay_sends(seconds, times, broker=broker)
+
+    def lose_answers(self, times: int = 1, *, broker: int | None = None) -> None:
+        """Let the next sends be stored and not answered. See `LocalCluster.lose_answers`."""
+        self.blocking.lose_answers(times, broker=broker)
+
+    def heal(self) -> None:
+        """Let no more sends go wrong."""
+        self.blocking.heal()

@@ -1,0 +1,223 @@
+"""What a test puts into a cluster, finds in it, waits for, and lets go wrong. The other half of `LocalCluster`.
+
+It needs no client. Only brokers that run are looked at: what lies in one that is stopped is there again when it is
+started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.errors import ConfigError, RequestTimeoutError
+from rocketpy.wire.bodies.topics import TopicConfig
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.names import check_group, check_topic, dlq_topic
+from rocketpy_broker_sim.cluster.stored import count_messages, put, read_topic
+from rocketpy_broker_sim.cluster.waiting import WaitTimeoutError, wait_consumed
+from rocketpy_broker_sim.faults import SendFaults
+
+if TYPE_CHECKING:
+    from rocketpy.message import Message, MessageExt
+    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.cluster.place import Place
+    from rocketpy_broker_sim.namesrv import NameServer
+    from rocketpy_broker_sim.store.put_result import Arrival
+
+__all__ = ["TIMEOUT", "Contents"]
+
+TIMEOUT = 10.0
+"""Seconds that the waits take at most when nothing else is said."""
+_KNOWN_WITHIN = 30.0
+_SHOWN = 5
+
+
+class Contents:
+    """The contents of the brokers at some places, which name servers at others know."""
+
+    def __init__(self, brokers: Sequence[Place[Broker]], name_servers: Sequence[Place[NameServer]]) -> None:
+        self._brokers = brokers
+        self._name_servers = name_servers
+        self._faults = SendFaults()
+        self._news: trio.Event | None = None
+        self._listening: list[Broker] = []
+        self._sent = 0
+
+    def _running(self) -> list[Broker]:
+        return [place.server for place in self._brokers if place.is_ready]
+
+    def _nursery(self) -> trio.Nursery:
+        """Where tasks of the cluster run."""
+        raise ConfigError("the cluster does not run")
+
+    # --- topics and messages ---------------------------------------------------------------------------
+
+    async def create_topic(self, topic: str, *, queues: int = 4) -> None:
+        """Create a topic at every broker that runs, or change its number of queues.
+
+        Returns when the name servers know it, so that producers and consumers find it at once.
+
+        Raises:
+            ConfigError: the name or the number is not usable, or no broker runs.
+        """
+        check_topic(topic)
+        if not 1 <= queues <= 1024:
+            raise ConfigError(f"{topic} cannot have {queues} queues: give it 1 to 1024")
+        brokers = self._running()
+        if not brokers:
+            raise ConfigError(f"no broker runs that could hold {topic}: start one first")
+        for broker in brokers:
+            broker.topics.put(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues))
+        await self._wait_known(topic, queues)
+
+    async def _wait_known(self, topic: str, queues: int = 0) -> None:
+        """Return when every name server tells clients of the topic; of that many queues, where a number is given."""
+        servers = [place.server for place in self._name_servers if place.is_ready]
+        with trio.move_on_after(_KNOWN_WITHIN) as scope:
+            for broker in self._running():
+                name = broker.config.broker_name
+
+                def knows(addresses: set[str], name: str = name) -> bool:
+                    known = [server.routes.queues.get(topic, {}).get(name) for server in servers]
+                    return all(each is not None and queues in (0, each.write_queue_nums) for each in known)
+
+                if broker.registration is not None:
+                    await broker.registration.wait_until(knows)
+        if scope.cancelled_caught:
+            raise RequestTimeoutError(f"the name servers do not know {topic} within {_KNOWN_WITHIN:g} s")
+
+    async def send(self, message: Message) -> str:
+        """Store a message without a producer; returns its id.
+
+        Queues take turns; messages with equal sharding keys go to one queue. No fault keeps it from being stored.
+
+        Raises:
+            ConfigError: no broker runs, or the message asks for what this broker does not do.
+            TopicNotExistError: there is no such topic, and topics are not made on first use.
+        """
+        message_id = put(self._running(), message, self._sent)
+        self._sent += 1
+        await self._wait_known(message.topic)
+        return message_id
+
+    def messages(self, topic: str) -> list[MessageExt]:
+        """Every message of a topic, in the order in which they were stored; nothing is consumed by that."""
+        return read_topic(self._running(), topic)
+
+    def dead_letters(self, group: str) -> list[MessageExt]:
+        """The messages that a group could not consume, however often it tried."""
+        check_group(group)
+        return self.messages(dlq_topic(group))
+
+    # --- waiting ---------------------------------------------------------------------------------------
+
+    async def wait_messages(self, topic: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+        """Wait until a topic holds at least so many messages; returns all that it holds.
+
+        Raises:
+            WaitTimeoutError: it holds fewer after `timeout` seconds.
+        """
+        with trio.move_on_after(timeout):
+            while count_messages(self._running(), topic) < count:
+                await self._next_arrival()
+        found = self.messages(topic)
+        if len(found) < count:
+            raise WaitTimeoutError(
+                f"{topic} has {len(found)} of {count} messages after {timeout:g} s"
+                + (", the last of them:" if found else ""),
+                missing=[repr(message) for message in found[-_SHOWN:]],
+                timeout=timeout,
+            )
+        return found
+
+    async def wait_dead_letters(self, group: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+        """Wait until a group has at least so many dead letters; returns them all.
+
+        Raises:
+            WaitTimeoutError: there are fewer after `timeout` seconds.
+        """
+        check_group(group)
+        return await self.wait_messages(dlq_topic(group), count, timeout=timeout)
+
+    async def wait_consumed(self, group: str, topic: str, *, timeout: float = TIMEOUT) -> None:
+        """Wait until a group has consumed everything of a topic, messages that are to be tried again included.
+
+        What has gone to the dead letters is done with. A group that broadcasts keeps its positions to itself, so
+        this cannot be waited for.
+
+        Raises:
+            WaitTimeoutError: something is left after `timeout` seconds; `missing` of the error says what.
+        """
+        check_group(group)
+        await wait_consumed(self._running, group, topic, timeout)
+
+    async def _next_arrival(self) -> None:
+        if self._news is None:
+            self._news = trio.Event()
+        for broker in self._running():
+            self._listen(broker)
+        await self._news.wait()
+
+    def _listen(self, broker: Broker) -> None:
+        """Hear of the messages of a broker, from now on."""
+        if broker in self._listening:
+            return
+        inner = broker.turn.on_arrival
+
+        def arrived(arrival: Arrival) -> None:
+            if inner is not None:
+                inner(arrival)
+            self._note_news()
+
+        broker.turn.on_arrival = arrived
+        self._listening = [broker, *(known for known in self._listening if known in self._running())]
+
+    def _note_news(self) -> None:
+        news, self._news = self._news, None
+        if news is not None:
+            news.set()
+
+    def _opened(self, broker: Broker, number: int) -> None:
+        """A broker runs, perhaps again: with its messages, and with the faults that are left."""
+        if self._faults.is_used:
+            self._faults.attach(broker, number)
+        self._note_news()
+
+    # --- what goes wrong -------------------------------------------------------------------------------
+
+    def refuse_sends(self, times: int = 1, *, code: int = ResponseCode.SYSTEM_BUSY, broker: int | None = None) -> None:
+        """Let the next sends of producers be refused: nothing is stored, and the answer has that code.
+
+        Args:
+            times: how many sends; a producer that tries again needs one for each try.
+            code: the answer's; a producer tries again after some of them, SYSTEM_BUSY for instance.
+            broker: by which broker; None for whichever they come to.
+
+        Raises:
+            ConfigError: one of the arguments cannot be used.
+        """
+        self._stand_in_front(broker)
+        self._faults.refuse(times, code, broker)
+
+    def delay_sends(self, seconds: float, times: int = 1, *, broker: int | None = None) -> None:
+        """Let the next sends be carried out and answered that much later. See `refuse_sends`."""
+        self._stand_in_front(broker)
+        self._faults.delay(times, seconds, broker, self._nursery())
+
+    def lose_answers(self, times: int = 1, *, broker: int | None = None) -> None:
+        """Let the next sends be stored and not answered: their producers cannot know. See `refuse_sends`."""
+        self._stand_in_front(broker)
+        self._faults.lose_answers(times, broker)
+
+    def heal(self) -> None:
+        """Let no more sends go wrong."""
+        self._faults.heal()
+
+    def _stand_in_front(self, broker: int | None) -> None:
+        if broker is not None and not 0 <= broker < len(self._brokers):
+            raise ConfigError(f"there is no broker {broker}: they are numbered from 0 to {len(self._brokers) - 1}")
+        for number, place in enumerate(self._brokers):
+            if place.is_ready:
+                self._faults.attach(place.server, number)
