@@ -55,3 +55,18 @@ def test_the_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> 
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
     for script in scripts:
         assert "usage" in run(bin_dir / script, "--help", cwd=tmp_path).lower(), script
+
+
+def test_the_pytest_plugin_of_the_wheel_works_beside_others_and_without_them(wheel: Path, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    python = tmp_path / "venv" / "bin" / "python"
+    smoke = tmp_path / "test_smoke.py"
+    smoke.write_text((ROOT / "tests" / "wheel_plugin_smoke.py").read_text("utf-8"), "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\naddopts = --strict-markers\n", "utf-8")
+    pytest_smoke = (python, "-m", "pytest", "-rs", smoke)
+    run(python, "-m", "pip", "install", "--quiet", wheel, "pytest", cwd=tmp_path)
+    assert "3 passed" in run(*pytest_smoke, cwd=tmp_path)
+    run(python, "-m", "pip", "install", "--quiet", "pytest-trio", "pytest-asyncio", "anyio", cwd=tmp_path)
+    said = run(*pytest_smoke, "-o", "asyncio_default_fixture_loop_scope=function", cwd=tmp_path)
+    assert "7 passed" in said
+    assert "skipped" not in said
