@@ -73,6 +73,7 @@ class MQClientInstance(NotPicklable):
             hooks=hooks,
             connect_timeout=self.config.connect_timeout,
             idle_timeout=self.config.idle_timeout,
+            serialize_type=self.config.serialize_type,
             on_open=self._connected,
         )
         self.name_servers = NameServers(self.config.namesrv, self.pool, timeout=self.config.request_timeout)

@@ -168,6 +168,7 @@ class SendCore:
         header.queue_id, header.sys_flag, header.born_timestamp = queue.queue_id, outgoing.sys_flag, wall_ms()
         header.flag, header.properties = outgoing.message.flag, outgoing.properties
         command = RemotingCommand(outgoing.code, header.to_short_ext(), outgoing.body, opaque, flag)
+        command.serialize_type = connection.serialize_type
         for hook in connection.hooks:
             hook.before_request(connection.address, command)
         return command
@@ -192,7 +193,11 @@ class SendCore:
         counts = outgoing.reconsume_times or outgoing.max_reconsume_times is not None
         found = None if counts else self._templates.get(key)
         if found is None:
-            found = SendTemplate(self._header(outgoing, broker_name), code=outgoing.code)
+            found = SendTemplate(
+                self._header(outgoing, broker_name),
+                code=outgoing.code,
+                serialize_type=self.client.config.serialize_type,
+            )
             if not counts and len(self._templates) < _MAX_TEMPLATES:
                 self._templates[key] = found
         return found

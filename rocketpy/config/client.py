@@ -13,6 +13,7 @@ import attrs
 
 from rocketpy.config.checks import no_separator, seconds
 from rocketpy.errors import ConfigError
+from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.hosts import format_address, parse_address
 
 __all__ = ["ClientConfig", "parse_addresses"]
@@ -33,6 +34,14 @@ def _address_map(value: Mapping[str, str] | None) -> dict[str, str]:
     return dict(value or {})
 
 
+def _serialize_type(value: SerializeType | str) -> SerializeType:
+    if isinstance(value, SerializeType):
+        return value
+    if value not in (names := [member.name for member in SerializeType]):
+        raise ConfigError(f"serialize_type must be one of {', '.join(names)}, not {value!r}")
+    return SerializeType[value]
+
+
 @attrs.frozen(kw_only=True)
 class ClientConfig:
     """How a client finds brokers and keeps in touch with them."""
@@ -51,6 +60,11 @@ class ClientConfig:
     address_map: dict[str, str] = attrs.field(factory=dict, converter=_address_map, hash=False, metadata={"java": None})
     """Rewrites broker addresses that this host cannot reach, as behind Docker or a tunnel: "host:port" to "host:port",
     or "host" to "host"."""
+    serialize_type: SerializeType = attrs.field(
+        default=SerializeType.JSON, converter=_serialize_type, metadata={"java": None}
+    )
+    """How headers of requests are encoded: "JSON", or "ROCKETMQ" for the binary form (in Java the system property
+    rocketmq.serialize.type). Answers are understood in both, whatever a server chooses."""
     poll_name_server_interval: float = attrs.field(
         default=30.0, validator=seconds(0.01, 3600), metadata={"java": "pollNameServerInterval", "scale": 1000}
     )

@@ -25,7 +25,7 @@ from rocketpy.remoting.statistics import ConnectionStatistics
 from rocketpy.remoting.timers import Alarm, Timers
 from rocketpy.remoting.transport import transport_of
 from rocketpy.services import open_services
-from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
+from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode, SerializeType
 from rocketpy.wire.serialize import encode_command
 
 if TYPE_CHECKING:
@@ -54,11 +54,13 @@ class Connection(Outbound):
         address: str | None = None,
         hooks: Sequence[RequestHook] = (),
         limits: ConnectionLimits = CLIENT_LIMITS,
+        serialize_type: SerializeType = SerializeType.JSON,
         on_unparsed: Callable[[int], None] | None = None,
     ) -> None:
         self.local_address, peer = addresses_of(stream)
         address = address or peer
-        super().__init__(address, transport_of(stream, address), Alarm(timers, self._ring), limits, hooks)
+        alarm = Alarm(timers, self._ring)
+        super().__init__(address, transport_of(stream, address), alarm, limits, hooks, serialize_type)
         self._inbound = Inbound(self, self._transport, self._in_flight, handler, limits)
         self._liveness = Liveness(address, limits, self._inbound, self._transport, self._in_flight)
         self._on_unparsed = on_unparsed

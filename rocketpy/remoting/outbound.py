@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.limits import ConnectionLimits
     from rocketpy.remoting.timers import Alarm
     from rocketpy.remoting.transport import Transport
+    from rocketpy.wire.codes import SerializeType
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.frame import Frame
 
@@ -42,6 +43,7 @@ class Outbound(ABC):
     Attributes:
         address: The peer as "host:port"; on a client the address that was dialled.
         hooks: What wants to see typed requests; who sends prebuilt frames must do without.
+        serialize_type: How headers are encoded where a command does not say it itself.
         error: Why the connection ended, None while it is open.
         retired: Whether it takes no requests any more and closes when those that wait are answered.
     """
@@ -53,9 +55,11 @@ class Outbound(ABC):
         alarm: Alarm,
         limits: ConnectionLimits,
         hooks: Sequence[RequestHook],
+        serialize_type: SerializeType,
     ) -> None:
         self.address = address
         self.hooks = tuple(hooks)
+        self.serialize_type = serialize_type
         self.error: RocketMQError | None = None
         self.retired = False
         self._transport = transport
@@ -83,9 +87,7 @@ class Outbound(ABC):
             RequestTimeoutError: no answer came in time; whether the request was carried out is unknown.
             ConnectionLostError: the connection ended; unless it says that nothing was sent, the same is unknown.
         """
-        command.opaque = self.next_opaque()
-        for hook in self.hooks:
-            hook.before_request(self.address, command)
+        self._prepare(command)
         frame = encode_command(command, limits=self._limits.wire)
         try:
             reply = await self.exchange(command.opaque, frame, trio.current_time() + timeout)
@@ -127,9 +129,7 @@ class Outbound(ABC):
     def send_oneway(self, command: RemotingCommand) -> None:
         """Send a request that wants no answer. Raises as `start_request`."""
         command.flag |= ONEWAY_FLAG
-        command.opaque = self.next_opaque()
-        for hook in self.hooks:
-            hook.before_request(self.address, command)
+        self._prepare(command)
         self.send_frame(encode_command(command, limits=self._limits.wire))
         for hook in self.hooks:
             hook.after_answer(self.address, command, None)
@@ -151,6 +151,12 @@ class Outbound(ABC):
         while self.is_open and self._transport.pending > self._limits.pending_writes:
             await self._transport.wait_progress()
         self._check_open()
+
+    def _prepare(self, command: RemotingCommand) -> None:
+        command.opaque = self.next_opaque()
+        command.serialize_type = command.serialize_type or self.serialize_type
+        for hook in self.hooks:
+            hook.before_request(self.address, command)
 
     def _send_request(self, opaque: int, frame: bytes) -> None:
         """Write first, register after: nothing can come back in between."""

@@ -22,6 +22,7 @@ from rocketpy.remoting.dispatch import Dispatcher
 from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits
 from rocketpy.remoting.timers import Timers
 from rocketpy.services import open_services
+from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.hosts import parse_address
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class ConnectionPool:
     """Connections of one client. Use it as an async context manager, which owns every task there is.
 
     Requests that peers send go to `handler`; without one they are refused as not supported.
+    Headers are encoded as `serialize_type` says.
     `on_open` is told of every connection that was dialled: a peer may have to be told who we are.
     """
 
@@ -79,12 +81,14 @@ class ConnectionPool:
         connect_timeout: float = 3.0,
         idle_timeout: float | None = 120.0,
         limits: ConnectionLimits = CLIENT_LIMITS,
+        serialize_type: SerializeType = SerializeType.JSON,
         on_open: Callable[[Connection], object] | None = None,
     ) -> None:
         self.network = network
         self.handler = handler or Dispatcher({})
         self.hooks = tuple(hooks)
         self.connect_timeout = connect_timeout
+        self.serialize_type = serialize_type
         self._limits = attrs.evolve(limits, idle_timeout=idle_timeout)
         self._on_open = on_open
         self._backoff = FullJitter()
@@ -271,7 +275,13 @@ class ConnectionPool:
 
     def _keep(self, peer: _Peer, stream: trio.abc.Stream, nursery: trio.Nursery) -> None:
         connection = Connection(
-            stream, self.handler, self._timers, address=peer.address, hooks=self.hooks, limits=self._limits
+            stream,
+            self.handler,
+            self._timers,
+            address=peer.address,
+            hooks=self.hooks,
+            limits=self._limits,
+            serialize_type=self.serialize_type,
         )
         connection.add_close_callback(self._note_ended)
         nursery.start_soon(connection.run)

@@ -146,6 +146,8 @@ def test_the_environment_names_the_name_servers(monkeypatch: pytest.MonkeyPatch)
         ("instance_name", "a@b", "client id"),
         ("client_ip", "", "client id"),
         ("latency_table", "6.x", "4.x"),
+        ("serialize_type", "XML", "JSON, ROCKETMQ"),
+        ("serialize_type", 1, "JSON, ROCKETMQ"),
     ],
 )
 def test_values_that_cannot_be_used_are_refused_with_advice(field: str, value: object, says: str) -> None:

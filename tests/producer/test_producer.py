@@ -14,7 +14,7 @@ from rocketpy.message import Message, MessageQueue
 from rocketpy.producer import Producer
 from rocketpy.results import SendStatus
 from rocketpy.wire.batch import decode_batch
-from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.codes import RequestCode, SerializeType
 from rocketpy.wire.java_hash import string_hash
 from rocketpy.wire.properties import decode_properties
 from tests.producer.brokers import SendBroker
@@ -47,6 +47,34 @@ async def test_S1_the_request_carries_what_a_broker_needs(autojump_clock, opened
     assert (header.producer_group, header.topic, header.default_topic) == ("pg", "T", "TBW102")
     assert (header.default_topic_queue_nums, header.sys_flag, header.batch, header.bname) == (4, 0, False, "broker-a")
     assert RequestCode.SEND_MESSAGE_V2 in broker.codes()
+
+
+class Watching:
+    """A hook; that there is one makes requests be written field by field."""
+
+    def before_request(self, address, request):
+        pass
+
+    def after_answer(self, address, request, answer):
+        pass
+
+
+@pytest.mark.parametrize("hooks", [(), (Watching(),)], ids=["from templates", "with hooks"])
+@pytest.mark.parametrize("chosen", ["JSON", "ROCKETMQ", SerializeType.ROCKETMQ])
+async def test_every_request_has_the_header_encoding_of_the_settings(autojump_clock, opened, chosen, hooks):
+    broker = SendBroker()
+    async with (
+        opened(broker, enter=False) as (_, world),
+        MQClientInstance(namesrv="ns:9876", network=world.network, serialize_type=chosen, hooks=hooks) as client,
+        Producer("pg", client=client) as producer,
+    ):
+        await producer.send(message(tags="größe"))
+        await producer.send_batch([message(b"one"), message(b"two")])
+        await producer.send_oneway(message(b"no answer"))
+    assert [taken.body for taken in broker.taken][::2] == [b"hello", b"no answer"]
+    assert broker.taken[0].properties["TAGS"] == "größe"
+    used = {request.serialize_type for server in (broker, world.name_server) for request in server.requests}
+    assert used == {SerializeType[chosen] if isinstance(chosen, str) else chosen}
 
 
 async def test_sends_take_the_queues_in_turn(autojump_clock, opened):
