@@ -2,7 +2,7 @@
 
 The face of the harness for tests and benchmarks; it imports no pytest. `Apache.resolve("5.3.3")` fills
 the cache, the context managers start processes and end them. Every release that keeps the start classes
-and the `-c` option can be named; 5.3.3 is the one the tests run against.
+and the `-c` option can be named; the tests run against the latest of both lines, 5.x and 4.x.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tests.interop.servers import Server
 
 VERSION = "5.3.3"
+"""The release that ours plays, where the lines differ."""
+LINES = (VERSION, "4.9.7")
+"""The latest release of each line that is in use."""
 
 
 def unavailable(version: str = VERSION) -> str | None:

@@ -1,7 +1,8 @@
-"""Fixtures for the tests beside Apache's servers: one release, one cluster for the whole session.
+"""Fixtures for the tests beside Apache's servers, which run once for each line of releases unless they say why not.
 
-Without Java the tests skip and say what is missing; with CI set the same is a failure. A failed test shows
-the latest output of every server that was up.
+One cluster of a line is shared by all tests, and gone before that of the next line starts. Without Java the tests skip
+and say what is missing; with CI set the same is a failure. A failed test shows the latest output of every server that
+was up.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.interop import jvm
-from tests.interop.apache import VERSION, Apache, Cluster, unavailable
+from tests.interop.apache import LINES, Apache, Cluster, unavailable
 from tests.interop.drivers import JavaAdmin, java_admin
+from tests.interop.mixed import Mixed, mixed_cluster
 from tests.interop.ours import our_cluster
 from tests.interop.process import running_reports
 from tests.interop.requirement import require
@@ -25,11 +27,23 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what needs Apache's releases on both lines, or on the one that `one_line` names.
+
+    The scope brings the tests of a line together, so that its servers start once.
+    """
+    if "apache" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("one_line")
+        lines = LINES if marker is None else (marker.args[0],)
+        metafunc.parametrize("apache", lines, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def apache() -> Apache:
-    """Apache RocketMQ, resolved; its servers start with the quick JVM options."""
-    require(unavailable(VERSION))
-    return Apache.resolve(VERSION, options=jvm.QUICK)
+def apache(request: pytest.FixtureRequest) -> Apache:
+    """A release of Apache RocketMQ, resolved; its servers start with the quick JVM options."""
+    version: str = request.param
+    require(unavailable(version))
+    return Apache.resolve(version, options=jvm.QUICK)
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +64,13 @@ def apache_admin(apache: Apache, apache_cluster: Cluster) -> Iterator[JavaAdmin]
 def our_servers() -> Iterator[Cluster]:
     """One name server and one broker of ours, shared likewise."""
     with our_cluster(overrides=QUICK_RETRIES) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def mixed(apache: Apache) -> Iterator[Mixed]:
+    """A name server and a broker of either kind, every broker registered with both."""
+    with mixed_cluster(apache) as cluster:
         yield cluster
 
 

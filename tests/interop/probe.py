@@ -1,8 +1,8 @@
 """Ask a server a question in plain RocketMQ remoting, with nothing of our own packages.
 
-The harness uses it to see whether servers are ready and to make topics. It asks with JSON headers over a
-blocking socket, understands answers in either encoding and knows a handful of requests; being written apart
-from `rocketpy`, it does not share an error with what it helps to test.
+The harness uses it to see whether servers are ready and to make topics. It asks over a blocking socket, in either
+header encoding, and knows a handful of requests; being written apart from `rocketpy`, it does not share an error with
+what it helps to test.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ GET_ROUTEINFO_BY_TOPIC = 105
 GET_BROKER_CLUSTER_INFO = 106
 SUCCESS = 0
 TOPIC_NOT_EXIST = 17
-ROCKETMQ = 1
-"""The mark of the binary header encoding."""
+JSON, ROCKETMQ = 0, 1
+"""The marks of the two header encodings, of which the second is binary."""
 
 PAUSE = 0.05
 """Between two looks at a server that is not ready: the only wait for a time in the harness."""
 
 T = TypeVar("T")
+_PYTHON = 3
 _opaque = itertools.count(1)
 
 
@@ -44,6 +45,9 @@ class Answer:
     remark: str | None
     body: bytes
     fields: Mapping[str, str] = field(default_factory=dict)
+    encoding: int = JSON
+    """How its header was written."""
+    opaque: int = 0
 
     def json(self) -> Any:
         """The body, which fastjson may have written with bare numbers as keys."""
@@ -52,34 +56,58 @@ class Answer:
 
 
 def call(
-    address: str, code: int, fields: Mapping[str, object] | None = None, body: bytes = b"", *, timeout: float = 3.0
+    address: str,
+    code: int,
+    fields: Mapping[str, object] | None = None,
+    body: bytes = b"",
+    *,
+    encoding: int = JSON,
+    timeout: float = 3.0,
 ) -> Answer:
     """One request on a connection of its own.
 
     Raises:
         OSError: Nobody answers at the address (TimeoutError within it).
     """
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout) as connection:
-        connection.sendall(encode(code, fields or {}, body))
-        (total,) = struct.unpack(">i", _receive(connection, 4))
-        return decode(_receive(connection, total))
+    with _connected(address, timeout) as connection:
+        connection.sendall(encode(code, fields or {}, body, encoding))
+        return _answer(connection)
 
 
-def encode(code: int, fields: Mapping[str, object], body: bytes) -> bytes:
-    """A request frame with a JSON header."""
-    header = json.dumps(
-        {
-            "code": code,
-            "language": "PYTHON",
-            "version": 0,
-            "opaque": next(_opaque),
-            "flag": 0,
-            "serializeTypeCurrentRPC": "JSON",
-            "extFields": {key: str(value) for key, value in fields.items()},
-        }
-    ).encode()
-    return struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body
+def is_answered(address: str, code: int, *, timeout: float = 3.0) -> bool:
+    """Whether a server answers a request at all: good ones, before it and after it, show that it is awake.
+
+    Raises:
+        OSError: It does not answer the good ones either.
+    """
+    asked = encode(code, {}, b"")
+    with _connected(address, timeout) as connection:
+        connection.sendall(asked)
+        opaques = []
+        for _ in range(2):
+            connection.sendall(encode(GET_BROKER_CLUSTER_INFO, {}, b""))
+            opaques.append(_answer(connection).opaque)
+    return json.loads(asked[8:])["opaque"] in opaques
+
+
+def encode(code: int, fields: Mapping[str, object], body: bytes, encoding: int = JSON) -> bytes:
+    """A request frame."""
+    texts = {key: str(value) for key, value in fields.items()}
+    header = (_binary_header if encoding == ROCKETMQ else _json_header)(code, texts)
+    return struct.pack(">iI", 4 + len(header) + len(body), encoding << 24 | len(header)) + header + body
+
+
+def _json_header(code: int, fields: Mapping[str, str]) -> bytes:
+    header = {"code": code, "language": "PYTHON", "version": 0, "opaque": next(_opaque), "flag": 0}
+    return json.dumps({**header, "serializeTypeCurrentRPC": "JSON", "extFields": fields}).encode()
+
+
+def _binary_header(code: int, fields: Mapping[str, str]) -> bytes:
+    pairs = [(name.encode(), value.encode()) for name, value in fields.items()]
+    packed = b"".join(
+        struct.pack(">h", len(name)) + name + struct.pack(">i", len(value)) + value for name, value in pairs
+    )
+    return struct.pack(">hbhiiii", code, _PYTHON, 0, next(_opaque), 0, 0, len(packed)) + packed
 
 
 def decode(frame: bytes) -> Answer:
@@ -90,11 +118,12 @@ def decode(frame: bytes) -> Answer:
     if encoding == ROCKETMQ:
         return _decode_binary(header, body)
     fields = json.loads(header)
-    return Answer(fields["code"], fields.get("remark"), body, fields.get("extFields") or {})
+    extra = fields.get("extFields") or {}
+    return Answer(fields["code"], fields.get("remark"), body, extra, JSON, fields["opaque"])
 
 
 def _decode_binary(header: bytes, body: bytes) -> Answer:
-    code, _language, _version, _opaque, _flag, length = struct.unpack_from(">hbhiii", header)
+    code, _language, _version, opaque, _flag, length = struct.unpack_from(">hbhiii", header)
     at = 17
     remark = header[at : at + length].decode() if length else None
     (left,) = struct.unpack_from(">i", header, at := at + length)
@@ -105,7 +134,7 @@ def _decode_binary(header: bytes, body: bytes) -> Answer:
         name = header[(at := at + 2) : (at := at + length)].decode()
         (length,) = struct.unpack_from(">i", header, at)
         fields[name] = header[(at := at + 4) : (at := at + length)].decode()
-    return Answer(code, remark, body, fields)
+    return Answer(code, remark, body, fields, ROCKETMQ, opaque)
 
 
 def eventually(look: Callable[[], T | None], what: str, timeout: float) -> T:
@@ -187,6 +216,16 @@ def wait_route(namesrv: str, topic: str, *, brokers: int = 1, timeout: float = 1
         return found if found and len(found.get("queueDatas") or []) >= brokers else None
 
     return eventually(look, f"route of {topic} at {namesrv}", timeout)
+
+
+def _connected(address: str, timeout: float) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout)
+
+
+def _answer(connection: socket.socket) -> Answer:
+    (total,) = struct.unpack(">i", _receive(connection, 4))
+    return decode(_receive(connection, total))
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

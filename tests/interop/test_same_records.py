@@ -13,14 +13,15 @@ import pytest
 from rocketpy.message import Message
 from rocketpy.wire.batch import encode_batch
 from rocketpy.wire.message_codec import decode_messages
-from tests.interop import probe
+from tests.interop import lines, probe
 from tests.interop.questions import CREATE_GROUP, PULL, SEND_BACK, SEND_BATCH, SEND_V2, group, message, pull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocketpy.message import MessageExt
-    from tests.interop.apache import Cluster
+    from tests.interop.apache import Apache, Cluster
+    from tests.interop.lines import Line
 
 pytestmark = pytest.mark.interop
 
@@ -33,8 +34,9 @@ OF_THE_PLACE = {"ORIGIN_MESSAGE_ID"}
 class Side:
     """One of the two brokers."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, line: Line) -> None:
         self.address = cluster.brokers[0].address
+        self.line = line
 
     def ask(self, code: int, fields: dict[str, object], body: bytes = b"") -> probe.Answer:
         answer = probe.call(self.address, code, fields, body, timeout=10)
@@ -53,8 +55,9 @@ class Side:
 
 
 @pytest.fixture
-def sides(apache_cluster: Cluster, our_servers: Cluster) -> tuple[Side, Side]:
-    return Side(apache_cluster), Side(our_servers)
+def sides(apache: Apache, apache_cluster: Cluster, our_servers: Cluster) -> tuple[Side, Side]:
+    line = lines.of(apache.version)
+    return Side(apache_cluster, line), Side(our_servers, line)
 
 
 @pytest.fixture
@@ -65,8 +68,9 @@ def topic(sides: tuple[Side, Side], fresh_name: Callable[[str], str]) -> str:
     return name
 
 
-def meaning(record: MessageExt) -> dict[str, Any]:
-    """Everything that must not depend on who stored it, nor when."""
+def meaning(record: MessageExt, line: Line, separators_missing: int = 0) -> dict[str, Any]:
+    """Everything that must not depend on who stored it, nor when, as far as brokers of the line know it."""
+    properties = lines.known(record.properties, line)
     return {
         "topic": record.topic,
         "place": (record.queue_id, record.queue_offset),
@@ -75,14 +79,15 @@ def meaning(record: MessageExt) -> dict[str, Any]:
         "body": record.body,
         "crc": record.body_crc,
         "born host": record.born_host.rpartition(":")[0],
-        "size": record.store_size,
-        "properties": {name: "" if name in OF_THE_PLACE else value for name, value in record.properties.items()},
+        "size": lines.size_without_properties(record, separators_missing),
+        "properties": {name: "" if name in OF_THE_PLACE else value for name, value in properties.items()},
     }
 
 
 def check_alike(sides: tuple[Side, Side], topic: str, count: int = 1) -> list[MessageExt]:
     theirs, ours = (side.stored(topic, count) for side in sides)
-    assert [meaning(each) for each in ours] == [meaning(each) for each in theirs]
+    line = sides[0].line
+    assert [meaning(each, line) for each in ours] == [meaning(each, line, line.separators_missing) for each in theirs]
     return ours
 
 
@@ -99,10 +104,13 @@ def test_a_message(sides: tuple[Side, Side], topic: str) -> None:
 def check_alike_but_ids(sides: tuple[Side, Side], topic: str, count: int) -> list[MessageExt]:
     """For messages that get their unique id from the broker."""
     theirs, ours = (side.stored(topic, count) for side in sides)
+    line = sides[0].line
     for mine, other in zip(ours, theirs, strict=True):
-        ids = mine.properties["UNIQ_KEY"], other.properties["UNIQ_KEY"]
-        assert len(ids[0]) == len(ids[1])
-        assert meaning(mine) == {**meaning(other), "properties": {**other.properties, "UNIQ_KEY": ids[0]}}
+        pair = meaning(mine, line), meaning(other, line, line.separators_missing)
+        own, other_id = (each["properties"].pop("UNIQ_KEY", "") for each in pair)
+        assert len(own) == 32
+        assert len(other_id) == 32 or not line.gives_unique_ids
+        assert pair[0] == pair[1]
     return ours
 
 

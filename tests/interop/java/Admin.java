@@ -7,10 +7,12 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.rocketmq.client.impl.MQAdminImpl;
 import org.apache.rocketmq.client.impl.MQClientManager;
+import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -21,6 +23,9 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  * answered by one "result" or "failed" line, in order. The end of input ends it.
  */
 public final class Admin {
+    /** Whether this is 4.x, which takes the two strings of deleteTopicInNameServer the other way round. */
+    private static final boolean OLDER = MQVersion.CURRENT_VERSION < MQVersion.Version.V5_0_0.ordinal();
+
     private final DefaultMQAdminExt admin;
 
     private Admin(Options options) {
@@ -114,8 +119,13 @@ public final class Admin {
     private Object deleteTopic(JSONObject request) throws Exception {
         String topic = request.getString("topic");
         admin.deleteTopicInBroker(new TreeSet<>(masters().values()), topic);
+        Set<String> nameServers = new TreeSet<>(admin.getNameServerAddressList());
         for (String cluster : admin.examineBrokerClusterInfo().getClusterAddrTable().keySet()) {
-            admin.deleteTopicInNameServer(new TreeSet<>(admin.getNameServerAddressList()), cluster, topic);
+            if (OLDER) {
+                admin.deleteTopicInNameServer(nameServers, topic, cluster);
+            } else {
+                admin.deleteTopicInNameServer(nameServers, cluster, topic);
+            }
         }
         return topic;
     }
