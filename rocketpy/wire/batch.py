@@ -15,7 +15,7 @@ from rocketpy.message import Message, PropertyName
 from rocketpy.wire.names import is_retry_topic
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, encode_properties
 
-__all__ = ["BatchItem", "batch_item_size", "check_batch", "decode_batch", "encode_batch"]
+__all__ = ["BatchItem", "batch_item_size", "check_batch", "decode_batch", "encode_batch", "encode_batch_items"]
 
 _HEAD = struct.Struct(">iiiii")
 _LENGTH_16 = struct.Struct(">h")
@@ -132,6 +132,15 @@ def decode_batch(data: bytes) -> list[BatchItem]:
         items.append(BatchItem(flag, data[body_at : properties_at - 2], data[properties_at:item_end]))
         position = item_end
     return items
+
+
+def encode_batch_items(items: Iterable[BatchItem]) -> bytes:
+    """The body of a batch request from items as `decode_batch` gives them."""
+    parts: list[bytes] = []
+    for flag, body, properties in items:
+        head = _HEAD.pack(_FIXED + len(body) + len(properties), 0, 0, flag, len(body))
+        parts += (head, body, _LENGTH_16.pack(len(properties)), properties)
+    return b"".join(parts)
 
 
 def _bad_item(position: int, count: int) -> MessageDecodeError:

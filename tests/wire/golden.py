@@ -6,6 +6,7 @@ import base64
 import importlib
 import json
 import pkgutil
+import struct
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,9 +20,6 @@ from rocketpy.wire.frame import Frame, FrameDecoder
 FOLDER = Path(__file__).resolve().parent.parent / "golden" / "wire"
 FILES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/*.jsonl"))
 SHORT_FORM = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2}
-
-# Fields that are put beside the declared ones: by signing and by clients of the proxy.
-EXTRAS = {"AccessKey", "Signature", "SecurityToken", "ReqT"}
 
 
 @dataclass(frozen=True)
@@ -69,13 +67,35 @@ def whole_frames() -> list[GoldenFrame]:
     return [frame for file in FILES for frame in load(file) if not frame.is_cut]
 
 
+def pairs_of_binary_header(header: bytes) -> list[tuple[bytes, bytes]]:
+    """The fields of a binary header one by one, read in the plainest way; Java may write one twice."""
+    (remark_length,) = struct.unpack_from(">i", header, 13)
+    position = 17 + remark_length + 4
+    found = []
+    while position < len(header):
+        (length,) = struct.unpack_from(">h", header, position)
+        key = header[position + 2 : position + 2 + length]
+        position += 2 + length
+        (length,) = struct.unpack_from(">i", header, position)
+        found.append((key, header[position + 4 : position + 4 + length]))
+        position += 4 + length
+    return found
+
+
+def has_one_binary_form(header: bytes) -> bool:
+    """Whether its fields, written again in their order, give the same bytes: none twice, none empty."""
+    pairs = pairs_of_binary_header(header)
+    return len({key for key, _ in pairs}) == len(pairs) and all(value for _, value in pairs)
+
+
 @cache
 def header_classes() -> dict[tuple[int, bool], type[Header]]:
-    """Every declared header by request code and by whether it is of the answer."""
+    """Every declared header by request code and by whether it is of the answer, found by looking into every module."""
     found: dict[tuple[int, bool], type[Header]] = {}
     for module in pkgutil.iter_modules(rocketpy.wire.headers.__path__):
         names = vars(importlib.import_module(f"rocketpy.wire.headers.{module.name}"))
         for kind in names.values():
             if isinstance(kind, type) and issubclass(kind, Header):
+                assert all(found.get((int(code), kind.is_answer), kind) is kind for code in kind.codes), kind
                 found.update({(int(code), kind.is_answer): kind for code in kind.codes})
     return found

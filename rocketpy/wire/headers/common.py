@@ -6,9 +6,21 @@ servers of static topics. Plays the part of RpcRequestHeader, TopicRequestHeader
 
 from __future__ import annotations
 
+from typing import Final
+
 from rocketpy.wire.fields import Header, boolean, header, text
 
-__all__ = ["RpcHeader", "TopicHeader", "TopicQueueHeader"]
+__all__ = ["EXTRA_FIELDS", "RpcHeader", "TopicHeader", "TopicQueueHeader"]
+
+EXTRA_FIELDS: Final = {
+    "AccessKey": "who signs the request",
+    "Signature": "base64 of an HMAC over all other fields and the body",
+    "SecurityToken": "proves that a temporary access key is still good",
+    "ReqT": '"0" from clients that a proxy serves as streams',
+    "__ZONE_NAME": "the zone of the client, whose brokers a name server then answers first",
+    "__ZONE_MODE": '"true" where zones count',
+}
+"""Fields that stand beside those of the header: put there by hooks, on any request."""
 
 
 @header()

@@ -1,4 +1,4 @@
-"""Headers between the brokers that share a name: who is its smallest, where its master is, how far its log reaches."""
+"""Headers between the brokers that share a name: where the master is, and how far its log reaches."""
 
 from __future__ import annotations
 
@@ -10,21 +10,9 @@ __all__ = [
     "ExchangeHAInfoRequestHeader",
     "ExchangeHAInfoResponseHeader",
     "NotifyBrokerRoleChangedRequestHeader",
-    "NotifyMinBrokerIdChangeRequestHeader",
     "RemoveBrokerRequestHeader",
     "ResetMasterFlushOffsetHeader",
 ]
-
-
-@header(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE)
-class NotifyMinBrokerIdChangeRequestHeader(Header):
-    """A name server says which broker of a name now has the smallest id."""
-
-    min_broker_id: int | None = int64(default=None)
-    broker_name: str | None = text(default=None)
-    min_broker_addr: str | None = text(default=None)
-    offline_broker_addr: str | None = text(default=None)
-    ha_broker_addr: str | None = text(default=None)
 
 
 @header(RequestCode.EXCHANGE_BROKER_HA_INFO)
