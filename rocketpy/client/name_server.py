@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 import trio
-from tenacity import wait_none
 
 from rocketpy.client.api.call import ask
 from rocketpy.errors import (
@@ -24,7 +23,7 @@ from rocketpy.errors import (
     SystemBusyError,
     TransportError,
 )
-from rocketpy.remoting.backoff import retrying
+from rocketpy.remoting.backoff import at_once, retrying
 from rocketpy.seams import random_source
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class NameServers:
         try:
             return await self._attempt(command, doing, deadline, tried)
         except _FAILURES:
-            policy = retrying(attempts=self._more_attempts, wait=wait_none())
+            policy = retrying(attempts=self._more_attempts, wait=at_once)
         try:
             return await policy(self._attempt, command, doing, deadline, tried)
         except _FAILURES as exc:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
-import tenacity
 import trio
 
 from rocketpy.client.outgoing import Outgoing
@@ -31,6 +30,8 @@ from rocketpy.results import SendResult
 from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
+    import tenacity
+
     from rocketpy.wire.frame import Frame
 
 __all__ = ["Done", "send", "send_oneway", "start_send"]
@@ -81,15 +82,9 @@ class _Send:
 
     async def go_on(self) -> SendResult:
         """Try until it is acknowledged, or nothing may be tried any more."""
-        policy = retrying(
-            attempts=max(1, self.tries - len(self.attempts)),
-            wait=_after_failure,
-            worth_it=self.core.is_worth_another,
-        )
         try:
             with trio.fail_at(self.deadline):
-                result: SendResult = await policy(self._one_try)
-                return result
+                return await self._try_again_and_again(max(1, self.tries - len(self.attempts)))
         except trio.TooSlowError as exc:
             if not self.attempts:
                 raise RequestTimeoutError(
@@ -100,6 +95,19 @@ class _Send:
             if not self.attempts:
                 raise
         return self.outcome()
+
+    async def _try_again_and_again(self, allowed: int) -> SendResult:
+        """The first time without a policy, which is for what follows a failure."""
+        try:
+            return await self._one_try()
+        except RocketMQError as error:
+            if allowed == 1 or not self.core.is_worth_another(error):
+                raise
+            pause = _pause_after(error, 1)
+        policy = retrying(attempts=allowed - 1, wait=_later_pause, worth_it=self.core.is_worth_another)
+        await trio.sleep(pause)
+        result: SendResult = await policy(self._one_try)
+        return result
 
     async def _one_try(self) -> SendResult:
         core, config = self.core, self.core.config
@@ -153,20 +161,17 @@ class _Send:
         raise error
 
 
-class _AfterFailure(tenacity.wait.wait_base):
+_busy = FullJitter(0.02, 1.0)
+
+
+def _pause_after(error: BaseException | None, failures: int) -> float:
     """A broker that is busy gets a moment; every other failure is answered by another broker at once."""
-
-    def __init__(self) -> None:
-        self._busy = FullJitter(0.02, 1.0)
-
-    def __call__(self, retry_state: tenacity.RetryCallState) -> float:
-        """Seconds to wait."""
-        outcome = retry_state.outcome
-        error = outcome.exception() if outcome is not None else None
-        return self._busy(retry_state) if isinstance(error, SystemBusyError) else 0.0
+    return _busy.after(failures) if isinstance(error, SystemBusyError) else 0.0
 
 
-_after_failure = _AfterFailure()
+def _later_pause(state: tenacity.RetryCallState) -> float:
+    """The same for the tries that follow the first one."""
+    return _pause_after(state.outcome.exception() if state.outcome is not None else None, state.attempt_number + 1)
 
 
 # --- awaited -------------------------------------------------------------------------------------------

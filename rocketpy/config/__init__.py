@@ -7,9 +7,34 @@ of ClientConfig and of the fields of DefaultMQProducer and DefaultMQPushConsumer
 
 from __future__ import annotations
 
-from rocketpy.config.client import ClientConfig, parse_addresses
-from rocketpy.config.latency import LatencyTable
-from rocketpy.config.producer import ProducerConfig
-from rocketpy.config.push_consumer import PushConsumerConfig
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rocketpy.config.client import ClientConfig, parse_addresses
+    from rocketpy.config.latency import LatencyTable
+    from rocketpy.config.producer import ProducerConfig
+    from rocketpy.config.push_consumer import PushConsumerConfig
 
 __all__ = ["ClientConfig", "LatencyTable", "ProducerConfig", "PushConsumerConfig", "parse_addresses"]
+
+_HOME_OF = {
+    "ClientConfig": "client",
+    "LatencyTable": "latency",
+    "ProducerConfig": "producer",
+    "PushConsumerConfig": "push_consumer",
+    "parse_addresses": "client",
+}
+"""Where the names live: who only sends does not load the settings of consumers."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'rocketpy.config' has no attribute {name!r}")
+    value = getattr(import_module(f"rocketpy.config.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

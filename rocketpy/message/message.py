@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConfigError
 from rocketpy.message.accessors import PropertyAccessors
 from rocketpy.message.property_names import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
 
 __all__ = ["Message"]
 
@@ -155,6 +158,8 @@ def _checked_level(level: object) -> int:
 
 
 def _delay_ms(delay: object) -> int:
+    from datetime import timedelta  # few messages are delayed: the others do not load what it takes
+
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
         raise ConfigError(f"delay is {delay!r}: give seconds, zero or more, or a timedelta")
@@ -162,6 +167,8 @@ def _delay_ms(delay: object) -> int:
 
 
 def _deliver_ms(deliver_at: object) -> int:
+    from datetime import datetime
+
     if isinstance(deliver_at, datetime):
         if deliver_at.tzinfo is None:
             raise ConfigError("deliver_at has no time zone: give an aware datetime, or milliseconds since 1970")

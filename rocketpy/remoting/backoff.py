@@ -1,25 +1,36 @@
 """How long to wait before the next try: exponential, with full jitter, on our clock and from our source of chance.
 
 Policies are tenacity's; its own clock, sleep and randomness are replaced, or virtual time would never end a retry.
-A first try runs bare: only what follows a failure comes here.
+A first try runs bare: only what follows a failure comes here, and only then is tenacity loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import tenacity
 import trio
 
 from rocketpy.errors import RocketMQError
 from rocketpy.seams import random_source
 
-__all__ = ["FullJitter", "retrying"]
+if TYPE_CHECKING:
+    import tenacity
+
+__all__ = ["FullJitter", "Wait", "at_once", "retrying"]
 
 _MAX_DOUBLINGS = 62
 
+Wait = Callable[["tenacity.RetryCallState"], float]
+"""Seconds to wait after the try that has just failed."""
 
-class FullJitter(tenacity.wait.wait_base):
+
+def at_once(_: tenacity.RetryCallState) -> float:
+    """No wait at all."""
+    return 0.0
+
+
+class FullJitter:
     """Somewhere between nothing and a ceiling that doubles from `initial` to `maximum` with each failure.
 
     The jitter is what keeps a thousand clients of a broker that restarts from coming back in the same moment.
@@ -49,13 +60,15 @@ def _is_retriable(exc: BaseException) -> bool:
 def retrying(
     *,
     attempts: int,
-    wait: tenacity.wait.wait_base | None = None,
+    wait: Wait | None = None,
     worth_it: Callable[[BaseException], bool] = _is_retriable,
 ) -> tenacity.AsyncRetrying:
     """A tenacity policy on trio's clock: up to `attempts` tries, of what `worth_it` says can succeed another time.
 
     The last error comes out as it is. The deadline of the whole is the caller's own: cancellation ends the waits.
     """
+    import tenacity  # brings asyncio along, and most programs never need it
+
     return tenacity.AsyncRetrying(
         sleep=trio.sleep,
         stop=tenacity.stop_after_attempt(attempts),
