@@ -5,11 +5,23 @@ Plays the part of MixAll.string2Properties and MixAll.properties2String.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from rocketpy.errors import RemoteProtocolError
 
-__all__ = ["format_properties", "read_properties"]
+__all__ = ["Entry", "format_properties", "read_entries", "read_properties"]
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class Entry(NamedTuple):
+    """The value of a key, and where it is said."""
+
+    text: str
+    line: int
+    """The line it begins in, from 1."""
 
 
 def format_properties(properties: Mapping[str, str]) -> str:
@@ -25,27 +37,39 @@ def read_properties(text: str) -> dict[str, str]:
     Raises:
         RemoteProtocolError: a character is escaped in a way that is none.
     """
-    properties: dict[str, str] = {}
-    for line in _logical_lines(text.splitlines()):
+    return {key: entry.text for key, entry in read_entries(text).items()}
+
+
+def read_entries(text: str) -> dict[str, Entry]:
+    """The same, with the line of every value, for who has to mend a file.
+
+    Raises:
+        RemoteProtocolError: a character is escaped in a way that is none.
+    """
+    entries: dict[str, Entry] = {}
+    for number, line in _logical_lines(_LINE_END.split(text)):
         key, value = _split(line)
-        properties[_unescape(key)] = _unescape(value)
-    return properties
+        entries[_unescape(key)] = Entry(_unescape(value), number)
+    return entries
 
 
-def _logical_lines(lines: Iterable[str]) -> Iterable[str]:
-    pending = ""
-    for raw in lines:
+def _logical_lines(lines: Iterable[str]) -> Iterable[tuple[int, str]]:
+    """Lines with the number of their first part; one that ends with a backslash goes on in the next."""
+    pending, start = "", 0
+    for number, raw in enumerate(lines, 1):
         line = raw.lstrip(" \t\f")
-        if not pending and (not line or line[0] in "#!"):
-            continue
+        if not pending:
+            if not line or line[0] in "#!":
+                continue
+            start = number
         line = pending + line
         if (len(line) - len(line.rstrip("\\"))) % 2:
             pending = line[:-1]
             continue
         pending = ""
-        yield line
+        yield start, line
     if pending:
-        yield pending
+        yield start, pending
 
 
 def _split(line: str) -> tuple[str, str]:

@@ -39,13 +39,10 @@ IMPORTANT = (
     "autoCreateSubscriptionGroup",
     "msgTraceTopicName",
     "traceTopicEnable",
-    "rejectTransactionMessage",
     "storePathRootDir",
     "storePathCommitLog",
     "flushDiskType",
     "flushIntervalCommitLog",
-    "deleteWhen",
-    "fileReservedTime",
     "maxTransferBytesOnMessageInMemory",
     "maxTransferCountOnMessageInMemory",
     "maxTransferBytesOnMessageInDisk",
@@ -77,7 +74,7 @@ def broker_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str
     if options.configFile is None:
         config, warnings = BrokerConfig(), list[str]()
     else:
-        config, warnings = read_broker_properties(_text_of(options.configFile))
+        config, warnings = read_broker_properties(_text_of(options.configFile), options.configFile)
     config.namesrv_addr = options.namesrvAddr or config.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
     return config, warnings
 
@@ -91,7 +88,7 @@ def name_server_settings(options: argparse.Namespace) -> tuple[NamesrvConfig, li
     if options.configFile is None:
         config, warnings = NamesrvConfig(), list[str]()
     else:
-        config, warnings = read_namesrv_properties(_text_of(options.configFile))
+        config, warnings = read_namesrv_properties(_text_of(options.configFile), options.configFile)
     config.kv_config_path = config.kv_config_path or _KV_CONFIG
     return config, warnings
 

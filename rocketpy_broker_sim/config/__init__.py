@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from rocketpy_broker_sim.config.broker import BROKER_PORT, MASTER_ID, BrokerConfig
-from rocketpy_broker_sim.config.keys import (
-    as_properties,
-    fields_by_key,
-    format_properties,
-    parse_properties,
-    read_value,
-)
+from rocketpy_broker_sim.config.keys import as_properties, fields_by_key, read_value
 from rocketpy_broker_sim.config.namesrv import NAMESRV_PORT, NamesrvConfig
+from rocketpy_broker_sim.config.properties import format_properties, parse_properties
 from rocketpy_broker_sim.config.reading import (
     broker_config,
     namesrv_config,
     read_broker_properties,
     read_namesrv_properties,
-    refuse_what_is_missing,
 )
 from rocketpy_broker_sim.config.server import NettyServerConfig
 from rocketpy_broker_sim.config.store import BrokerRole, FlushDiskType, MessageStoreConfig
@@ -43,6 +37,5 @@ __all__ = [
     "read_broker_properties",
     "read_namesrv_properties",
     "read_value",
-    "refuse_what_is_missing",
     "update_settings",
 ]

@@ -10,7 +10,7 @@ import os
 
 import attrs
 
-from rocketpy_broker_sim.config.keys import java_key
+from rocketpy_broker_sim.config.kinds import count, number, own, switch, text
 from rocketpy_broker_sim.config.server import NettyServerConfig
 from rocketpy_broker_sim.config.store import MessageStoreConfig
 
@@ -26,108 +26,105 @@ class BrokerConfig:
     """What a broker is called, what it allows, and how much it takes on at once."""
 
     # --- who it is ---
-    broker_name: str = "broker-a"
-    broker_cluster_name: str = "DefaultCluster"
-    broker_id: int = MASTER_ID
+    broker_name: str = text("broker-a")
+    broker_cluster_name: str = text("DefaultCluster")
+    broker_id: int = number(MASTER_ID)
     """0 is the master of its name."""
-    broker_ip1: str = attrs.field(default="", metadata=java_key("brokerIP1"))
+    broker_ip1: str = text("", key="brokerIP1")
     """Address that is told to clients; "" takes the one listened on, or the first of the machine."""
-    region_id: str = "DefaultRegion"
-    trace_on: bool = True
+    region_id: str = text("DefaultRegion")
+    trace_on: bool = switch(True)
     """Whether clients are told to send traces."""
 
     # --- name servers ---
-    namesrv_addr: str = ""
+    namesrv_addr: str = text("")
     """Name servers as "a:9876;b:9876"; "" registers nowhere."""
-    register_broker_timeout_mills: int = 24_000
-    register_name_server_period: int = 30_000
+    register_broker_timeout_mills: int = count(24_000)
+    register_name_server_period: int = number(30_000)
     """Between registrations; kept within 10 s and 60 s."""
-    force_register: bool = True
+    force_register: bool = switch(True)
     """Register every time; without it a name server is asked first whether anything changed."""
-    compressed_register: bool = False
-    broker_heartbeat_interval: int = 1000
+    compressed_register: bool = switch(False)
+    broker_heartbeat_interval: int = count(1000)
     """Between light pings, which are sent with `enable_slave_acting_master` only."""
-    broker_not_active_timeout_millis: int = 10_000
-    send_heartbeat_timeout_millis: int = 1000
-    enable_slave_acting_master: bool = False
-    compatible_with_old_name_srv: bool = True
+    broker_not_active_timeout_millis: int = number(10_000)
+    enable_slave_acting_master: bool = switch(False)
+    compatible_with_old_name_srv: bool = switch(True)
     """Ping with QUERY_DATA_VERSION, which every name server knows."""
 
     # --- topics and groups ---
-    broker_permission: int = 6
+    broker_permission: int = number(6, at_most=7)
     """4 read, 2 write."""
-    default_topic_queue_nums: int = 8
-    auto_create_topic_enable: bool = True
-    cluster_topic_enable: bool = True
-    broker_topic_enable: bool = True
-    auto_create_subscription_group: bool = True
-    enable_create_sys_group: bool = True
-    trace_topic_enable: bool = False
-    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
-    validate_system_topic_when_update_topic: bool = True
-    reject_transaction_message: bool = False
-    start_accept_send_request_time_stamp: int = 0
+    default_topic_queue_nums: int = count(8)
+    auto_create_topic_enable: bool = switch(True)
+    cluster_topic_enable: bool = switch(True)
+    broker_topic_enable: bool = switch(True)
+    auto_create_subscription_group: bool = switch(True)
+    enable_create_sys_group: bool = switch(True)
+    trace_topic_enable: bool = switch(False)
+    msg_trace_topic_name: str = text("RMQ_SYS_TRACE_TOPIC")
+    validate_system_topic_when_update_topic: bool = switch(True)
+    start_accept_send_request_time_stamp: int = number(0)
     """Sends before this moment (ms since 1970) are refused."""
 
     # --- consumers ---
-    long_polling_enable: bool = True
-    short_polling_time_mills: int = 1000
+    long_polling_enable: bool = switch(True)
+    short_polling_time_mills: int = number(1000)
     """How long a pull is held when long polling is off."""
-    lite_pull_message_enable: bool = True
-    slave_read_enable: bool = False
-    reject_pull_consumer_enable: bool = False
-    notify_consumer_ids_changed_enable: bool = True
-    use_server_side_reset_offset: bool = True
-    channel_expired_timeout: int = 120_000
+    lite_pull_message_enable: bool = switch(True)
+    slave_read_enable: bool = switch(False)
+    reject_pull_consumer_enable: bool = switch(False)
+    notify_consumer_ids_changed_enable: bool = switch(True)
+    use_server_side_reset_offset: bool = switch(True)
+    channel_expired_timeout: int = count(120_000)
     """A client that sends no heartbeat for so long is forgotten."""
-    subscription_expired_timeout: int = 600_000
-    flush_consumer_offset_interval: int = 5000
-    consumer_offset_update_version_step: int = 500
-    delay_offset_update_version_step: int = 200
+    flush_consumer_offset_interval: int = count(5000)
+    consumer_offset_update_version_step: int = count(500)
+    delay_offset_update_version_step: int = count(200)
 
     # --- lanes: how many at once ---
-    send_message_thread_pool_nums: int = min(_CPUS, 4)
-    pull_message_thread_pool_nums: int = 16 + 2 * _CPUS
-    lite_pull_message_thread_pool_nums: int = 16 + 2 * _CPUS
-    ack_message_thread_pool_nums: int = 16
-    process_reply_message_thread_pool_nums: int = 16 + 2 * _CPUS
-    query_message_thread_pool_nums: int = 8 + _CPUS
-    admin_broker_thread_pool_nums: int = 16
-    client_manage_thread_pool_nums: int = 32
-    consumer_manage_thread_pool_nums: int = 32
-    heartbeat_thread_pool_nums: int = min(32, _CPUS)
-    end_transaction_thread_pool_nums: int = max(8 + 2 * _CPUS, 4 * min(_CPUS, 4))
+    send_message_thread_pool_nums: int = count(min(_CPUS, 4))
+    pull_message_thread_pool_nums: int = count(16 + 2 * _CPUS)
+    lite_pull_message_thread_pool_nums: int = count(16 + 2 * _CPUS)
+    ack_message_thread_pool_nums: int = count(16)
+    process_reply_message_thread_pool_nums: int = count(16 + 2 * _CPUS)
+    query_message_thread_pool_nums: int = count(8 + _CPUS)
+    admin_broker_thread_pool_nums: int = count(16)
+    client_manage_thread_pool_nums: int = count(32)
+    consumer_manage_thread_pool_nums: int = count(32)
+    heartbeat_thread_pool_nums: int = count(min(32, _CPUS))
+    end_transaction_thread_pool_nums: int = count(max(8 + 2 * _CPUS, 4 * min(_CPUS, 4)))
 
     # --- lanes: how many may wait ---
-    send_thread_pool_queue_capacity: int = 10_000
-    pull_thread_pool_queue_capacity: int = 100_000
-    lite_pull_thread_pool_queue_capacity: int = 100_000
-    ack_thread_pool_queue_capacity: int = 100_000
-    reply_thread_pool_queue_capacity: int = 10_000
-    query_thread_pool_queue_capacity: int = 20_000
-    client_manager_thread_pool_queue_capacity: int = 1_000_000
-    consumer_manager_thread_pool_queue_capacity: int = 1_000_000
-    heartbeat_thread_pool_queue_capacity: int = 50_000
-    end_transaction_pool_queue_capacity: int = 100_000
-    admin_broker_thread_pool_queue_capacity: int = 10_000
+    send_thread_pool_queue_capacity: int = count(10_000)
+    pull_thread_pool_queue_capacity: int = count(100_000)
+    lite_pull_thread_pool_queue_capacity: int = count(100_000)
+    ack_thread_pool_queue_capacity: int = count(100_000)
+    reply_thread_pool_queue_capacity: int = count(10_000)
+    query_thread_pool_queue_capacity: int = count(20_000)
+    client_manager_thread_pool_queue_capacity: int = count(1_000_000)
+    consumer_manager_thread_pool_queue_capacity: int = count(1_000_000)
+    heartbeat_thread_pool_queue_capacity: int = count(50_000)
+    end_transaction_pool_queue_capacity: int = count(100_000)
+    admin_broker_thread_pool_queue_capacity: int = count(10_000)
 
     # --- lanes: how long they may wait ---
-    broker_fast_failure_enable: bool = True
+    broker_fast_failure_enable: bool = switch(True)
     """Refuse what waited too long; without it everything waits its turn."""
-    wait_time_mills_in_send_queue: int = 200
-    wait_time_mills_in_pull_queue: int = 5000
-    wait_time_mills_in_lite_pull_queue: int = 5000
-    wait_time_mills_in_heartbeat_queue: int = 31_000
-    wait_time_mills_in_transaction_queue: int = 3000
-    wait_time_mills_in_ack_queue: int = 3000
-    wait_time_mills_in_admin_broker_queue: int = 5000
+    wait_time_mills_in_send_queue: int = number(200)
+    wait_time_mills_in_pull_queue: int = number(5000)
+    wait_time_mills_in_lite_pull_queue: int = number(5000)
+    wait_time_mills_in_heartbeat_queue: int = number(31_000)
+    wait_time_mills_in_transaction_queue: int = number(3000)
+    wait_time_mills_in_ack_queue: int = number(3000)
+    wait_time_mills_in_admin_broker_queue: int = number(5000)
 
     # --- bounds of ours, not of Java's ---
-    max_topics: int = 100_000
-    max_groups: int = 100_000
-    max_clients_per_group: int = 2000
-    max_held_pulls: int = 100_000
-    max_hold_millis: int = 30_000
+    max_topics: int = own(100_000)
+    max_groups: int = own(100_000)
+    max_clients_per_group: int = own(2000)
+    max_held_pulls: int = own(100_000)
+    max_hold_millis: int = own(30_000)
     """No pull is held longer, whatever it asks for."""
 
     store: MessageStoreConfig = attrs.Factory(MessageStoreConfig)

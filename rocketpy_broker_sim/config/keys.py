@@ -1,8 +1,7 @@
-"""Turn Java's configuration keys and texts into fields of our settings and back.
+"""Turn Java's configuration keys and texts into fields of our settings and back. Pure.
 
 A setting is an attrs class; the key of a field is the camel-case form of its name, or what its metadata say where
-Java's name is irregular. Reads the format of java.util.Properties, as `mqbroker -c FILE` does. Plays the part of
-MixAll.properties2Object and MixAll.object2Properties.
+Java's name is irregular. Plays the part of MixAll.properties2Object and MixAll.object2Properties.
 """
 
 from __future__ import annotations
@@ -12,29 +11,20 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import attrs
 
-from rocketpy.errors import ConfigError, RemoteProtocolError
+from rocketpy.errors import ConfigError
 from rocketpy.wire.fields import camel_case
-from rocketpy.wire.properties_text import format_properties, read_properties
+from rocketpy_broker_sim.config.kinds import KEY
 
 if TYPE_CHECKING:
     from attrs import AttrsInstance
 
-__all__ = [
-    "as_properties",
-    "fields_by_key",
-    "format_properties",
-    "java_key",
-    "parse_properties",
-    "read_value",
-    "set_value",
-]
-
-_KEY = "rocketpy.java_key"
+__all__ = ["as_properties", "fields_by_key", "key_of", "read_value", "set_value", "text_of"]
 
 
-def java_key(name: str) -> dict[str, str]:
-    """Metadata of a field whose key is not the camel-case form of its name."""
-    return {_KEY: name}
+def key_of(field: attrs.Attribute[Any]) -> str:
+    """Java's key of a field."""
+    key: str = field.metadata.get(KEY) or camel_case(field.name)
+    return key
 
 
 def fields_by_key(kind: type[AttrsInstance]) -> dict[str, tuple[str, Any]]:
@@ -42,9 +32,10 @@ def fields_by_key(kind: type[AttrsInstance]) -> dict[str, tuple[str, Any]]:
     hints = get_type_hints(kind)
     found = {}
     for field in attrs.fields(kind):
-        if not attrs.has(hints[field.name]):
-            kind = next((one for one in get_args(hints[field.name]) if one is not type(None)), hints[field.name])
-            found[field.metadata.get(_KEY) or camel_case(field.name)] = (field.name, kind)
+        hint = hints[field.name]
+        if not attrs.has(hint):
+            plain = next((one for one in get_args(hint) if one is not type(None)), hint)
+            found[key_of(field)] = (field.name, plain)
     return found
 
 
@@ -58,14 +49,19 @@ def read_value(key: str, text: str, kind: Any) -> Any:
         if kind is bool:
             return _BOOLEANS[text.lower()]
         if kind is int:
-            return int(text)
-        if kind is float:
-            return float(text)
+            return _whole(text)
         if isinstance(kind, type) and issubclass(kind, enum.Enum):
             return kind[text.upper()]
     except (ValueError, KeyError):
         raise ConfigError(f"{key}={text!r} is not {_expected(kind)}") from None
     return text
+
+
+def _whole(text: str) -> int:
+    # Python also takes 1_000 and digits of other scripts for numbers, Java's readers do not.
+    if "_" in text or not text.isascii():
+        raise ValueError
+    return int(text)
 
 
 def set_value(part: AttrsInstance, name: str, key: str, value: Any) -> None:
@@ -88,7 +84,7 @@ def _expected(kind: Any) -> str:
         return "true or false"
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return "one of " + ", ".join(member.name for member in kind)
-    return "a number"
+    return "a whole number"
 
 
 def as_properties(*settings: AttrsInstance) -> dict[str, str]:
@@ -98,25 +94,14 @@ def as_properties(*settings: AttrsInstance) -> dict[str, str]:
         for key, (name, _) in fields_by_key(type(setting)).items():
             value = getattr(setting, name)
             if value is not None:
-                found[key] = _text(value)
+                found[key] = text_of(value)
         nested = [getattr(setting, field.name) for field in attrs.fields(type(setting))]
         found.update(as_properties(*(value for value in nested if attrs.has(type(value)))))
     return found
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A value as a file says it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.name if isinstance(value, enum.Enum) else str(value)
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Read a properties text, as a file has it.
-
-    Raises:
-        ConfigError: a character is escaped in a way that is none.
-    """
-    try:
-        return read_properties(text)
-    except RemoteProtocolError as exc:
-        raise ConfigError(str(exc)) from exc

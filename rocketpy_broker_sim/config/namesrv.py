@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from rocketpy_broker_sim.config.kinds import count, number, switch, text
 from rocketpy_broker_sim.config.server import NettyServerConfig
 
 __all__ = ["NamesrvConfig"]
@@ -15,22 +16,20 @@ NAMESRV_PORT = 9876
 class NamesrvConfig:
     """What a name server does beyond listening. Times are milliseconds where Java's are."""
 
-    kv_config_path: str = ""
+    kv_config_path: str = text("")
     """File of the key values; "" keeps them in memory. Never changeable at run time."""
-    product_env_name: str = "center"
-    cluster_test: bool = False
-    order_message_enable: bool = False
+    order_message_enable: bool = switch(False)
     """Whether routes carry the order configuration of their topic."""
-    return_order_topic_config_to_broker: bool = True
+    return_order_topic_config_to_broker: bool = switch(True)
     """Whether the answer to a registration carries the order configurations."""
-    scan_not_active_broker_interval: int = 5000
-    support_acting_master: bool = False
-    enable_all_topic_list: bool = True
-    enable_topic_list: bool = True
-    notify_min_broker_id_changed: bool = False
-    need_wait_for_service: bool = False
+    scan_not_active_broker_interval: int = count(5000)
+    support_acting_master: bool = switch(False)
+    enable_all_topic_list: bool = switch(True)
+    enable_topic_list: bool = switch(True)
+    notify_min_broker_id_changed: bool = switch(False)
+    need_wait_for_service: bool = switch(False)
     """Whether routes are held back until brokers had time to register."""
-    wait_seconds_for_service: int = 45
-    delete_topic_with_broker_registration: bool = False
+    wait_seconds_for_service: int = number(45)
+    delete_topic_with_broker_registration: bool = switch(False)
     """Whether a topic that a full registration leaves out is forgotten."""
     server: NettyServerConfig = attrs.Factory(lambda: NettyServerConfig(listen_port=NAMESRV_PORT))

@@ -1,7 +1,7 @@
-"""Settings from the files that `mqbroker -c` and `mqnamesrv -c` take, and from keywords.
+"""Settings from the files that `mqbroker -c` and `mqnamesrv -c` take, and from keywords. Pure.
 
-What a file may ask for and this broker cannot do is refused by name at the start, never ignored: somebody relies on
-it. Keys without a meaning here are accepted; keys that no release knows are reported.
+What a file may ask for and this project cannot do is refused by name at the start, never ignored: somebody relies on
+it. Keys without a meaning here are accepted; keys that no release knows are reported. Errors name file, line and key.
 """
 
 from __future__ import annotations
@@ -12,18 +12,14 @@ from typing import Any, TypeVar
 
 from rocketpy.errors import ConfigError
 from rocketpy_broker_sim.config.broker import BROKER_PORT, BrokerConfig
-from rocketpy_broker_sim.config.keys import fields_by_key, parse_properties, read_value, set_value
-from rocketpy_broker_sim.config.known_keys import KNOWN_BROKER_KEYS, KNOWN_NAMESRV_KEYS
+from rocketpy_broker_sim.config.keys import fields_by_key, read_value, set_value
 from rocketpy_broker_sim.config.namesrv import NAMESRV_PORT, NamesrvConfig
+from rocketpy_broker_sim.config.properties import Entry, parse_entries
+from rocketpy_broker_sim.config.refused import BROKER_REFUSED, NAMESRV_REFUSED, NOT_OF_SERVERS, Refusal, refuse
 from rocketpy_broker_sim.config.server import NettyServerConfig
+from rocketpy_broker_sim.config.table import broker_keys, closest_key, namesrv_keys
 
-__all__ = [
-    "broker_config",
-    "namesrv_config",
-    "read_broker_properties",
-    "read_namesrv_properties",
-    "refuse_what_is_missing",
-]
+__all__ = ["broker_config", "namesrv_config", "read_broker_properties", "read_namesrv_properties"]
 
 _EVERYWHERE = "0.0.0.0"  # Java's default, kept for Java's files and warned about
 _Config = TypeVar("_Config", BrokerConfig, NamesrvConfig)
@@ -32,30 +28,38 @@ _Config = TypeVar("_Config", BrokerConfig, NamesrvConfig)
 # --- from a file ---------------------------------------------------------------------------------------
 
 
-def read_broker_properties(text: str) -> tuple[BrokerConfig, list[str]]:
+def read_broker_properties(text: str, source: str = "") -> tuple[BrokerConfig, list[str]]:
     """A broker's settings from a properties text, with what an operator should be told.
+
+    Args:
+        text: the text.
+        source: name of the file, for errors and warnings.
 
     Raises:
         ConfigError: a value is not usable, or the file asks for what this broker cannot do.
     """
-    properties = parse_properties(text)
-    refuse_what_is_missing(properties)
     server = NettyServerConfig(bind_address=_EVERYWHERE, listen_port=BROKER_PORT)
     config = BrokerConfig(broker_name=_host_name(), server=server)
-    return config, _fill(config, [config, config.store, config.server], properties, KNOWN_BROKER_KEYS)
+    reader = _Reader(source, [config, config.store, config.server], {**BROKER_REFUSED, **NOT_OF_SERVERS})
+    reader.read(text, broker_keys())
+    return config, reader.warnings + _exposure(config.server)
 
 
-def read_namesrv_properties(text: str) -> tuple[NamesrvConfig, list[str]]:
+def read_namesrv_properties(text: str, source: str = "") -> tuple[NamesrvConfig, list[str]]:
     """A name server's settings from a properties text, with what an operator should be told.
+
+    Args:
+        text: the text.
+        source: name of the file, for errors and warnings.
 
     Raises:
         ConfigError: a value is not usable, or the file asks for what this name server cannot do.
     """
-    properties = parse_properties(text)
-    refuse_what_is_missing(properties)
     server = NettyServerConfig(bind_address=_EVERYWHERE, listen_port=NAMESRV_PORT)
     config = NamesrvConfig(server=server)
-    return config, _fill(config, [config, config.server], properties, KNOWN_NAMESRV_KEYS)
+    reader = _Reader(source, [config, config.server], {**NAMESRV_REFUSED, **NOT_OF_SERVERS})
+    reader.read(text, namesrv_keys())
+    return config, reader.warnings + _exposure(config.server)
 
 
 def _host_name() -> str:
@@ -64,23 +68,52 @@ def _host_name() -> str:
     return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else "DEFAULT_BROKER"
 
 
-def _fill(
-    config: BrokerConfig | NamesrvConfig, parts: list[Any], properties: Mapping[str, str], known: frozenset[str]
-) -> list[str]:
-    """Put every key where it belongs. Returns the warnings."""
-    owners = {key: (part, *field) for part in parts for key, field in fields_by_key(type(part)).items()}
-    warnings = []
-    for key, text in properties.items():
-        if key in owners:
-            part, name, kind = owners[key]
+def _exposure(server: NettyServerConfig) -> list[str]:
+    if server.bind_address not in (_EVERYWHERE, "::"):
+        return []
+    return ["listening on every interface without credentials: set bindAddress=127.0.0.1 to serve this machine only"]
+
+
+class _Reader:
+    """Puts the entries of one file where they belong, and gathers what an operator should be told."""
+
+    def __init__(self, source: str, parts: list[Any], refused: Mapping[str, Refusal]) -> None:
+        self.warnings: list[str] = []
+        self._source = source
+        self._refused = refused
+        self._owners = {key: (part, *field) for part in parts for key, field in fields_by_key(type(part)).items()}
+
+    def read(self, text: str, known: Mapping[str, object]) -> None:
+        """Take in a text.
+
+        Raises:
+            ConfigError: with the file, the line and the key.
+        """
+        try:
+            entries = parse_entries(text)
+        except ConfigError as exc:
+            raise ConfigError(f"{self._source}: {exc}" if self._source else str(exc)) from exc
+        for key, entry in entries.items():
+            try:
+                self._take(key, entry.text)
+            except ConfigError as exc:
+                raise ConfigError(f"{self._place(entry)}{exc}") from exc
+            if key not in known:
+                self.warnings.append(f"{self._place(entry)}unknown key {key[:64]!r} is ignored{_meant(key, known)}")
+
+    def _take(self, key: str, text: str) -> None:
+        refuse(key, text, self._refused)
+        if key in self._owners and (text or key not in self._refused):
+            part, name, kind = self._owners[key]
             set_value(part, name, key, read_value(key, text, kind))
-        elif key not in known:
-            warnings.append(f"unknown key {key!r} is ignored: is it misspelt?")
-    if config.server.bind_address in (_EVERYWHERE, "::"):
-        warnings.append(
-            "listening on every interface without credentials: set bindAddress=127.0.0.1 to serve this machine only"
-        )
-    return warnings
+
+    def _place(self, entry: Entry) -> str:
+        return f"{self._source}, line {entry.line}: " if self._source else f"line {entry.line}: "
+
+
+def _meant(key: str, known: Mapping[str, object]) -> str:
+    meant = closest_key(key, known)
+    return f": do you mean {meant}?" if meant else ": no release from 4.9.7 to 5.3.3 has it"
 
 
 # --- from keywords -------------------------------------------------------------------------------------
@@ -110,42 +143,8 @@ def _spread(config: _Config, parts: list[Any], settings: Mapping[str, Any]) -> _
     owners = {name: (part, key, kind) for part in parts for key, (name, kind) in fields_by_key(type(part)).items()}
     for name, value in settings.items():
         if name not in owners:
-            raise ConfigError(f"there is no setting {name!r}")
+            meant = closest_key(name, owners)
+            raise ConfigError(f"there is no setting {name!r}" + (f": do you mean {meant}?" if meant else ""))
         part, key, kind = owners[name]
         set_value(part, name, key, read_value(key, value, kind) if isinstance(value, str) else value)
     return config
-
-
-# --- what is not here ----------------------------------------------------------------------------------
-
-_NOT_HERE: dict[str, tuple[str, str]] = {
-    "enableDLegerCommitLog": ("true", "replication by DLedger"),
-    "enableControllerMode": ("true", "controller mode"),
-    "enableControllerInNamesrv": ("true", "a controller inside the name server"),
-    "aclEnable": ("true", "access control"),
-    "authenticationEnabled": ("true", "authentication"),
-    "authorizationEnabled": ("true", "authorization"),
-}
-_STORE_TYPES = ("default", "")
-_PROXY_KEYS = ("proxyMode", "rocketMQClusterName", "grpcServerPort", "enableProxy")
-
-
-def refuse_what_is_missing(properties: Mapping[str, str]) -> None:
-    """Refuse, by the name of its key, what a file asks for and this project does not have.
-
-    Raises:
-        ConfigError: names the key and what it would have switched on.
-    """
-    for key, (refused, what) in _NOT_HERE.items():
-        if properties.get(key, "").lower() == refused:
-            raise ConfigError(f"{key}={properties[key]}: {what} is not available here; remove the key to start without")
-    for key in _PROXY_KEYS:
-        if key in properties:
-            raise ConfigError(f"{key}: the gRPC proxy is not available here; clients speak the remoting protocol")
-    store_type = properties.get("storeType", "default")
-    if store_type not in _STORE_TYPES:
-        raise ConfigError(f"storeType={store_type}: only the default store (files) is available here")
-    if properties.get("messageStorePlugIn"):
-        raise ConfigError("messageStorePlugIn: plug-ins are Java classes and cannot be loaded here")
-    if properties.get("brokerRole", "").upper() == "SLAVE" or properties.get("brokerId", "0").strip() not in ("0", ""):
-        raise ConfigError("brokerRole=SLAVE or brokerId over 0: replicas are not available here; start a master")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from rocketpy_broker_sim.config.kinds import count, number, text
+
 __all__ = ["NettyServerConfig"]
 
 
@@ -11,11 +13,11 @@ __all__ = ["NettyServerConfig"]
 class NettyServerConfig:
     """Where a server listens and how long it bears silence."""
 
-    bind_address: str = "127.0.0.1"
+    bind_address: str = text("127.0.0.1")
     """Interface to listen on. Java's default is every interface; files of Apache's keep that default."""
-    listen_port: int = 0
+    listen_port: int = number(0, at_most=65_535)
     """0 takes any free port."""
-    server_channel_max_idle_time_seconds: int = 120
+    server_channel_max_idle_time_seconds: int = count(120)
     """A connection that says nothing for so long is closed."""
-    shutdown_wait_time_seconds: int = 30
+    shutdown_wait_time_seconds: int = number(30)
     """How long a stop may wait for the answers that are still due."""

@@ -30,7 +30,6 @@ BROKER_UPDATES: dict[str, tuple[int, int]] = {
     "maxMessageSize": (1, 4 * 1024 * 1024),
     "notifyConsumerIdsChangedEnable": _SWITCH,
     "rejectPullConsumerEnable": _SWITCH,
-    "rejectTransactionMessage": _SWITCH,
     "shortPollingTimeMills": _MILLIS,
     "slaveReadEnable": _SWITCH,
     "traceOn": _SWITCH,

@@ -176,7 +176,7 @@ def route_info(server: NameServer, connection: Connection, request: RemotingComm
         return request.answer(ResponseCode.TOPIC_NOT_EXIST, remark)
     if request.ext_fields.get("__ZONE_MODE", "").lower() == "true":
         route = route_query.near(route, request.ext_fields.get("__ZONE_NAME", ""))
-    if server.config.order_message_enable or server.config.cluster_test:
+    if server.config.order_message_enable:
         route.order_topic_conf = server.kv_config.get(ORDER_TOPIC_CONFIG, topic)
     standard = request.ext_fields.get("acceptStandardJsonOnly", "").lower() == "true"
     return request.answer(body=route.encode(browser_compatible=standard or request.version >= V4_9_4))

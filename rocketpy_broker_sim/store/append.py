@@ -168,7 +168,8 @@ class MessageWriter:
     def _new_queue(self, message: IncomingMessage) -> ConsumeQueue | None:
         """The queue of a first message; None when no queue may have this name or number."""
         topic = message.topic
-        allowed = is_valid_stored_topic(topic) and (len(topic) <= TOPIC_MAX_LENGTH or topic.startswith(RETRY_PREFIX))
+        long = self._config.auto_message_version_on_topic_len and topic.startswith(RETRY_PREFIX)
+        allowed = is_valid_stored_topic(topic) and (len(topic) <= TOPIC_MAX_LENGTH or long)
         if not allowed or not 0 <= message.queue_id <= _MAX_QUEUE_ID:
             return None
         return self._queues.open(topic, message.queue_id)

@@ -16,6 +16,7 @@ from rocketpy_broker_sim.config import (
     read_broker_properties,
     read_namesrv_properties,
 )
+from rocketpy_broker_sim.config.refused import BROKER_REFUSED
 
 STOCK = """\
 # Licensed to somebody
@@ -32,7 +33,6 @@ flushDiskType = ASYNC_FLUSH
 def test_the_stock_broker_conf_starts_unchanged() -> None:
     config, warnings = read_broker_properties(STOCK)
     assert (config.broker_cluster_name, config.broker_name, config.broker_id) == ("DefaultCluster", "broker-a", 0)
-    assert (config.store.delete_when, config.store.file_reserved_time) == ("04", 48)
     assert config.store.broker_role is BrokerRole.ASYNC_MASTER
     assert config.store.flush_disk_type is FlushDiskType.ASYNC_FLUSH
     assert (config.server.bind_address, config.server.listen_port) == ("0.0.0.0", 10911)
@@ -109,11 +109,25 @@ def test_an_unknown_key_warns_by_name_and_a_known_one_without_effect_does_not() 
         ("brokerRole=SLAVE", "SLAVE"),
         ("brokerId=1", "brokerId"),
         ("messageStorePlugIn=org.example.Store", "messageStorePlugIn"),
+        ("useTLS=true", "useTLS"),
+        ("enableLmq=true", "enableLmq"),
+        ("inSyncReplicas=2", "inSyncReplicas"),
+        ("fetchNamesrvAddrByAddressServer=true", "namesrvAddr=host:9876"),
+        ("readOnlyCommitLogStorePaths=/a", "readOnlyCommitLogStorePaths"),
+        ("storePathCommitLog=/a,/b", "storePathCommitLog"),
     ],
 )
 def test_what_is_not_here_is_refused_by_name(line: str, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         read_broker_properties(line)
+
+
+@pytest.mark.parametrize("key", sorted(BROKER_REFUSED))
+def test_a_refusal_names_the_key_the_value_and_what_to_do(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^broker\.conf, line 2: {key}=17: .* is not available here; \w+"):
+        read_broker_properties(f"# a broker\n{key}=17", "broker.conf")
+    config, _ = read_broker_properties(f"{key}=")
+    assert config.broker_id == 0
 
 
 def test_switched_off_it_is_no_matter() -> None:
@@ -127,18 +141,39 @@ def test_a_name_server_with_a_controller_inside_is_refused() -> None:
 
 
 def test_a_name_server_file() -> None:
-    config, warnings = read_namesrv_properties("listenPort=19876\nbindAddress=127.0.0.1\nclusterTest=true\nfoo=1")
-    assert (config.server.listen_port, config.cluster_test) == (19876, True)
+    config, warnings = read_namesrv_properties(
+        "listenPort=19876\nbindAddress=127.0.0.1\norderMessageEnable=true\nfoo=1"
+    )
+    assert (config.server.listen_port, config.order_message_enable) == (19876, True)
     assert len(warnings) == 1
     assert "'foo'" in warnings[0]
 
 
 @pytest.mark.parametrize(
-    "line", ["listenPort=many", "autoCreateTopicEnable=yes", "flushDiskType=SOMETIMES", "maxMessageSize=0"]
+    ("line", "says"),
+    [
+        ("listenPort=many", "not a whole number"),
+        ("listenPort=65536", "must be <= 65535"),
+        ("listenPort=1_000", "not a whole number"),
+        ("autoCreateTopicEnable=yes", "not true or false"),
+        ("flushDiskType=SOMETIMES", "not one of ASYNC_FLUSH, SYNC_FLUSH"),
+        ("maxMessageSize=0", "must be >= 1"),
+        ("sendMessageThreadPoolNums=0", "must be >= 1"),
+        ("brokerPermission=8", "must be <= 7"),
+    ],
 )
-def test_a_value_of_the_wrong_kind_names_its_key(line: str) -> None:
-    with pytest.raises(ConfigError, match=line.partition("=")[0]):
-        read_broker_properties(line)
+def test_a_value_that_cannot_be_used_names_file_line_and_key(line: str, says: str) -> None:
+    key = line.partition("=")[0]
+    with pytest.raises(ConfigError, match=f"conf/broker.conf, line 3: {key}=.*{says}"):
+        read_broker_properties(f"# one\n\n{line}\n", "conf/broker.conf")
+
+
+def test_a_warning_names_the_line_and_the_key_that_was_meant() -> None:
+    _, warnings = read_broker_properties("bindAddress=127.0.0.1\nbrokerNmae=x\n\nwhatever=1", "b.conf")
+    assert warnings == [
+        "b.conf, line 2: unknown key 'brokerNmae' is ignored: do you mean brokerName?",
+        "b.conf, line 4: unknown key 'whatever' is ignored: no release from 4.9.7 to 5.3.3 has it",
+    ]
 
 
 def test_keywords_reach_every_part() -> None:
@@ -152,7 +187,7 @@ def test_keywords_reach_every_part() -> None:
 
 
 def test_a_keyword_nobody_knows_is_refused() -> None:
-    with pytest.raises(ConfigError, match="brokr_name"):
+    with pytest.raises(ConfigError, match="'brokr_name': do you mean broker_name"):
         broker_config(brokr_name="b")
     with pytest.raises(ConfigError, match="broker_name"):
         namesrv_config(broker_name="b")

@@ -146,6 +146,12 @@ def test_what_a_put_takes(fields, status):
     assert store.max_offset("Next", 0) == 1
 
 
+def test_long_retry_topics_need_the_second_version_of_records():
+    store = open_store(auto_message_version_on_topic_len=False)
+    assert store.put(message(topic="%RETRY%" + "g" * 120)).status is PutMessageStatus.PUT_OK
+    assert store.put(message(topic="%RETRY%" + "g" * 121)).status is ILLEGAL
+
+
 @pytest.mark.parametrize("topic", ["", ".", "..", "../up", "a/b", "a\\b", "a\0b", "/etc", "tö", "a b", "%RETRY%../g"])
 def test_topics_that_would_leave_the_store_are_refused(topic):
     storage = MemoryStorage()

@@ -1,0 +1,71 @@
+"""Kinds of settings: numbers within bounds, switches, texts, with what is known of their keys. Pure.
+
+What a setting means stands in the text below its field; which of Java's keys it is, and whether it is one at all, in
+the metadata that are made here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from attrs import validators
+
+__all__ = ["KEY", "OWN", "count", "key_name", "number", "own", "switch", "text"]
+
+KEY = "rocketpy.java_key"
+OWN = "rocketpy.own"
+
+_LONG = 2**63 - 1
+
+
+def key_name(key: str | None) -> dict[str, Any]:
+    """Metadata of a field whose key is not the camel-case form of its name."""
+    return {KEY: key} if key else {}
+
+
+def _whole(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError("it is not a whole number")
+
+
+def number(default: int, *, at_least: int = 0, at_most: int = _LONG, key: str | None = None) -> Any:
+    """A whole number within bounds, both included."""
+    return attrs.field(
+        default=default,
+        validator=[_whole, validators.ge(at_least), validators.le(at_most)],
+        metadata=key_name(key),
+    )
+
+
+def count(default: int) -> Any:
+    """How many of something there may be: at least one, as many as Java's int can say."""
+    return number(default, at_least=1, at_most=2**31 - 1)
+
+
+def switch(default: bool, *, key: str | None = None) -> Any:
+    """True or false."""
+    return attrs.field(default=default, validator=validators.instance_of(bool), metadata=key_name(key))
+
+
+def text(default: str, *, without: str = "", key: str | None = None) -> Any:
+    """A text, in which some characters may not stand."""
+
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if not isinstance(value, str):
+            raise TypeError("it is not a text")
+        if found := set(without) & set(value):
+            raise ValueError(f"{min(found)!r} may not stand in it: there is one place, not several")
+
+    return attrs.field(default=default, validator=check, metadata=key_name(key))
+
+
+def own(default: int | None) -> Any:
+    """A bound that Java does not have, not even as a key; None leaves it to the machine."""
+
+    def check(instance: object, field: attrs.Attribute[Any], value: Any) -> None:
+        if value is not None or default is not None:
+            _whole(instance, field, value)
+            validators.ge(0)(instance, field, value)
+
+    return attrs.field(default=default, validator=check, metadata={OWN: True})

@@ -1,0 +1,218 @@
+"""Keys of Apache's releases 4.9.7 and 5.3.3 that are accepted and change nothing here, by the reason why. Pure.
+
+A key that would be unsafe to ignore does not belong here but among those that are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["BROKER_WITHOUT_EFFECT", "NAMESRV_WITHOUT_EFFECT"]
+
+_BOTH = {
+    "threads, buffers and limits of a JVM and of Netty": """
+        channelNotActiveInterval clientAsyncSemaphoreValue clientCallbackExecutorThreads
+        clientCloseSocketIfTimeout clientOnewaySemaphoreValue clientPooledByteBufAllocatorEnable
+        clientSocketRcvBufSize clientSocketSndBufSize clientWorkerThreads disableCallbackExecutor
+        disableNettyWorkerGroup serverAsyncSemaphoreValue serverCallbackExecutorThreads
+        serverNettyWorkerGroupEnable serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
+        serverSelectorThreads serverSocketBacklog serverSocketRcvBufSize serverSocketSndBufSize
+        serverWorkerThreads useEpollNativeSelector writeBufferHighWaterMark writeBufferLowWaterMark
+    """,
+    "connections to name servers are kept and made again by rules of our own": """
+        clientChannelMaxIdleTimeSeconds connectTimeoutMillis enableReconnectForGoAway enableShutdownGracefully
+        maxReconnectIntervalTimeSeconds scanAvailableNameSrv
+    """,
+}
+
+_BROKER = {
+    "threads, buffers and limits of a JVM and of Netty": """
+        asyncSendEnable enableFastChannelEventProcess enableNetWorkFlowControl highSpeedMode
+        putMessageFutureThreadPoolNums putThreadPoolQueueCapacity transferMsgByHeap
+    """,
+    "name servers are those of namesrvAddr, read once": """
+        fetchNamesrvAddrInterval loadBalancePollNameServerInterval updateNameServerAddrPeriod
+    """,
+    "topics are registered together, in one request": """
+        enableSingleTopicRegister enableSplitRegistration splitRegistrationSize
+    """,
+    "pings are one-way and wait for no answer": """
+        sendHeartbeatTimeoutMillis
+    """,
+    "nothing is read from or written to such a place": """
+        brokerConfigPath configBlackList isolateLogEnable rocketmqHome
+    """,
+    "a process is one broker": """
+        inBrokerContainer isBrokerContainer
+    """,
+    "there is no access control here": """
+        aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath authenticationMetadataProvider
+        authenticationProvider authenticationStrategy authenticationWhitelist authorizationMetadataProvider
+        authorizationProvider authorizationStrategy authorizationWhitelist clusterName configName
+        initAuthenticationUser innerClientAuthenticationCredentials migrateAuthFromV1Enabled
+        statefulAuthenticationCacheExpiredSecond statefulAuthenticationCacheMaxNum
+        statefulAuthorizationCacheExpiredSecond statefulAuthorizationCacheMaxNum userCacheExpiredSecond
+        userCacheMaxNum userCacheRefreshSecond
+    """,
+    "there are no replicas here": """
+        allAckInSyncStateSet asyncLearner brokerIP2 duplicationEnable enableAutoInSyncReplicas
+        enableRemoteEscape forwardTimeout haFlowControlEnable haHousekeepingInterval haListenPort
+        haMasterAddress haMaxGapNotInSync haMaxTimeSlaveNotCatchup haSendHeartbeatInterval haSlaveFallbehindMax
+        haTransferBatchSize lockInStrictMode maxHaTransferByteInSecond maxSlaveResendLength offsetCheckInSlave
+        replicasPerDiskPartition skipPreOnline slaveTimeout syncBrokerMemberGroupPeriod syncBrokerMetadataPeriod
+        syncFromLastFile syncMasterFlushOffsetWhenStartup totalReplicas
+    """,
+    "there is no controller here": """
+        brokerElectionPriority checkSyncStateSetPeriod controllerAddr controllerHeartBeatTimeoutMills
+        fetchControllerAddrByDnsLookup storePathBrokerIdentity storePathEpochFile syncControllerMetadataPeriod
+    """,
+    "there is no DLedger here": """
+        dLegerGroup dLegerPeers dLegerSelfId enableBatchPush preferredLeaderId storePathDLedgerCommitLog
+    """,
+    "there is no RocksDB here": """
+        bottomMostCompressionTypeForConsumeQueueStore cleanRocksDBDirtyCQIntervalMin configManagerVersion
+        enableRocksDBLog memTableFlushIntervalMs popConsumerFSServiceInit popConsumerKVServiceEnable
+        popConsumerKVServiceInit popConsumerKVServiceLog realTimePersistRocksDBConfig rocksdbCQDoubleWriteEnable
+        rocksdbCompressionType rocksdbFlushWalFrequency rocksdbWalFileRollingThreshold statRocksDBCQIntervalSec
+    """,
+    "there is no pop consumption here": """
+        appendAckAsync appendCkAsync defaultPopShareQueueNum enableNotifyAfterPopOrderLockRelease
+        enableNotifyBeforePopCalculateLag enablePopBatchAck enablePopBufferMerge enablePopLog
+        enablePopMessageThreshold enableRetryTopicV2 enableSkipLongAwaitingAck initPopOffsetByCheckMsgInMem
+        loadBalanceProcessorThreadPoolNums loadBalanceThreadPoolQueueCapacity maxPopPollingSize
+        popCkMaxBufferSize popCkOffsetMaxQueueSize popCkStayBufferTime popCkStayBufferTimeOut
+        popFromRetryProbability popInflightMessageThreshold popLongPollingForceNotifyInterval popPollingMapSize
+        popPollingSize popResponseReturnActualRetryTopic popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead
+        retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval reviveMaxSlow reviveQueueNum
+        reviveScanTime serverLoadBalancerEnable skipWhenCKRePutReachMaxTimes
+    """,
+    "there are no transactions here: half messages are refused": """
+        rejectTransactionMessage transactionCheckInterval transactionCheckMax transactionMetricFlushInterval
+        transactionOpBatchInterval transactionOpMsgMaxSize transactionTimeOut
+    """,
+    "there are no timer messages here: they are refused, delay levels work": """
+        allowRecallWhenBrokerNotWriteable disappearTimeAfterStart mappedFileSizeTimerLog recallMessageEnable
+        timerCheckMetricsWhen timerColdDataCheckIntervalMs timerCongestNumEachSlot timerEnableCheckMetrics
+        timerEnableDisruptor timerEnableRetryUntilSuccess timerFlushIntervalMs timerGetMessageThreadNum
+        timerInterceptDelayLevel timerMaxDelaySec timerMetricSmallThreshold timerPrecisionMs
+        timerProgressLogIntervalMs timerPutMessageThreadNum timerRollWindowSlot timerSkipUnknownError
+        timerStopDequeue timerStopEnqueue timerWarmEnable timerWheelEnable
+    """,
+    "delayed messages are delivered one queue after the other": """
+        enableScheduleAsyncDeliver enableScheduleMessageStats maxDelayTime scheduleAsyncDeliverMaxPendingLimit
+        scheduleAsyncDeliverMaxResendNum2Blocked
+    """,
+    "there is no compaction of topics here": """
+        compactionCqMappedFileSize compactionMappedFileSize compactionScheduleInternal compactionThreadNum
+        enableCompaction maxOffsetMapSize
+    """,
+    "reads of cold data are not slowed down": """
+        cgColdReadThreshold coldCtrStrategyEnable coldDataFlowControlEnable coldDataScanEnable
+        dataReadAheadEnable globalColdReadThreshold usePIDColdCtrStrategy
+    """,
+    "files are never deleted by age or by disk use: delete the store when it is full": """
+        cleanFileForciblyEnable cleanResourceInterval correctLogicMinOffsetForceInterval
+        correctLogicMinOffsetSleepInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval
+        deleteFileBatchMax deleteWhen destroyMapedFileIntervalForcibly diskFallRecorded diskMaxUsedSpaceRatio
+        diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio enableCleanExpiredOffset fileReservedTime
+        logicalDiskSpaceCleanForciblyThreshold maxBatchDeleteFilesNum redeleteHangedFileInterval
+    """,
+    "no index of message keys is kept": """
+        defaultQueryMaxNum maxHashSlotNum maxIndexNum messageIndexEnable messageIndexSafe putMsgIndexHightWater
+    """,
+    "statistics are gathered and shown in ways of our own": """
+        accountStatsEnable accountStatsPrintZeroValues autoDeleteUnusedStats commercialBaseCount
+        commercialBigCount commercialEnable commercialSizePerMsg commercialTimerCount commercialTransCount
+        enableDetailStat enableLmqStats estimateAccumulation expectConsumerNumUseFilter filterDataCleanTimeSpan
+        flushConsumerOffsetHistoryInterval maxStatsIdleTimeInMinutes metricGrpcExporterIntervalInMills
+        metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills metricsExporterType
+        metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta metricsLabel
+        metricsOtelCardinalityLimit metricsPromExporterHost metricsPromExporterPort printChannelGroups
+        printChannelGroupsMinNum sampleCountThreshold sampleSteps
+    """,
+    "SQL92 subscriptions are refused": """
+        bitMapLengthConsumeQueueExt enableCalcFilterBitMap enableConsumeQueueExt enablePropertyFilter
+        filterServerNums filterSupportRetry mappedFileSizeConsumeQueueExt maxErrorRateOfBloomFilter
+    """,
+    "slow consumers are not switched off": """
+        consumerFallbehindThreshold disableConsumeIfConsumerReadSlowly
+    """,
+    "batches are never stored as one message": """
+        mapperFileSizeBatchConsumeQueue maxLmqConsumeQueueNum maxMsgsNumBatch pullBatchMaxMessageCount
+        searchBcqByCacheEnable
+    """,
+    "a flush writes everything that is there": """
+        commitCommitLogLeastPages commitCommitLogThoroughInterval commitIntervalCommitLog
+        fastFailIfNoBufferInStorePool flushCommitLogLeastPages flushCommitLogThoroughInterval
+        flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
+        flushLeastPagesWhenWarmMapedFile maxAsyncPutMessageRequests putMessageTimeout transientStorePoolEnable
+        transientStorePoolSize wakeCommitWhenPutMessage wakeFlushWhenPutMessage warmMapedFileEnable
+    """,
+    "files are not mapped or swapped by hand": """
+        accessMessageInMemoryHotRatio cleanSwapedMapInterval commitLogForceSwapMapInterval
+        commitLogSwapMapInterval commitLogSwapMapReserveFileNum debugLockEnable enableAsyncReput
+        logicQueueForceSwapMapInterval logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum
+        mappedFileSwapEnable osPageCacheBusyTimeOutMills putConsumeQueueDataByFileChannel
+        spinLockCollisionRetreatOptimalDegree topicQueueLockNum useABSLock useReentrantLockWhenPutMessage
+    """,
+    "one task writes and dispatches, in order": """
+        batchDispatchRequestThreadPoolNums dispatchCqCacheNum dispatchCqThreads dispatchFromSenderThread
+        enableBuildConsumeQueueConcurrently maxChecksumRange maxConsumeQueueScan maxRecoveryCommitlogFiles
+        readUnCommitted recheckReputOffsetFromCq recoverConcurrently recoverThreadPoolNums
+    """,
+    "subscriptions are forgotten with the last client of their group": """
+        cleanOfflineBrokerInterval enableRegisterProducer subscriptionExpiredTimeout useStaticSubscription
+    """,
+    "clients keep the offsets of broadcasting groups": """
+        broadcastOffsetExpireMaxSecond broadcastOffsetExpireSecond enableBroadcastOffsetStore
+    """,
+    "topics take messages of every type": """
+        enableMixedMessageType
+    """,
+    "topic names have at most 127 characters": """
+        maxTopicLength
+    """,
+    "members hear of changes at once": """
+        realTimeNotifyConsumerChange
+    """,
+    "there is no request and reply here": """
+        storeReplyMessageEnable
+    """,
+    "the retry topics of pop consumption always go with their topic": """
+        clearRetryTopicWhenDeleteTopic
+    """,
+}
+
+_NAMESRV = {
+    "threads, buffers and limits of a JVM and of Netty": """
+        clientRequestThreadPoolNums clientRequestThreadPoolQueueCapacity defaultThreadPoolNums
+        defaultThreadPoolQueueCapacity unRegisterBrokerQueueCapacity
+    """,
+    "nothing is read from or written to such a place": """
+        configBlackList configStorePath rocketmqHome
+    """,
+    "there is no controller here": """
+        controllerDLegerGroup controllerDLegerPeers controllerDLegerSelfId
+        controllerRequestThreadPoolQueueCapacity controllerStorePath controllerThreadPoolNums controllerType
+        electMasterMaxRetryCount enableElectUncleanMaster jraftConfig mappedFileSize notifyBrokerRoleChanged
+        processReadEvent scanInactiveMasterInterval
+    """,
+    "statistics are gathered and shown in ways of our own": """
+        metricGrpcExporterIntervalInMills metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
+        metricsExporterType metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta metricsLabel
+        metricsPromExporterHost metricsPromExporterPort
+    """,
+    "no other environment is asked for routes": """
+        productEnvName
+    """,
+}
+
+
+def _by_key(*groups: Mapping[str, str]) -> dict[str, str]:
+    return {key: reason for group in groups for reason, keys in group.items() for key in keys.split()}
+
+
+BROKER_WITHOUT_EFFECT: Mapping[str, str] = _by_key(_BOTH, _BROKER)
+"""Key of a broker's file -> why it changes nothing."""
+NAMESRV_WITHOUT_EFFECT: Mapping[str, str] = _by_key(_BOTH, _NAMESRV)
+"""Key of a name server's file -> why it changes nothing."""
