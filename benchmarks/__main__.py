@@ -5,17 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from benchmarks.bars import APACHE
+from benchmarks.bars import APACHE, PEERS
 from benchmarks.budget import Budget
-from benchmarks.plan import Size, measures
+from benchmarks.measure import Size
+from benchmarks.peers.work import available
+from benchmarks.plan import measures
 from benchmarks.report import report
 from benchmarks.rounds import run
-from benchmarks.servers import OURS, apache
+from benchmarks.servers import OURS, Servers, apache
 from benchmarks.table import render
 from benchmarks.trouble import BenchmarkError
+
+if TYPE_CHECKING:
+    from benchmarks.peers.peer import PeerMake
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -26,8 +32,26 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="how often each figure is taken (%(default)s)")
     parser.add_argument("--seconds", type=float, default=0.6, help="how long one sample takes (%(default)s)")
     parser.add_argument("--ours-only", action="store_true", help="leave Apache's servers out")
+    parser.add_argument("--no-peers", action="store_true", help="leave clients of other makes out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample")
     return parser.parse_args(words)
+
+
+def company(
+    options: argparse.Namespace, wanted: Collection[str]
+) -> tuple[list[Servers], list[PeerMake], dict[str, str]]:
+    """Servers and peers that are to be had, and why others are not."""
+    beside = "it was left out (--ours-only)" if options.ours_only else apache()
+    if isinstance(beside, str):
+        return [OURS], [], dict.fromkeys((APACHE, *PEERS), beside)
+    found, missing = [], {}
+    for name in PEERS:
+        make = "it was left out (--no-peers)" if options.no_peers else available(name) if name in wanted else None
+        if isinstance(make, str):
+            missing[name] = make
+        elif make is not None:
+            found.append(make)
+    return [OURS, beside], found, missing
 
 
 def main() -> int:
@@ -38,10 +62,9 @@ def main() -> int:
         if options.list:
             print("\n".join(f"{row.name:<14} {row.title}" for measure in chosen for row in measure.rows))
             return 0
-        beside = "it was left out (--ours-only)" if options.ours_only else apache()
-        makes, missing = ([OURS], {APACHE: beside}) if isinstance(beside, str) else ([OURS, beside], {})
+        makes, peers, missing = company(options, {measure.peer for measure in chosen})
         size = Size(budget=Budget(options.seconds, 10**9))
-        results = run(chosen, makes, missing, rounds=max(1, options.rounds), size=size)
+        results = run(chosen, makes, missing, rounds=max(1, options.rounds), size=size, peers=peers)
     except BenchmarkError as error:
         print(f"\nbench: {error}", file=sys.stderr)
         return 1

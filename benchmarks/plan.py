@@ -3,96 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from benchmarks import lifecycle, starting
 from benchmarks.bars import BARS
+from benchmarks.measure import SEND_TOPIC, Ground, Measure, Row, task_of
+from benchmarks.peers.work import works
 from benchmarks.processes import Child
 from benchmarks.task import Outcome, Shape, Task
 from benchmarks.trouble import BenchmarkError
 from benchmarks.worker import carry_out, shapes
 
-if TYPE_CHECKING:
-    from benchmarks.budget import Budget
-    from benchmarks.servers import Servers, Site
-
-QUEUES = 4
-SEND_TOPIC = "BenchSend"
-FILLED_TOPIC = "BenchFilled"
 WORKER_WITHIN = 120.0
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much is done for one figure.
-
-    Attributes:
-        budget: Of every worker.
-        filled: Messages of 1 KiB that wait to be consumed.
-        idle_seconds: How long idle servers are watched.
-        warm_seconds: How long servers are driven before anything is measured; a JVM needs it.
-        isolated: Whether workers are processes of their own; within this one they are faster to start.
-    """
-
-    budget: Budget
-    filled: int = 40_000
-    idle_seconds: float = 1.5
-    warm_seconds: float = 2.0
-    isolated: bool = True
-
-
-@dataclass(frozen=True)
-class Row:
-    """One figure of the table: `floor` names the one it is divided by."""
-
-    name: str
-    title: str
-    unit: str
-    floor: str | None = None
-    kind: str = "client"
-    """Which table it stands in: "client" (and raw loops), "server" or "start"."""
-
-
-@dataclass(frozen=True)
-class Ground:
-    """What a measure stands on: the make of the servers, the pair that is up, and a name that is used once."""
-
-    make: Servers
-    site: Site
-    size: Size
-    run: str
-
-
-@dataclass(frozen=True)
-class Measure:
-    """Takes the figures of some rows together.
-
-    Attributes:
-        alone: Whether no servers of another make could give another figure.
-    """
-
-    rows: tuple[Row, ...]
-    take: Callable[[Ground], Mapping[str, Outcome]]
-    alone: bool = False
-
-
-def task_of(shape: str, ground: Ground) -> Task:
-    """What a worker is told."""
-    site, size = ground.site, ground.size
-    return Task(
-        shape,
-        site.namesrv,
-        site.broker,
-        SEND_TOPIC,
-        FILLED_TOPIC,
-        size.filled,
-        QUEUES,
-        ground.run,
-        site.broker_pid,
-        size.budget,
-    )
 
 
 def _worker(shape: Shape) -> Measure:
@@ -137,13 +59,22 @@ def _lifecycle() -> Measure:
     return Measure(rows, lambda ground: lifecycle.live_and_die(ground.make, ground.size.idle_seconds))
 
 
+def _everything() -> Iterator[Measure]:
+    """All measures, peers after the last of ours that does the same work."""
+    after = {work.ours: work.measures() for work in works()}
+    ours = [*map(_worker, shapes().values()), _start("trio"), _start("blocking"), _imports(), _lifecycle()]
+    for measure in ours:
+        yield measure
+        yield from after.get(measure.rows[0].name, ())
+
+
 def measures(names: Iterable[str] = ()) -> list[Measure]:
     """Everything, or what `names` ask for with what it is divided by.
 
     Raises:
         BenchmarkError: one of the names is none.
     """
-    every = [*map(_worker, shapes().values()), _start("trio"), _start("blocking"), _imports(), _lifecycle()]
+    every = list(_everything())
     wanted = set(names)
     rows = {row.name: row for measure in every for row in measure.rows}
     unknown = wanted - rows.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -43,16 +45,16 @@ def environment() -> dict[str, str]:
 
 
 class Child:
-    """A Python process of this tree whose standard output is read line by line."""
+    """A process whose standard output is read line by line: this Python in this tree, unless a program is named."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, program: str = sys.executable, env: Mapping[str, str] | None = None) -> None:
         self.started = time.monotonic()
         self._arguments = arguments
         self._popen = subprocess.Popen(
-            [sys.executable, *arguments],
+            [program, *arguments],
             cwd=ROOT,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
+            env=environment() if env is None else env,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -67,6 +69,10 @@ class Child:
     def pid(self) -> int:
         """Its number."""
         return self._popen.pid
+
+    def age(self) -> float:
+        """Seconds since it was started."""
+        return time.monotonic() - self.started
 
     def line(self, timeout: float = 60.0) -> str:
         """The next line it prints.
@@ -83,6 +89,20 @@ class Child:
             raise BenchmarkError(f"{self._name()} ended with status {status}\n{''.join(self._errors)}")
         return line
 
+    def tell(self, line: str) -> None:
+        """Give it one line.
+
+        Raises:
+            BenchmarkError: it takes no more.
+        """
+        pipe = self._popen.stdin
+        assert pipe is not None, "asked for above"
+        try:
+            pipe.write(line + "\n")
+            pipe.flush()
+        except OSError as error:
+            raise BenchmarkError(f"{self._name()} takes no more input\n{''.join(self._errors)}") from error
+
     def stop(self, timeout: float = 30.0) -> float:
         """SIGTERM; the seconds until it was gone."""
         began = time.monotonic()
@@ -93,12 +113,19 @@ class Child:
             except subprocess.TimeoutExpired:
                 self._popen.kill()
                 raise BenchmarkError(f"{self._name()} did not end within {timeout:g} s of SIGTERM") from None
+        self._close_input()
         return time.monotonic() - began
 
     def kill(self) -> None:
         """End it at once, and wait for that."""
         self._popen.kill()
         self._popen.wait(10)
+        self._close_input()
+
+    def _close_input(self) -> None:
+        if self._popen.stdin is not None:
+            with contextlib.suppress(OSError):  # what was not read yet has no reader now
+                self._popen.stdin.close()
 
     def _name(self) -> str:
         return " ".join(self._arguments)[:200]

@@ -7,23 +7,27 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import raw
-from benchmarks.bars import ALONE, BARS
+from benchmarks.bars import ALONE, APACHE, BARS
 from benchmarks.budget import Budget
 from benchmarks.frames import Wire, batch_body, send_frame
-from benchmarks.plan import FILLED_TOPIC, QUEUES, SEND_TOPIC, Ground, Measure, Row, Size, task_of
+from benchmarks.measure import FILLED_TOPIC, QUEUES, SEND_TOPIC, Ground, Measure, Row, Size, task_of
+from benchmarks.peers.work import works
 from benchmarks.processes import cpu_seconds
 from benchmarks.servers import OURS, Servers, Site
 from benchmarks.task import BATCH, LARGE_BODY, Outcome
 from benchmarks.verdicts import Verdict, judge_all
+
+if TYPE_CHECKING:
+    from benchmarks.peers.peer import Peer, PeerMake
 
 
 @dataclass
@@ -34,6 +38,7 @@ class Results:
     makes: tuple[Servers, ...]
     missing: dict[str, str]
     """Servers and peers that could not be had, by name, and why."""
+    peers: tuple[PeerMake, ...] = ()
     samples: dict[tuple[str, str], list[Outcome]] = field(default_factory=dict)
     """By row and servers."""
     seconds: float = 0.0
@@ -56,6 +61,7 @@ class Results:
             "cpus": os.cpu_count(),
             "seconds": round(self.seconds, 1),
             "servers": {make.name: make.title for make in self.makes},
+            "peers": {make.name: make.title for make in self.peers},
             "missing": self.missing,
             "figures": [
                 {
@@ -111,36 +117,69 @@ class Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
+@dataclass(frozen=True)
+class Step:
+    """One measure on one pair of servers, as each round takes it."""
+
+    measure: Measure
+    make: Servers
+    site: Site
+    peer: Peer | None
+
+    @property
+    def servers(self) -> str:
+        """By what name its samples are kept."""
+        return ALONE if self.measure.alone else self.make.name
+
+
 def run(
-    measures: Sequence[Measure], makes: Sequence[Servers], missing: dict[str, str], *, rounds: int, size: Size
+    measures: Sequence[Measure],
+    makes: Sequence[Servers],
+    missing: dict[str, str],
+    *,
+    rounds: int,
+    size: Size,
+    peers: Sequence[PeerMake] = (),
 ) -> Results:
     """Take every figure `rounds` times."""
     began = time.monotonic()
-    results = Results(tuple(row for measure in measures for row in measure.rows), tuple(makes), missing)
+    rows = tuple(row for measure in measures for row in measure.rows)
+    results = Results(rows, tuple(makes), missing, tuple(peers))
     with ExitStack() as stack:
         sites = [(make, stack.enter_context(make.run())) for make in makes]
         for _, site in sites:
             prepare(site, size)
         for _, site in sites:
             warm_up(site, size)
-        steps = [step for measure in measures for step in _steps(measure, sites)]
-        progress = Progress(rounds * len(steps))
-        for number in range(1, rounds + 1):
-            for index, (measure, make, site, name) in enumerate(steps):
-                progress.step(number, rounds, f"{measure.rows[0].title} ({make.title})")
-                rest(site)
-                ground = Ground(make, site, size, f"{os.getpid()}_{number}_{index}")
-                for row, outcome in measure.take(ground).items():
-                    results.add(row, name, outcome)
-        progress.end()
+        others = {make.name: stack.enter_context(make.run()) for make in peers}
+        for make, site in sites:
+            if make.name == APACHE:
+                for peer in peers:
+                    warm_up_peer(peer, others[peer.name], Ground(make, site, size, f"{os.getpid()}_warm"))
+        steps = [step for measure in measures for step in _steps(measure, sites, others)]
+        _take(steps, results, rounds, size)
     results.seconds = time.monotonic() - began
     return results
 
 
-def _steps(measure: Measure, sites: Sequence[tuple[Servers, Site]]) -> Iterator[tuple[Measure, Servers, Site, str]]:
-    """Once for each pair of servers; once in all for what needs none."""
+def _take(steps: Sequence[Step], results: Results, rounds: int, size: Size) -> None:
+    """Each step once a round, in turn."""
+    progress = Progress(rounds * len(steps))
+    for number in range(1, rounds + 1):
+        for index, step in enumerate(steps):
+            progress.step(number, rounds, f"{step.measure.rows[0].title} ({step.make.title})")
+            rest(step.site)
+            ground = Ground(step.make, step.site, size, f"{os.getpid()}_{number}_{index}", step.peer)
+            for row, outcome in step.measure.take(ground).items():
+                results.add(row, step.servers, outcome)
+    progress.end()
+
+
+def _steps(measure: Measure, sites: Sequence[tuple[Servers, Site]], peers: Mapping[str, Peer]) -> Iterator[Step]:
+    """Once for each pair of servers; once in all for what needs none; with peers on Apache's servers only."""
     for make, site in sites[:1] if measure.alone else sites:
-        yield measure, make, site, ALONE if measure.alone else make.name
+        if not measure.peer or (measure.peer in peers and make.name == APACHE):
+            yield Step(measure, make, site, peers.get(measure.peer))
 
 
 def prepare(site: Site, size: Size) -> None:
@@ -158,6 +197,15 @@ def warm_up(site: Site, size: Size) -> None:
     budget = Budget(size.warm_seconds / len(raw.SHAPES), size.budget.messages)
     for shape in raw.SHAPES:
         shape.measure(task_of(shape.name, Ground(OURS, site, Size(budget, size.filled), "warm")))
+
+
+def warm_up_peer(make: PeerMake, peer: Peer, ground: Ground) -> None:
+    """Let a peer do each of its works for a while: just-in-time compilers need it."""
+    size = replace(ground.size, budget=Budget(ground.size.warm_seconds, ground.size.budget.messages))
+    for turn in range(make.warm_turns):
+        for work in works():
+            if work.shape in make.shapes:
+                work.take(replace(ground, size=size, peer=peer, run=f"{ground.run}_{turn}"))
 
 
 def rest(site: Site, *, at_most: float = 1.0) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from benchmarks.bars import ALONE, NAMES
 
 if TYPE_CHECKING:
-    from benchmarks.plan import Row
+    from benchmarks.measure import Row
     from benchmarks.rounds import Results
     from benchmarks.task import Outcome
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.bars import ALONE, APACHE, BARS, OURS, PEERS, Bar, Figure
+from benchmarks.bars import ALONE, APACHE, BARS, OURS, Bar, Figure
 from benchmarks.plan import measures
 from benchmarks.report import report
 from benchmarks.task import Outcome
@@ -67,7 +67,7 @@ def test_bars_speak_of_rows_that_there_are():
     rows = {row.name for measure in measures() for row in measure.rows}
     for bar in BARS:
         assert bar.figure.row in rows, bar
-        assert bar.over is None or bar.over.row in rows or bar.over.row.startswith(PEERS), bar
+        assert bar.over is None or bar.over.row in rows, bar
 
 
 def test_a_bar_brings_what_it_is_divided_by():

@@ -1,4 +1,4 @@
-"""Our Java drivers, compiled once per release and source text into the cache."""
+"""Java drivers, ours here or those of another directory, compiled once per release and source text into the cache."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 SOURCES = Path(__file__).resolve().parent / "java"
 
 
-def compiled(version: str, jars: Sequence[Path]) -> Path:
+def compiled(version: str, jars: Sequence[Path], directory: Path = SOURCES) -> Path:
     """The directory of class files for one release, compiled first when the sources have changed."""
-    sources = sorted(SOURCES.glob("*.java"))
+    sources = sorted(directory.glob("*.java"))
     target = cache_directory() / f"drivers-{version}-{_digest(sources)}"
     with locked(f"drivers-{version}"):
         if not target.is_dir():

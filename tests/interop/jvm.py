@@ -51,6 +51,11 @@ def driver_command(home: Path, class_path: Sequence[Path], main: str, *, options
     return _command(home, class_path, main, ["-Xmx256m", *QUICK, *_MODULE_ACCESS, _EAGER, *options])
 
 
+def client_command(home: Path, class_path: Sequence[Path], main: str) -> list[str]:
+    """The command of a client as users start it: both compilers, the collector of the machine, RocketMQ's own waits."""
+    return _command(home, class_path, main, ["-Xmx512m", *_MODULE_ACCESS])
+
+
 def environment(home: Path) -> dict[str, str]:
     """A small environment: settings of the person at the keyboard (NAMESRV_ADDR, ...) stay out."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}

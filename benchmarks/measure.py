@@ -1,0 +1,100 @@
+"""What one measure is: its rows, how it takes their figures, and the ground that it stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.task import Outcome, Task
+
+if TYPE_CHECKING:
+    from benchmarks.budget import Budget
+    from benchmarks.peers.peer import Peer
+    from benchmarks.servers import Servers, Site
+
+QUEUES = 4
+SEND_TOPIC = "BenchSend"
+FILLED_TOPIC = "BenchFilled"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is done for one figure.
+
+    Attributes:
+        budget: Of every worker.
+        filled: Messages of 1 KiB that wait to be consumed.
+        idle_seconds: How long idle servers are watched.
+        warm_seconds: How long servers are driven before anything is measured; a JVM needs it.
+        isolated: Whether workers are processes of their own; within this one they are faster to start.
+    """
+
+    budget: Budget
+    filled: int = 40_000
+    idle_seconds: float = 1.5
+    warm_seconds: float = 2.0
+    isolated: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of the table: `floor` names the one it is divided by."""
+
+    name: str
+    title: str
+    unit: str
+    floor: str | None = None
+    kind: str = "client"
+    """Which table it stands in: "client" (and raw loops), "server" or "start"."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a measure stands on.
+
+    Attributes:
+        make: Of the servers.
+        site: The pair that is up.
+        size: How much is done.
+        run: A name that is used once.
+        peer: The client of another make, for a measure that wants it.
+    """
+
+    make: Servers
+    site: Site
+    size: Size
+    run: str
+    peer: Peer | None = None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Takes the figures of some rows together.
+
+    Attributes:
+        alone: Whether no servers of another make could give another figure.
+        peer: Name of the client of another make that it wants; measured on Apache's servers only.
+    """
+
+    rows: tuple[Row, ...]
+    take: Callable[[Ground], Mapping[str, Outcome]]
+    alone: bool = False
+    peer: str = ""
+
+
+def task_of(shape: str, ground: Ground) -> Task:
+    """What a worker is told."""
+    site, size = ground.site, ground.size
+    return Task(
+        shape,
+        site.namesrv,
+        site.broker,
+        SEND_TOPIC,
+        FILLED_TOPIC,
+        size.filled,
+        QUEUES,
+        ground.run,
+        site.broker_pid,
+        size.budget,
+    )

@@ -1,0 +1,42 @@
+"""Apache's Java client, from Maven by way of the interop harness, with a driver that is compiled here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.peers.peer import Launch, PeerMake
+from benchmarks.processes import Child
+
+SOURCES = Path(__file__).resolve().parent / "java"
+WARM_TURNS = 3
+"""The optimizing compiler wants thousands of calls of each path, and does its work beside them."""
+SHAPES = ("one", "64", "batch", "consume", "latency", "start")
+
+
+def java() -> PeerMake | str:
+    """Apache's client, or the reason why it cannot be had here."""
+    from tests.interop import compiler, jvm, settings
+    from tests.interop.apache import Apache, unavailable
+    from tests.interop.servers import temporary_home
+
+    missing = unavailable()
+    if missing is not None:
+        return missing
+    release = Apache.resolve()
+
+    @contextmanager
+    def installed() -> Iterator[Launch]:
+        class_path = (compiler.compiled(release.version, release.jars, SOURCES), *release.jars)
+        with temporary_home("bench-java") as home:
+            settings.prepare_home(home)
+
+            def launch(*arguments: str) -> Child:
+                main = "Start" if arguments else "Peer"
+                program, *options = jvm.client_command(home, class_path, main)
+                return Child(*options, *arguments[1:], program=program, env=jvm.environment(home))
+
+            yield launch
+
+    return PeerMake("java", f"Java client {release.version}", SHAPES, installed, WARM_TURNS)

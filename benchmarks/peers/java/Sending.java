@@ -1,0 +1,124 @@
+import com.alibaba.fastjson.JSONObject;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.message.Message;
+
+/** Sends until the time or the messages of a task are used up: one after the other, or so many in flight. */
+final class Sending {
+    private final String topic;
+    private final byte[] body;
+    private final long seconds;
+    private long left;
+
+    private Sending(JSONObject task) {
+        topic = task.getString("topic");
+        body = task.getString("body").getBytes(StandardCharsets.UTF_8);
+        seconds = (long) (task.getDoubleValue("seconds") * 1e9);
+        left = task.getLongValue("messages");
+    }
+
+    static DefaultMQProducer producer(JSONObject task) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("bench_java");
+        producer.setNamesrvAddr(task.getString("namesrv"));
+        producer.start();
+        for (int i = 0; i < task.getIntValue("queues"); i++) {
+            producer.send(new Message(task.getString("topic"), task.getString("body").getBytes(StandardCharsets.UTF_8)));
+        }
+        return producer;
+    }
+
+    static Map<String, Object> oneInFlight(JSONObject task) throws Exception {
+        Sending work = new Sending(task);
+        DefaultMQProducer producer = producer(task);
+        try {
+            List<Long> times = new ArrayList<>();
+            Meter meter = new Meter();
+            long before = meter.began;
+            while (work.left-- > 0 && before - meter.began < work.seconds) {
+                producer.send(work.message());
+                long now = System.nanoTime();
+                times.add(now - before);
+                before = now;
+            }
+            Map<String, Object> answer = meter.stop(times.size());
+            Collections.sort(times);
+            answer.put("p50_us", times.get(times.size() / 2) / 1e3);
+            return answer;
+        } finally {
+            producer.shutdown();
+        }
+    }
+
+    /** Keep `window` sends in flight, each of a batch of so many messages where that is more than one. */
+    static Map<String, Object> windowed(JSONObject task, int window, int batch) throws Exception {
+        Sending work = new Sending(task);
+        DefaultMQProducer producer = producer(task);
+        try {
+            Room room = new Room(window);
+            Meter meter = new Meter();
+            long sent = 0;
+            while (work.left > 0 && System.nanoTime() - meter.began < work.seconds) {
+                int count = (int) Math.min(batch, work.left);
+                room.acquire();
+                if (batch == 1) {
+                    producer.send(work.message(), room);
+                } else {
+                    producer.send(work.messages(count), room);
+                }
+                work.left -= count;
+                sent += count;
+            }
+            room.close(window);
+            return meter.stop(sent);
+        } finally {
+            producer.shutdown();
+        }
+    }
+
+    private Message message() {
+        return new Message(topic, body);
+    }
+
+    private List<Message> messages(int count) {
+        List<Message> messages = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            messages.add(message());
+        }
+        return messages;
+    }
+
+    /** The window: an answer makes room for the next send. */
+    private static final class Room extends Semaphore implements SendCallback {
+        private final transient AtomicReference<Throwable> failure = new AtomicReference<>();
+
+        Room(int window) {
+            super(window);
+        }
+
+        @Override
+        public void onSuccess(SendResult result) {
+            release();
+        }
+
+        @Override
+        public void onException(Throwable error) {
+            failure.compareAndSet(null, error);
+            release();
+        }
+
+        void close(int window) throws Exception {
+            acquire(window);
+            if (failure.get() != null) {
+                throw new IllegalStateException("a send failed", failure.get());
+            }
+        }
+    }
+}

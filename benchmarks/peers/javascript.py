@@ -1,0 +1,84 @@
+"""The JavaScript client `ali-ons`, installed with npm into a folder that git ignores, once for each lock file."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.peers.peer import Launch, PeerMake
+from benchmarks.processes import ROOT, Child
+
+SOURCES = Path(__file__).resolve().parent / "javascript"
+CACHE = ROOT / ".cache" / "bench"
+SHAPES = ("one", "64", "consume", "latency", "start")
+VERSION = "3.12.0"
+INSTALL_WITHIN = 180.0
+_INSTALL = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+
+
+def javascript() -> PeerMake | str:
+    """`ali-ons`, or the reason why it cannot be had here."""
+    node = shutil.which("node")
+    if node is None:
+        return "there is no node on PATH"
+    modules = installed()
+    if isinstance(modules, str):
+        return modules
+
+    @contextmanager
+    def means() -> Iterator[Launch]:
+        def launch(*arguments: str) -> Child:
+            env = {**os.environ, "NODE_PATH": str(modules), "NODE_ENV": "production"}
+            return Child(str(SOURCES / "peer.js"), *arguments, program=node, env=env)
+
+        yield launch
+
+    return PeerMake("javascript", f"ali-ons {VERSION}", SHAPES, means)
+
+
+def installed(cache: Path = CACHE) -> Path | str:
+    """The folder of its modules, filled first when it is not there; or the reason why it cannot be filled."""
+    lock = (SOURCES / "package-lock.json").read_bytes()
+    place = cache / f"javascript-{hashlib.sha256(lock).hexdigest()[:12]}"
+    complete = place / "complete"
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / "lock").open("a+b") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if not complete.exists():
+            trouble = _install(place)
+            if trouble is not None:
+                return trouble
+            complete.touch()
+    return place / "node_modules"
+
+
+def _install(place: Path) -> str | None:
+    """Let npm fill the folder; what went wrong."""
+    npm = shutil.which("npm")
+    if npm is None:
+        return f"ali-ons {VERSION} is not installed and there is no npm on PATH"
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(SOURCES / name, place / name)
+    try:
+        done = subprocess.run(
+            [npm, *_INSTALL],
+            cwd=place,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_WITHIN,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"npm did not install ali-ons {VERSION} within {INSTALL_WITHIN:g} s"
+    return None if done.returncode == 0 else f"npm could not install ali-ons {VERSION}: {_last(done.stderr)}"
+
+
+def _last(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it does not say why")

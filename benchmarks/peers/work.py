@@ -1,0 +1,79 @@
+"""What peers are given to do, beside which work of ours it stands, and what it is divided by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks.bars import NAMES, PEERS
+from benchmarks.measure import SEND_TOPIC, Ground, Measure, Row, task_of
+from benchmarks.peers.java import SHAPES as OF_JAVA
+from benchmarks.peers.java import java
+from benchmarks.peers.javascript import SHAPES as OF_JAVASCRIPT
+from benchmarks.peers.javascript import javascript
+
+if TYPE_CHECKING:
+    from benchmarks.peers.peer import PeerMake
+    from benchmarks.task import Outcome
+
+SHAPES = {"java": OF_JAVA, "javascript": OF_JAVASCRIPT}
+
+
+def available(name: str) -> PeerMake | str:
+    """A peer by name, or the reason why it cannot be had here."""
+    return {"java": java, "javascript": javascript}[name]()
+
+
+@dataclass(frozen=True)
+class Work:
+    """One kind of work.
+
+    Attributes:
+        shape: What drivers call it.
+        title: For the table, after the name of the peer.
+        ours: The row of ours that those of the peers follow.
+        floor: The raw loop that it is compared with.
+        unit: Of its figure.
+    """
+
+    shape: str
+    title: str
+    ours: str
+    floor: str | None
+    unit: str = "/s"
+
+    def measures(self) -> Iterator[Measure]:
+        """One for each peer that can do it."""
+        for name in PEERS:
+            if self.shape in SHAPES[name]:
+                row = Row(f"{name}-{self.shape}", f"{NAMES[name]} {self.title}", self.unit, self.floor)
+                yield Measure((row,), partial(self._named, row.name), peer=name)
+
+    def take(self, ground: Ground) -> Outcome:
+        """Let the peer of the ground do it."""
+        assert ground.peer is not None, "the run gives one to measures that name one"
+        if self.shape == "start":
+            return ground.peer.first_send(ground.site.namesrv, SEND_TOPIC)
+        run = f"{ground.run}_{ground.peer.name}_{self.shape}"
+        task = replace(task_of(self.shape, ground), run=run)
+        if self.shape == "latency":
+            task = replace(task, topic=f"Idle_{run}")
+            ground.site.create_topic(task.topic, 1)
+        return ground.peer.measure(self.shape, task)
+
+    def _named(self, row: str, ground: Ground) -> Mapping[str, Outcome]:
+        return {row: self.take(ground)}
+
+
+def works() -> tuple[Work, ...]:
+    """All kinds, in the order of the table."""
+    return (
+        Work("one", "send, one in flight", "blocking-one", "raw-one"),
+        Work("64", "send, 64 in flight", "send-soon", "raw-64"),
+        Work("batch", "batches of 100", "batch", "raw-batch"),
+        Work("consume", "push consume 1 KiB", "consume-async", "raw-consume"),
+        Work("latency", "send to listener, idle queue", "latency", "raw-latency", "ms"),
+        Work("start", "process start to first acknowledged send", "start-blocking", None, "ms"),
+    )

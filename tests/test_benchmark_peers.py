@@ -1,0 +1,124 @@
+"""Clients of other makes: what drivers are told, what their answers mean, where they stand, and why one is missing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks.bars import APACHE
+from benchmarks.budget import Budget
+from benchmarks.peers import javascript
+from benchmarks.peers.peer import Launch, PeerMake, outcome, told
+from benchmarks.peers.work import works
+from benchmarks.plan import measures
+from benchmarks.processes import Child
+from benchmarks.task import Task
+from benchmarks.trouble import BenchmarkError
+
+TASK = Task("one", "ns:1", "b:2", "Send", "Filled", 300, 4, "7_1", None, Budget(0.5, 60))
+
+DRIVER = """
+import json, sys
+print("a library says hello", flush=True)
+if sys.argv[1:]:
+    print(json.dumps({"acknowledged": True}), flush=True)
+    sys.exit()
+print(json.dumps({"ready": "1"}), flush=True)
+for line in sys.stdin:
+    task = json.loads(line)
+    answer = {"messages": task["messages"], "seconds": 2.0, "cpu": 0.5}
+    print(json.dumps(answer if task["shape"] == "one" else {"error": "no such shape"}), flush=True)
+"""
+
+
+@contextmanager
+def driver() -> Iterator[Launch]:
+    def launch(*arguments: str) -> Child:
+        return Child("-c", DRIVER, *arguments, program=sys.executable)
+
+    yield launch
+
+
+MAKE = PeerMake("java", "a driver", ("one", "start"), driver)
+
+
+def test_a_driver_is_told_what_the_worker_would_be_told():
+    line = told("batch", TASK)
+    assert (line["shape"], line["group"], line["filled"], line["seconds"]) == ("batch", "bench_7_1", 60, 0.5)
+    assert (len(line["body"]), line["batch"], line["batches"]) == (128, 100, 4)
+
+
+def test_a_rate_comes_with_cpu_for_a_hundred_thousand():
+    found = outcome("java", {"messages": 500, "seconds": 0.25, "cpu": 0.02, "p50_us": 140})
+    assert (found.value, found.messages, found.cpu, found.notes) == (2000.0, 500, 4.0, {"p50_us": 140.0})
+
+
+def test_a_latency_is_its_own_figure():
+    assert outcome("java", {"messages": 9, "latency_ms": 1.5}).value == 1.5
+
+
+def test_a_driver_answers_between_lines_of_its_libraries():
+    with MAKE.run() as peer:
+        assert peer.measure("one", TASK).value == 30.0
+        with pytest.raises(BenchmarkError, match="the java driver failed: no such shape"):
+            peer.measure("64", TASK)
+        assert peer.first_send("ns:1", "Send").value > 0
+
+
+def test_peers_follow_the_work_of_ours_and_are_divided_by_the_same():
+    rows = {row.name: row for measure in measures() for row in measure.rows}
+    names = list(rows)
+    for work in works():
+        for measure in work.measures():
+            (row,) = measure.rows
+            assert names.index(row.name) > names.index(work.ours)
+            assert rows[work.ours].unit == row.unit
+            assert work.shape == "start" or rows[work.ours].floor == row.floor
+
+
+def test_the_lock_file_names_no_place_and_the_version_that_is_told():
+    lock = json.loads((javascript.SOURCES / "package-lock.json").read_text("utf-8"))
+    assert lock["packages"]["node_modules/ali-ons"]["version"] == javascript.VERSION
+    assert all("integrity" in package for name, package in lock["packages"].items() if name)
+    assert "http" not in (javascript.SOURCES / "package-lock.json").read_text("utf-8")
+
+
+def test_without_node_or_npm_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert javascript.javascript() == "there is no node on PATH"
+    assert "there is no npm on PATH" in str(javascript.installed(tmp_path))
+
+
+def test_npm_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\necho 'npm error network down' >&2\nexit 1\n", "utf-8")
+    npm.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(npm))
+    assert javascript.installed(tmp_path) == "npm could not install ali-ons 3.12.0: npm error network down"
+
+
+def test_what_is_installed_is_not_installed_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\nmkdir node_modules\n", "utf-8")
+    npm.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(npm))
+    place = javascript.installed(tmp_path)
+    assert isinstance(place, Path)
+    assert place.is_dir()
+    npm.unlink()
+    assert javascript.installed(tmp_path) == place
+
+
+def test_servers_that_are_left_out_leave_out_the_peers():
+    options = argparse.Namespace(ours_only=True, no_peers=False)
+    makes, peers, missing = command.company(options, {"java"})
+    assert ([make.name for make in makes], peers) == (["ours"], [])
+    assert set(missing) == {APACHE, "java", "javascript"}
