@@ -1,13 +1,15 @@
 """Connections by address: one to each peer, one dial at a time, closed when idle.
 
 Callers ask for an address and get a connection that is open; whoever finds one lost just asks again. After a failed
-dial the next one waits, longer with every failure, so that a thousand clients do not storm a server that restarts.
+dial the next one waits, longer with every failure, and no address is dialled more than twice in any second, so that a
+thousand clients do not storm a server that restarts.
 Plays the part of the channel table in NettyRemotingClient.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -34,6 +36,8 @@ __all__ = ["ConnectionPool", "PoolStatistics"]
 
 _logger = logging.getLogger(__name__)
 _MAX_PEERS = 4096
+"""Addresses that a client knows at a time."""
+_SECOND = 1.0
 
 
 @attrs.frozen(kw_only=True)
@@ -61,6 +65,8 @@ class _Peer:
         self.failures = 0
         self.not_before = 0.0
         self.since = 0.0
+        self.begun = (-math.inf, -math.inf)
+        """When the dial before the last one began, and the last one."""
         self.error: ConnectError | None = None
 
 
@@ -194,15 +200,24 @@ class ConnectionPool:
         if peer is None:
             parse_address(address)
             if len(self._peers) >= _MAX_PEERS:
-                self._forget_failing()
+                self._make_room(address)
             peer = self._peers[address] = _Peer(address)
         return peer
 
-    def _forget_failing(self) -> None:
-        """Keep the table bounded when addresses come and go without end."""
+    def _make_room(self, wanted: str) -> None:
+        """Keep the table bounded when addresses come and go without end.
+
+        Raises:
+            ConnectError: every place in it is taken by a connection.
+        """
         for address, peer in list(self._peers.items()):
             if peer.connection is None and peer.dialled is None:
                 del self._peers[address]
+        if len(self._peers) >= _MAX_PEERS:
+            raise ConnectError(
+                f"no connection to {wanted}: {len(self._peers)} are open already, use another client for more",
+                address=wanted,
+            )
 
     async def _dialled(self, peer: _Peer, deadline: float) -> Connection:
         """Wait for the dial that is under way, or for one of our own."""
@@ -245,6 +260,7 @@ class ConnectionPool:
         """Connect once, and tell everybody who waits."""
         assert peer.dialled is not None
         self._dials += 1
+        peer.begun = (peer.begun[1], trio.current_time())
         try:
             stream = await self._connect(peer.address)
             if self._nursery is not None and self._peers.get(peer.address) is peer:
@@ -308,11 +324,20 @@ class ConnectionPool:
             self._note_failure(peer, lost)
         else:
             _logger.info("%s", connection.error)
+            self._forget_dials(peer)
+
+    def _forget_dials(self, peer: _Peer) -> None:
+        """A connection that was good has ended: nothing is held against the peer but dials of the last second."""
+        now = trio.current_time()
+        peer.failures = 0
+        peer.not_before = max(now, peer.begun[0] + _SECOND)
+        if peer.begun[1] + _SECOND <= now:
             del self._peers[peer.address]
 
     def _note_failure(self, peer: _Peer, error: ConnectError) -> None:
         peer.error = error
         peer.failures += 1
-        peer.not_before = trio.current_time() + self._backoff.after(peer.failures)
+        # The jitter counts on from there, too, or all who lost their connection together would come back together.
+        peer.not_before = max(trio.current_time(), peer.begun[0] + _SECOND) + self._backoff.after(peer.failures)
         self._failures += 1
         _logger.log(logging.WARNING if peer.failures == 1 else logging.DEBUG, "%s", error)
