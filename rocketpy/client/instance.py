@@ -70,7 +70,7 @@ class MQClientInstance(NotPicklable):
         self.pool = ConnectionPool(
             self.network,
             handler=self.callbacks,
-            hooks=hooks,
+            hooks=self._with_signing(hooks),
             connect_timeout=self.config.connect_timeout,
             idle_timeout=self.config.idle_timeout,
             serialize_type=self.config.serialize_type,
@@ -95,6 +95,15 @@ class MQClientInstance(NotPicklable):
         self._lifecycle = Lifecycle(f"client {self.client_id}")
         self._stack: AsyncExitStack | None = None
         self._hang_up = trio.Event()
+
+    def _with_signing(self, hooks: Sequence[RequestHook]) -> Sequence[RequestHook]:
+        """Where the settings have keys, signing comes last."""
+        credentials = self.config.credentials
+        if credentials is None:
+            return hooks
+        from rocketpy.remoting.signing import SigningHook
+
+        return (*hooks, SigningHook(credentials))
 
     def __repr__(self) -> str:
         """Short form for logs."""

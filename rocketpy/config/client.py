@@ -13,6 +13,7 @@ import attrs
 
 from rocketpy.config.checks import no_separator, seconds
 from rocketpy.errors import ConfigError
+from rocketpy.security.credentials import Credentials
 from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.hosts import format_address, parse_address
 
@@ -42,6 +43,20 @@ def _serialize_type(value: SerializeType | str) -> SerializeType:
     return SerializeType[value]
 
 
+def _needs_access_key(config: ClientConfig, field: attrs.Attribute[Any], value: object) -> None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ConfigError(f"{field.name} must be text that is not empty")
+    if value is not None and config.access_key is None:
+        raise ConfigError(f"{field.name} needs the access_key that it belongs to")
+
+
+def _needs_secret_key(config: ClientConfig, field: attrs.Attribute[Any], value: object) -> None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ConfigError(f"{field.name} must be text that is not empty, not {value!r}")
+    if value is not None and config.secret_key is None:
+        raise ConfigError(f"{field.name} needs the secret_key that belongs to it")
+
+
 @attrs.frozen(kw_only=True)
 class ClientConfig:
     """How a client finds brokers and keeps in touch with them."""
@@ -65,6 +80,15 @@ class ClientConfig:
     )
     """How headers of requests are encoded: "JSON", or "ROCKETMQ" for the binary form (in Java the system property
     rocketmq.serialize.type). Answers are understood in both, whatever a server chooses."""
+    access_key: str | None = attrs.field(default=None, validator=_needs_secret_key, metadata={"java": None})
+    """With it and the secret every request is signed, for servers that ask who a client is. (In Java they are given to
+    the constructors, as AclClientRPCHook.)"""
+    secret_key: str | None = attrs.field(default=None, validator=_needs_access_key, repr=False, metadata={"java": None})
+    """The secret that belongs to `access_key`. It signs and does not travel."""
+    security_token: str | None = attrs.field(
+        default=None, validator=_needs_access_key, repr=False, metadata={"java": None}
+    )
+    """Goes along with a temporary access key."""
     poll_name_server_interval: float = attrs.field(
         default=30.0, validator=seconds(0.01, 3600), metadata={"java": "pollNameServerInterval", "scale": 1000}
     )
@@ -91,6 +115,13 @@ class ClientConfig:
     """Seconds after which a connection that nobody uses is closed."""
     close_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 600), metadata={"java": None})
     """Seconds that saying goodbye to the brokers may take when a client closes."""
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """What requests are signed with; None when they are not."""
+        if self.access_key is None or self.secret_key is None:
+            return None
+        return Credentials(self.access_key, self.secret_key, self.security_token)
 
     @classmethod
     def of(cls, config: ClientConfig | None = None, **fields: Any) -> Self:
