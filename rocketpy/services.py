@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 
 import trio
 
-from rocketpy.errors import ServiceCrashedError
+from rocketpy.errors import RocketMQError, ServiceCrashedError
 
-__all__ = ["Ticks", "open_services", "run_blocking", "ticks"]
+__all__ = ["Ticks", "open_services", "outliving", "run_blocking", "ticks"]
 
 T = TypeVar("T")
 
@@ -61,7 +61,10 @@ def _verdict(group: BaseExceptionGroup[BaseException], body_error: BaseException
     interrupt = _interrupt_in(crashed)
     if interrupt is not None:
         return interrupt
-    error = ServiceCrashedError(f"a background service met a bug: {next(_leaves(crashed))!r}")
+    first = next(_leaves(crashed))
+    if isinstance(first, ServiceCrashedError):
+        return first  # of services within a service: said once is enough
+    error = ServiceCrashedError(f"a background service met a bug: {first!r}")
     error.__cause__ = crashed
     return error
 
@@ -95,6 +98,46 @@ def _interrupt_in(group: BaseExceptionGroup[BaseException]) -> BaseException | N
     """Ctrl-C and SystemExit stay what they are, wherever they struck."""
     found = group.split((KeyboardInterrupt, SystemExit))[0]
     return None if found is None else next(_leaves(found))
+
+
+@asynccontextmanager
+async def outliving(manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
+    """Hold a context manager that has tasks of its own, and leave it in good order even when the body is cancelled.
+
+    A cancellation from outside would end those tasks first, and leave the closing code without connections to say
+    goodbye over. So they live in a task behind a shield, which that closing code ends: it must have a deadline. A start
+    that is cancelled comes to the checkpoint before the shield. An error of the closing code comes out as it is, when
+    the body had none.
+    """
+    hang_up = trio.Event()
+    failure: RocketMQError | None = None
+    body_failed = False
+
+    async def hold(*, task_status: trio.TaskStatus[T] = trio.TASK_STATUS_IGNORED) -> None:
+        nonlocal failure
+        try:
+            with trio.CancelScope() as scope:
+                async with manager as value:
+                    task_status.started(value)
+                    await trio.lowlevel.checkpoint_if_cancelled()
+                    scope.shield = True
+                    await hang_up.wait()
+        except RocketMQError as exc:
+            if body_failed or not hang_up.is_set():
+                raise
+            failure = exc
+
+    async with open_services() as nursery:
+        value: T = await nursery.start(hold)
+        try:
+            yield value
+        except BaseException:
+            body_failed = True
+            raise
+        finally:
+            hang_up.set()
+    if failure is not None:
+        raise failure
 
 
 # --- time ----------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ SHIELDS: dict[str, int] = {
     "rocketpy/consumer/running.py": 2,
     "rocketpy/producer/producer.py": 1,
     "rocketpy/remoting/server.py": 1,
+    "rocketpy/services.py": 1,
     "rocketpy_broker_sim/broker/opening.py": 3,
 }
 

@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.errors import ServiceCrashedError
-from rocketpy.services import open_services, run_blocking, ticks
+from rocketpy.errors import ConfigError, ServiceCrashedError
+from rocketpy.services import open_services, outliving, run_blocking, ticks
 
 
 async def crash() -> None:
@@ -170,3 +171,89 @@ async def test_blocking_calls_run_in_a_thread() -> None:
     import threading
 
     assert await run_blocking(threading.get_ident) != threading.get_ident()
+
+
+# --- outliving -----------------------------------------------------------------------------------------
+
+
+class Held:
+    """A context manager with a service of its own, that takes notes."""
+
+    def __init__(self, *, start: Exception | None = None, end: Exception | None = None) -> None:
+        self.notes: list[str] = []
+        self.start, self.end = start, end
+        self.crash = trio.Event()
+
+    async def service(self) -> None:
+        try:
+            await self.crash.wait()
+            raise ZeroDivisionError("a bug")
+        finally:
+            self.notes.append("service ended")
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[str]:
+        async with open_services() as nursery:
+            nursery.start_soon(self.service)
+            await trio.lowlevel.checkpoint()
+            if self.start is not None:
+                raise self.start
+            try:
+                yield "value"
+            finally:
+                with trio.move_on_after(1, shield=True):
+                    await trio.sleep(0.5)
+                    self.notes.append("said goodbye")
+        if self.end is not None:
+            raise self.end
+
+
+async def test_what_outlives_leaves_in_order_although_the_body_is_cancelled(autojump_clock: MockClock) -> None:
+    held = Held()
+    with trio.CancelScope() as scope:
+        async with outliving(held.open()) as value:
+            assert value == "value"
+            scope.cancel()
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+    assert held.notes == ["said goodbye", "service ended"]
+
+
+async def test_what_outlives_is_left_at_the_end_of_the_body_too(autojump_clock: MockClock) -> None:
+    held = Held()
+    async with outliving(held.open()):
+        await trio.sleep(5)
+        assert held.notes == []
+    assert held.notes == ["said goodbye", "service ended"]
+
+
+async def test_a_cancelled_start_of_what_outlives_ends_at_once(autojump_clock: MockClock) -> None:
+    held = Held()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        async with outliving(held.open()):
+            raise AssertionError("it was cancelled before")
+    assert held.notes == ["service ended"]
+
+
+async def test_errors_of_start_body_and_end_come_out_as_they_are(autojump_clock: MockClock) -> None:
+    with pytest.raises(ConfigError, match="start"):
+        async with outliving(Held(start=ConfigError("start")).open()):
+            raise AssertionError("it did not start")
+    with pytest.raises(ConfigError, match="end"):
+        async with outliving(Held(end=ConfigError("end")).open()):
+            pass
+    with pytest.raises(ValueError, match="body") as caught:
+        async with outliving(Held(end=ConfigError("end")).open()):
+            raise ValueError("body")
+    assert "end" in caught.value.__notes__[0]
+
+
+async def test_a_crash_within_what_outlives_is_said_once(autojump_clock: MockClock) -> None:
+    held = Held()
+    with pytest.raises(ServiceCrashedError, match="a bug: ZeroDivisionError") as caught:
+        async with outliving(held.open()):
+            held.crash.set()
+            await trio.sleep_forever()
+    assert str(caught.value).count("met a bug") == 1
+    assert held.notes == ["service ended", "said goodbye"]

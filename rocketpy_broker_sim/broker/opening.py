@@ -1,7 +1,8 @@
 """Starting and stopping a broker, in an order that loses nothing.
 
 Start: store and tables are read, services begin, the port is opened, then the name servers are told. Stop: the name
-servers are told first, so that clients go elsewhere; then what was taken is answered, and all of it reaches the disk.
+servers are told first, so that clients go elsewhere; then what was taken is answered, and all of it reaches the disk. A
+block that is cancelled stops in the same order.
 Plays the part of BrokerStartup and of start and shutdown in BrokerController.
 """
 
@@ -20,7 +21,7 @@ from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.remoting.server import serve
-from rocketpy.services import open_services, run_blocking, ticks
+from rocketpy.services import open_services, outliving, run_blocking, ticks
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.hosts import format_address, parse_address
 from rocketpy_broker_sim.broker.broker import Broker
@@ -77,9 +78,17 @@ async def open_broker(
         TransportError: the port is taken, or the address is not one of this machine.
     """
     config = config or BrokerConfig()
-    network = network or TcpNetwork()
     servers = name_server_list(config.namesrv_addr) if name_servers is None else list(name_servers)
     broker = Broker(config, storage or _directory(config), hooks)
+    async with outliving(_running(broker, network or TcpNetwork(), servers, limits)):
+        yield broker
+
+
+@asynccontextmanager
+async def _running(
+    broker: Broker, network: Network, servers: Sequence[str], limits: ServerLimits | None
+) -> AsyncIterator[None]:
+    config = broker.config
     await run_blocking(_load, broker)
     try:
         async with open_services() as services, ConnectionPool(network).open() as pool:
@@ -90,7 +99,7 @@ async def open_broker(
             await services.start(broker.registration.serve)
             _logger.info("broker %s serves on %s", config.broker_name, broker.address)
             try:
-                yield broker
+                yield
             finally:
                 await _leave(broker)
     finally:

@@ -19,7 +19,7 @@ from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.network import Network, TcpNetwork
 from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.remoting.server import RemotingServer, serve
-from rocketpy.services import open_services, ticks
+from rocketpy.services import open_services, outliving, ticks
 from rocketpy_broker_sim.config import NamesrvConfig
 from rocketpy_broker_sim.namesrv.kv_config import FILE_NAME, KVConfig
 from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, MinBrokerNotifier
@@ -116,18 +116,23 @@ async def open_name_server(
     """
     server = NameServer(config or NamesrvConfig(), storage)
     server.kv_config.load()
+    async with outliving(_running(server, network or TcpNetwork(), limits)):
+        yield server
+
+
+@asynccontextmanager
+async def _running(server: NameServer, network: Network, limits: ServerLimits | None) -> AsyncIterator[None]:
     dispatcher = Dispatcher(processors(server))
     settings = server.config.server
     bounds = limits or ServerLimits(
         connection=ConnectionLimits(idle_timeout=settings.server_channel_max_idle_time_seconds)
     )
-    transport = network or TcpNetwork()
-    async with ConnectionPool(transport).open() as pool, open_services() as services:
+    async with ConnectionPool(network).open() as pool, open_services() as services:
         server.notifier = MinBrokerNotifier(pool, services)
         server.remoting = await services.start(
             partial(
                 serve,
-                transport,
+                network,
                 settings.bind_address,
                 settings.listen_port,
                 dispatcher,
@@ -138,6 +143,5 @@ async def open_name_server(
         server.address = server.remoting.addresses[0]
         server.start_clock()
         services.start_soon(server.expire_service)
-        yield server
+        yield
         await server.remoting.stop(_STOP_GRACE)
-        services.cancel_scope.cancel()

@@ -11,13 +11,14 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import ConfigError, RocketMQError, StoreError, TransportError
 from rocketpy.remoting.memory import MemoryNetwork
-from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.config import namesrv_config
 from rocketpy_broker_sim.namesrv.server import open_name_server
 from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, bodies, broker_and_client, client_of, settings
+from tests.client.fakes import FakeServer
 
 
 async def test_LC1_a_restarted_broker_has_everything(autojump_clock: MockClock) -> None:
@@ -205,3 +206,60 @@ async def test_the_address_that_clients_are_told(autojump_clock: MockClock) -> N
             assert broker.address.rpartition(":")[0] == expected
             assert any(broker.store_host)
             await wait_all_tasks_blocked()
+
+
+async def test_LC1_a_cancelled_broker_says_goodbye_and_keeps_what_it_took(autojump_clock: MockClock) -> None:
+    network, storage = MemoryNetwork(), MemoryStorage()
+    asked = FakeServer({code: lambda _, request: request.answer() for code in (103, 104, 322)})
+    async with asked.open(network) as name_server:
+        with trio.CancelScope() as scope:
+            async with open_broker(
+                settings(), network=network, storage=storage, name_servers=[name_server.address]
+            ) as broker:
+                async with client_of(network, broker.address) as client:
+                    await client.send(body=b"kept")
+                scope.cancel()
+                await trio.sleep_forever()
+        assert scope.cancelled_caught
+        assert asked.codes()[-1] == RequestCode.UNREGISTER_BROKER
+    assert not storage.exists("abort")
+    async with broker_and_client(storage=storage) as (_, client):
+        assert bodies(await client.pull()) == [b"kept"]
+
+
+async def test_LC1_a_cancelled_broker_answers_what_it_holds_and_ends_in_time(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    codes: list[int] = []
+
+    async def wait(address: str) -> None:
+        async with client_of(network, address) as client:
+            codes.append((await client.pull("T", 3, 0, sys_flag=SUBSCRIPTION | SUSPEND)).code)
+
+    async with trio.open_nursery() as nursery:
+        with trio.CancelScope() as scope:
+            async with open_broker(settings(), network=network, storage=MemoryStorage()) as broker:
+                async with client_of(network, broker.address) as client:
+                    await client.send(queue_id=1)
+                nursery.start_soon(wait, broker.address)
+                await trio.sleep(1)
+                scope.cancel()
+                await trio.sleep_forever()
+        assert trio.current_time() < 2
+    assert codes == [ResponseCode.PULL_NOT_FOUND]
+
+
+async def test_LC1_a_name_server_and_its_broker_are_cancelled_together(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = MemoryNetwork()
+    caplog.set_level("INFO")
+    with trio.CancelScope() as scope:
+        async with (
+            open_name_server(network=network) as server,
+            open_broker(settings(), network=network, storage=MemoryStorage(), name_servers=[server.address]),
+        ):
+            assert server.routes.brokers
+            scope.cancel()
+            await trio.sleep_forever()
+    assert not server.routes.brokers
+    assert "did not hear" not in caplog.text
