@@ -117,19 +117,21 @@ def decode_batch(data: bytes) -> list[BatchItem]:
         MessageDecodeError: the lengths in it do not add up.
     """
     items: list[BatchItem] = []
+    unpack, head_size = _HEAD.unpack_from, _HEAD.size
     position, end = 0, len(data)
     while position < end:
         if end - position < _FIXED:
             raise _bad_item(position, len(items))
-        size, _, _, flag, body_size = _HEAD.unpack_from(data, position)
-        body_at = position + _HEAD.size
+        size, _, _, flag, body_size = unpack(data, position)
+        body_at = position + head_size
+        body_end = body_at + body_size
         item_end = position + size
-        properties_at = body_at + body_size + 2
-        if body_size < 0 or item_end > end or properties_at > item_end:
+        left = item_end - body_end - 2
+        if body_size < 0 or item_end > end or left < 0:
             raise _bad_item(position, len(items))
-        if _LENGTH_16.unpack_from(data, properties_at - 2)[0] != item_end - properties_at:
+        if data[body_end] << 8 | data[body_end + 1] != left:
             raise _bad_item(position, len(items))
-        items.append(BatchItem(flag, data[body_at : properties_at - 2], data[properties_at:item_end]))
+        items.append(BatchItem(flag, data[body_at:body_end], data[body_end + 2 : item_end]))
         position = item_end
     return items
 

@@ -7,6 +7,7 @@ of MessageExtEncoder and of the layout half of MessageDecoder.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 from zlib import crc32
 
@@ -32,6 +33,7 @@ __all__ = [
     "STORE_TIMESTAMP_AT",
     "SYS_FLAG_AT",
     "body_crc",
+    "encode_batch_records",
     "encode_blank",
     "encode_record",
     "fill_crc_property",
@@ -155,6 +157,55 @@ def encode_record(
     except struct.error as exc:
         raise LocalProtocolError(f"a message cannot be stored: {exc}") from exc
     return b"".join(parts)
+
+
+def encode_batch_records(
+    items: Sequence[tuple[int, bytes, bytes]],
+    *,
+    topic: bytes,
+    properties: Sequence[bytes],
+    queue_id: int,
+    queue_offset: int,
+    physical_offset: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_timestamp: int,
+    store_host: bytes,
+    reconsume_times: int = 0,
+    prepared_transaction_offset: int = 0,
+) -> list[bytes]:
+    """The records of a batch, each at the next offset and behind the one before; as `encode_record` makes them.
+
+    One flat loop, which costs half of as many calls.
+
+    Args:
+        items: Flag and body of each; their own properties are not looked at.
+        properties: What is stored instead.
+
+    Raises:
+        LocalProtocolError: a part does not fit the layout, as for `encode_record`.
+    """
+    _check_fit(len(topic), max(map(len, properties), default=0), len(born_host), len(store_host), sys_flag)
+    magic, topic_prefix = _TOPIC_PREFIX[len(topic)]
+    topic_part = topic_prefix + topic
+    fixed_size = _FIXED_SIZE + len(born_host) + len(store_host) + len(topic_part)
+    front, back, length, join = _FRONT.pack, _BACK.pack, _LENGTH_16.pack, b"".join
+    records: list[bytes] = []
+    try:
+        middle = born_host + _LONG.pack(store_timestamp) + store_host
+        for (flag, body, _), text in zip(items, properties, strict=True):
+            body_size, text_size = len(body), len(text)
+            size = fixed_size + body_size + text_size
+            crc = crc32(body) & 0x7FFFFFFF
+            head = front(size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp)
+            tail = back(reconsume_times, prepared_transaction_offset, body_size)
+            records.append(join((head, middle, tail, body, topic_part, length(text_size), text)))
+            queue_offset += 1
+            physical_offset += size
+    except struct.error as exc:
+        raise LocalProtocolError(f"a batch cannot be stored: {exc}") from exc
+    return records
 
 
 def _check_fit(topic: int, properties: int, born_host: int, store_host: int, sys_flag: int) -> None:

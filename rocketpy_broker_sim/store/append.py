@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import LocalProtocolError, StoreError
 from rocketpy.seams import wall_ms
-from rocketpy.wire.batch import BatchItem
 from rocketpy.wire.names import RETRY_PREFIX, TOPIC_MAX_LENGTH, is_valid_stored_topic
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, delete_property
-from rocketpy.wire.record import encode_record, fill_crc_property, record_size, reserve_crc_property
-from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6
+from rocketpy.wire.record import (
+    encode_batch_records,
+    encode_record,
+    fill_crc_property,
+    record_size,
+    reserve_crc_property,
+)
+from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
 from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest, is_consumable, tags_code_of
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult, PutMessageStatus
 
 if TYPE_CHECKING:
+    from rocketpy.wire.batch import BatchItem
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.commit_log import CommitLog
     from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
@@ -34,6 +41,7 @@ ITEM_OVERHEAD = 22
 """Bytes of a batch item beside its body and properties."""
 _CRC_NAME = "__CRC32#"
 _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
+_SEPARATOR = 2
 _MAX_QUEUE_ID = 0x7FFFFFFF
 _OK = PutMessageStatus.PUT_OK
 
@@ -86,41 +94,72 @@ class MessageWriter:
         if queue is None or not message.batch:
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
         sys_flag = _with_host_bits(message)
-        items = self._stored_items(message.batch, self._encoded(message.properties))
-        sizes = [record_size(queue.topic_bytes, item.body, item.properties, sys_flag) for item in items]
-        refusal = self._judge_batch(message.batch, items, sizes)
+        if sys_flag & TRANSACTION_MASK:
+            return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        properties = self._stored_properties(message.batch, self._encoded(message.properties))
+        fixed = record_size(queue.topic_bytes, b"", b"", sys_flag)
+        sizes = [fixed + len(item[1]) + len(text) for item, text in zip(message.batch, properties, strict=True)]
+        refusal = self._judge_batch(message.batch, properties, sizes)
         if refusal is not None:
             return PutMessageResult(refusal)
-        return self._add_batch(queue, message, items, sizes, sys_flag)
+        return self._add_batch(queue, message, message.batch, properties, sizes, sys_flag)
 
     def _add_batch(
-        self, queue: ConsumeQueue, message: IncomingMessage, items: list[BatchItem], sizes: list[int], sys_flag: int
+        self,
+        queue: ConsumeQueue,
+        message: IncomingMessage,
+        items: Sequence[BatchItem],
+        properties: list[bytes],
+        sizes: list[int],
+        sys_flag: int,
     ) -> PutMessageResult:
         total = sum(sizes)
-        position = begin = self._log.reserve(total)
+        begin = self._log.reserve(total)
         timestamp = self._now()
         first = queue.next_offset
-        positions: list[int] = []
         try:
-            for item, size in zip(items, sizes, strict=True):
-                offset = queue.next_offset
-                self._add(
-                    queue, message, item.flag, item.body, item.properties, sys_flag, offset, position, size, timestamp
-                )
-                positions.append(position)
-                position += size
+            records = encode_batch_records(
+                items,
+                topic=queue.topic_bytes,
+                properties=properties,
+                queue_id=message.queue_id,
+                queue_offset=first,
+                physical_offset=begin,
+                sys_flag=sys_flag,
+                born_timestamp=message.born_timestamp,
+                born_host=message.born_host,
+                store_timestamp=timestamp,
+                store_host=message.store_host,
+                reconsume_times=message.reconsume_times,
+                prepared_transaction_offset=message.prepared_transaction_offset,
+            )
         except LocalProtocolError:
-            self._take_back(queue, len(positions), first)
             self._log.position = begin
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        self._log.add_all(map(fill_crc_property, records) if self._with_crc else records)
+        positions = list(accumulate(sizes[:-1], initial=begin))
+        self._gather_batch(queue, positions, sizes, properties, timestamp, sys_flag)
         return PutMessageResult(_OK, begin, first, total, timestamp, message.store_host, positions)
 
-    def _take_back(self, queue: ConsumeQueue, count: int, next_offset: int) -> None:
-        """Forget the items of a batch that were added before one could not be encoded."""
-        if count:
-            del self._gathered[-count:]
-            self._log.drop_last(count)
-        queue.next_offset = next_offset
+    def _gather_batch(
+        self,
+        queue: ConsumeQueue,
+        positions: list[int],
+        sizes: list[int],
+        properties: list[bytes],
+        timestamp: int,
+        sys_flag: int,
+    ) -> None:
+        """Note the records of a batch for the dispatcher."""
+        offset = queue.next_offset
+        for position, size, text in zip(positions, sizes, properties, strict=True):
+            if queue.is_schedule:
+                code = self._levels.deliver_time(text, timestamp)
+            else:
+                code = tags_code_of(text) if b"TAGS" in text else 0
+            self._gathered.append(DispatchRequest(queue, offset, position, size, code, timestamp, sys_flag, text))
+            offset += 1
+        queue.next_offset = offset
 
     def _add(
         self,
@@ -155,7 +194,7 @@ class MessageWriter:
         self._log.add(fill_crc_property(record) if self._with_crc else record)
         if queue.is_schedule:
             code = self._levels.deliver_time(properties, timestamp)
-        elif message.tags_code is None or message.batch is not None:
+        elif message.tags_code is None:
             code = tags_code_of(properties)
         else:
             code = message.tags_code
@@ -184,15 +223,14 @@ class MessageWriter:
         return None
 
     def _judge_batch(
-        self, sent: Sequence[BatchItem], items: list[BatchItem], sizes: list[int]
+        self, items: Sequence[BatchItem], properties: list[bytes], sizes: list[int]
     ) -> PutMessageStatus | None:
-        if sum(len(item.body) + len(item.properties) + ITEM_OVERHEAD for item in sent) > self._config.max_message_size:
+        """Why a batch may not be stored: as sent it is too long, or one of its records is; None when it may."""
+        bodies = [len(item[1]) for item in items]
+        sent = sum(bodies) + sum([len(item[2]) for item in items]) + ITEM_OVERHEAD * len(items)
+        if sent > self._config.max_message_size or not self._log.fits(sum(sizes)):
             return PutMessageStatus.MESSAGE_ILLEGAL
-        for item, size in zip(items, sizes, strict=True):
-            refusal = self._judge(len(item.body), len(item.properties), size)
-            if refusal is not None:
-                return refusal
-        return None if self._log.fits(sum(sizes)) else PutMessageStatus.MESSAGE_ILLEGAL
+        return self._judge(max(bodies), max(map(len, properties)), max(sizes))
 
     def _encoded(self, text: str) -> bytes:
         """The bytes of a property text; a checksum that a sender put there would be taken for ours."""
@@ -204,16 +242,14 @@ class MessageWriter:
         """The properties as they are stored: with room for the checksum when records carry one."""
         return reserve_crc_property(properties) if self._with_crc else properties
 
-    def _stored_items(self, batch: Sequence[BatchItem], added: bytes) -> list[BatchItem]:
-        """The items with the broker's properties behind their own."""
-        items: list[BatchItem] = []
-        for item in batch:
-            own = item.properties
-            if self._with_crc:
-                own = self._encoded(own.decode("utf-8", "replace"))
-            joint = b"\x02" if own and added and not own.endswith(b"\x02") else b""
-            items.append(BatchItem(item.flag, item.body, self._closed(own + joint + added)))
-        return items
+    def _stored_properties(self, batch: Sequence[BatchItem], added: bytes) -> list[bytes]:
+        """The properties of each item with the broker's behind them."""
+        own = [item[2] for item in batch]
+        if self._with_crc:
+            own = [self._encoded(text.decode("utf-8", "replace")) for text in own]
+        if added:
+            own = [text + added if not text or text[-1] == _SEPARATOR else b"%b\x02%b" % (text, added) for text in own]
+        return [self._closed(text) for text in own] if self._with_crc else own
 
     def _now(self) -> int:
         now = wall_ms()

@@ -23,7 +23,7 @@ from rocketpy_broker_sim.store.failure import store_error
 from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rocketpy.errors import StoreError
     from rocketpy.seams import Storage
@@ -83,9 +83,9 @@ class CommitLog:
         """Gather a record for the position that was reserved for it; in order."""
         self._gathered.append(record)
 
-    def drop_last(self, count: int) -> None:
-        """Forget the last `count` records that gathered; they lie in one file, as those of a batch do."""
-        del self._gathered[-count:]
+    def add_all(self, records: Iterable[bytes]) -> None:
+        """The same for several records, which were reserved together."""
+        self._gathered.extend(records)
 
     def _roll(self) -> int:
         self._gathered.append(encode_blank(self._file_end - self.position))

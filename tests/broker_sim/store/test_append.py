@@ -6,6 +6,7 @@ import pytest
 
 from rocketpy.wire.batch import BatchItem
 from rocketpy.wire.message_codec import decode_messages, decode_record
+from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 from tests.broker_sim.store.helpers import HOST, HOST_V6, bodies, message, open_store, put_all, read_queue
@@ -215,3 +216,18 @@ def test_a_forged_checksum_is_not_taken_for_ours():
     again = open_store(storage.clone(), enabled_append_prop_crc=True, force_verify_prop_crc=True)
     assert bodies(again) == [b"a", b"b", b"c"]
     assert all(each.properties["__CRC32#"] != "0000000000" for each in read_queue(again))
+
+
+@pytest.mark.parametrize("flag", [TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK])
+def test_a_batch_has_no_part_in_a_transaction(flag):
+    store = open_store()
+    assert store.put_batch(batch(b"a", b"b", sys_flag=flag)).status is ILLEGAL
+    assert store.max_offset("T", 0) == 0
+
+
+def test_a_batch_that_cannot_be_encoded_leaves_nothing_behind():
+    store = open_store()
+    items = [BatchItem(0, b"a", b""), BatchItem(1 << 31, b"b", b"")]
+    assert store.put_batch(message(b"", batch=items)).status is ILLEGAL
+    result, after = put_all(store, [message(), message()])
+    assert (result.physical_offset, result.queue_offset, after.queue_offset) == (0, 0, 1)
