@@ -57,6 +57,13 @@ def _needs_secret_key(config: ClientConfig, field: attrs.Attribute[Any], value: 
         raise ConfigError(f"{field.name} needs the secret_key that belongs to it")
 
 
+def _with_advice(unknown: Iterable[str], known: Iterable[str]) -> str:
+    from rocketpy.config.java import advice  # knows all configs, and only who is mistaken needs it
+
+    said = {name: advice(name, known) for name in sorted(unknown)}
+    return "; ".join(f"{name}: {text}" if text else name for name, text in said.items())
+
+
 @attrs.frozen(kw_only=True)
 class ClientConfig:
     """How a client finds brokers and keeps in touch with them."""
@@ -134,7 +141,7 @@ class ClientConfig:
         """
         known = {field.name for field in attrs.fields(cls)}
         if unknown := set(fields) - known:
-            raise ConfigError(f"{cls.__name__} has no setting {', '.join(sorted(unknown))}")
+            raise ConfigError(f"{cls.__name__} has no setting {_with_advice(unknown, known)}")
         base = {} if config is None else attrs.asdict(config, recurse=False)
         values = {name: value for name, value in base.items() if name in known} | fields
         if missing := {field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING} - set(values):

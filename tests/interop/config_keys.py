@@ -32,7 +32,13 @@ CLASSES = (
     "client.producer.DefaultMQProducer",
     "client.consumer.DefaultMQPushConsumer",
 )
-_OF_THE_MACHINE = {"brokerIP1": "<address>", "brokerIP2": "<address>", "clientIP": "<address>", "brokerName": "<host>"}
+_OF_THE_MACHINE = {
+    "brokerIP1": "<address>",
+    "brokerIP2": "<address>",
+    "brokerName": "<host>",
+    "clientIP": "<address>",
+    "consumeTimestamp": "<half an hour ago>",
+}
 
 
 class Key(NamedTuple):

@@ -1,0 +1,118 @@
+"""Which settings of Java's clients are here, under what name, and why the others are not. Pure.
+
+For the documentation, for the tests, and for who writes a name of Java's; clients that are configured right never
+load it. Covers ClientConfig, DefaultMQProducer and DefaultMQPushConsumer of 4.9.7 and 5.3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+import attrs
+
+from rocketpy.config.client import ClientConfig
+from rocketpy.config.producer import ProducerConfig
+from rocketpy.config.push_consumer import PushConsumerConfig
+
+__all__ = ["CONFIGS", "NOT_OF_CLASSES", "NOT_THERE", "OTHER_DEFAULTS", "advice", "fields_by_java_name"]
+
+CONFIGS = (ClientConfig, ProducerConfig, PushConsumerConfig)
+
+_REASONS = {
+    "a part of the object, not a setting": """
+        backPressureForAsyncSendNumInsideAdjust backPressureForAsyncSendNumLock
+        backPressureForAsyncSendSizeInsideAdjust backPressureForAsyncSendSizeLock defaultMQProducerImpl
+        defaultMQPushConsumerImpl log logger namespaceInitialized
+    """,
+    "there is no message trace": "enableTrace traceDispatcher traceMsgBatchNum traceTopic accessChannel",
+    "there are no namespaces: write the names of topics and groups in full": "namespace namespaceV2",
+    "there is no TLS": "useTLS",
+    "there are no proxies; address_map says how brokers are reached": "socksProxyConfig",
+    "the address that a broker registered is dialled, never the port next to it":
+        "vipChannelEnabled sendMessageWithVIPChannel",
+    "an older name: send_latency_enable": "sendLatencyFaultEnable",
+    "a broker that failed is tried again by one send, not probed": "detectInterval detectTimeout startDetectorEnable",
+    "requests are signed with access_key and secret_key; there are no other hooks": "rpcHook",
+    "always PYTHON": "language",
+    "completions and callbacks run in the loop, without a pool": "clientCallbackExecutorThreads",
+    "bodies are always read and decompressed": "decodeDecompressBody decodeReadBody",
+    "every heartbeat is complete, and goes out when there is something new": """
+        enableHeartbeatChannelEventListener useHeartbeatV2
+    """,
+    "requests carry no such mark": "enableStreamRequestType unitMode",
+    "routes are fetched at the first send": "topics",
+    "messages are sent in batches when a list is given, never by waiting for more": """
+        autoBatch batchMaxBytes batchMaxDelayMs produceAccumulator totalBatchMaxBytes
+    """,
+    "back-pressure is always on": "enableBackpressureForAsyncMode",
+    "zlib, which every broker and client reads": "compressType compressor",
+    "every attempt may take what is left of send_timeout": "sendMsgMaxTimeoutPerRequest",
+    "as many listeners as there is work for, up to consume_thread_max": """
+        adjustThreadPoolNumsThreshold consumeThreadMin
+    """,
+    "an argument of PushConsumer, not a setting": "messageListener subscription",
+    "nobody is told which queues a consumer has": "messageQueueListener",
+    "chosen by message_model": "offsetStore",
+    "the consumers of a group share out the queues among themselves": "clientRebalance",
+    "there is no pop consumption": "popBatchNums popInvisibleTime popThresholdForQueue",
+    "the broker bounds the bytes of an answer": "pullBatchSizeInBytes",
+    "there are no listeners that keep the order": "suspendCurrentQueueTimeMillis",
+}  # fmt: skip
+
+NOT_THERE: Mapping[str, str] = {key: reason for reason, keys in _REASONS.items() for key in keys.split()}
+"""Setting of Java's -> why there is none here."""
+
+OTHER_DEFAULTS: Mapping[str, str] = {
+    "allocateMessageQueueStrategy": "the same strategy, by name",
+    "awaitTerminationMillisWhenShutdown": "listeners get 10 s to finish; Java leaves them at once",
+    "backPressureForAsyncSendNum": "1024, as in later releases: 10,000 waiting messages help nobody",
+    "clientIP": "looked up when a client starts",
+    "consumeTimestamp": "counted from when a consumer starts, not from when its settings are made",
+    "consumerGroup": "has to be given: one name for all would mix strangers",
+    "instanceName": "every client has an id of its own, whatever shares its process",
+    "namesrvAddr": "NAMESRV_ADDR of the environment, else nothing: a client does not ask the web for name servers",
+    "producerGroup": "has to be given",
+    "pullTimeDelayMillsWhenException": "3 s rather than 1 s: a broker in trouble is spared",
+    "retryResponseCodes": "the same set, as codes",
+}
+"""Why a default is not Java's, by Java's name."""
+
+NOT_OF_CLASSES: Mapping[str, str] = {
+    "BROKER_SUSPEND_MAX_TIME_MILLIS": "a constant of Java's consumer",
+    "CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND": "a constant of Java's consumer",
+    "clientChannelMaxIdleTimeSeconds": "of NettyClientConfig",
+    "connectTimeoutMillis": "of NettyClientConfig",
+    "waitInterval": "a system property, rocketmq.client.rebalance.waitInterval",
+}
+"""Where settings come from that are no fields of the three classes."""
+
+
+def fields_by_java_name(*kinds: type[ClientConfig]) -> dict[str, attrs.Attribute[object]]:
+    """Java's name -> field, for the fields that have one; of all three configs, or of those given."""
+    fields = [field for kind in kinds or CONFIGS for field in attrs.fields(kind)]
+    return {field.metadata["java"]: field for field in fields if field.metadata["java"]}
+
+
+def advice(name: str, known: Iterable[str]) -> str:
+    """What somebody may have meant by a name that is no setting: another name, one of Java's, or nothing (empty).
+
+    Args:
+        name: as it was written.
+        known: the settings that could have been meant.
+    """
+    known = list(known)
+    written = _folded(name)
+    for java, field in fields_by_java_name().items():
+        if _folded(java) == written and field.name in known:
+            return f"it is called {field.name} here"
+    for java, reason in NOT_THERE.items():
+        if _folded(java) == written:
+            return reason
+    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"do you mean {near[0]}?" if near else ""
+
+
+def _folded(name: str) -> str:
+    """A name without what tells Java's spelling from ours."""
+    return name.replace("_", "").lower()

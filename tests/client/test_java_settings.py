@@ -1,0 +1,91 @@
+"""Every setting of Java's client classes is here under a name of ours, or the reason why not is written down."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import attrs
+import pytest
+
+import rocketpy
+from rocketpy.config import ClientConfig, ProducerConfig, PushConsumerConfig
+from rocketpy.config.java import NOT_OF_CLASSES, NOT_THERE, OTHER_DEFAULTS, advice, fields_by_java_name
+from rocketpy.errors import ConfigError
+from tests.interop.config_keys import Key, read_golden
+
+CLASSES: dict[str, type[ClientConfig]] = {
+    "ClientConfig": ClientConfig,
+    "DefaultMQProducer": ProducerConfig,
+    "DefaultMQPushConsumer": PushConsumerConfig,
+}
+# Said of all clients by Java and of one role by us.
+OF_ONE_ROLE = {"sendLatencyEnable": ProducerConfig, "pullTimeDelayMillsWhenException": PushConsumerConfig}
+
+
+def javas(owner: str) -> dict[str, Key]:
+    return {each.key: each for each in read_golden() if each.owner == owner}
+
+
+@pytest.mark.parametrize("owner", CLASSES)
+def test_every_setting_of_javas_is_here_or_says_why_not(owner: str) -> None:
+    here = set(fields_by_java_name(CLASSES[owner]))
+    for key in javas(owner):
+        if OF_ONE_ROLE.get(key, CLASSES[owner]) is CLASSES[owner]:
+            assert (key in here) != (key in NOT_THERE), key
+
+
+def test_nothing_is_listed_that_java_does_not_have() -> None:
+    everywhere = {key for owner in CLASSES for key in javas(owner)}
+    assert set(NOT_THERE) - everywhere == set()
+    assert set(fields_by_java_name()) - everywhere == set(NOT_OF_CLASSES)
+    assert all(reason and reason[-1] != "." for reason in NOT_THERE.values())
+
+
+def test_defaults_are_javas_or_say_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    different = set()
+    for owner, kind in CLASSES.items():
+        fresh = kind() if kind is ClientConfig else kind(group="g")
+        for key, field in fields_by_java_name(kind).items():
+            java = javas(owner).get(key)
+            if java is not None and spelled(getattr(fresh, field.name), field) != java.defaults[-1]:
+                different.add(key)
+    assert different == set(OTHER_DEFAULTS)
+
+
+def spelled(value: object, field: attrs.Attribute[object]) -> str:
+    """A value as Java prints it, in Java's unit."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value * field.metadata.get('scale', 1):g}" if isinstance(value, float) else str(value)
+    return "null" if value is None else str(getattr(value, "name", value))
+
+
+def test_what_is_here_is_read_by_somebody() -> None:
+    root = Path(rocketpy.__file__).parent
+    trees = [ast.parse(path.read_text("utf-8")) for path in root.rglob("*.py") if path.parent != root / "config"]
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    read = {node.attr for node in nodes if isinstance(node.ctx, ast.Load)}
+    assert {field.name for kind in CLASSES.values() for field in attrs.fields(kind)} - read == set()
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("send_timout", "send_timout: do you mean send_timeout?"),
+        ("sendMsgTimeout", "it is called send_timeout here"),
+        ("send_msg_timeout", "it is called send_timeout here"),
+        ("use_tls", "there is no TLS"),
+        ("vipChannelEnabled", "never the port next to it"),
+        ("zzz", "has no setting zzz$"),
+    ],
+)
+def test_a_wrong_name_gets_advice(written: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        ProducerConfig.of(None, group="g", **{written: 1})
+
+
+def test_a_setting_of_another_role_is_not_recommended() -> None:
+    assert advice("pullBatchSize", {"send_timeout"}) == ""
