@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rocketpy._version import __version__
     from rocketpy_broker_sim.broker.opening import open_broker
-    from rocketpy_broker_sim.cluster import AsyncioLocalCluster, BlockingLocalCluster, LocalCluster, WaitTimeoutError
+    from rocketpy_broker_sim.cluster.asynchronous import AsyncioLocalCluster
+    from rocketpy_broker_sim.cluster.blocking import BlockingLocalCluster
+    from rocketpy_broker_sim.cluster.local import LocalCluster
+    from rocketpy_broker_sim.cluster.waiting import WaitTimeoutError
     from rocketpy_broker_sim.namesrv import open_name_server
 
 __all__ = [
@@ -26,10 +29,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncioLocalCluster": "rocketpy_broker_sim.cluster",
-    "BlockingLocalCluster": "rocketpy_broker_sim.cluster",
-    "LocalCluster": "rocketpy_broker_sim.cluster",
-    "WaitTimeoutError": "rocketpy_broker_sim.cluster",
+    "AsyncioLocalCluster": "rocketpy_broker_sim.cluster.asynchronous",
+    "BlockingLocalCluster": "rocketpy_broker_sim.cluster.blocking",
+    "LocalCluster": "rocketpy_broker_sim.cluster.local",
+    "WaitTimeoutError": "rocketpy_broker_sim.cluster.waiting",
     "__version__": "rocketpy._version",
     "open_broker": "rocketpy_broker_sim.broker.opening",
     "open_name_server": "rocketpy_broker_sim.namesrv",

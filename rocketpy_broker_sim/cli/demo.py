@@ -11,7 +11,7 @@ from rocketpy.errors import RequestTimeoutError
 from rocketpy.message import Message
 from rocketpy.producer import Producer
 from rocketpy.results import ConsumeFromWhere
-from rocketpy_broker_sim.cluster import LocalCluster
+from rocketpy_broker_sim.cluster.local import LocalCluster
 
 if TYPE_CHECKING:
     from rocketpy.message import MessageExt

@@ -151,7 +151,7 @@ class Contents:
             WaitTimeoutError: something is left after `timeout` seconds; `missing` of the error says what.
         """
         check_group(group)
-        await wait_consumed(self._running, group, topic, timeout)
+        await wait_consumed(self._running, group, topic, timeout, self._next_arrival)
 
     async def _next_arrival(self) -> None:
         if self._news is None:

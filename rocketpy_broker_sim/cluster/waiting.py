@@ -6,7 +6,8 @@ group answered: its consumers pull again at once, and with that say what they ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 import trio
@@ -43,20 +44,37 @@ class WaitTimeoutError(RocketMQError, TimeoutError):
         self.timeout = timeout
 
 
-async def wait_consumed(brokers: Callable[[], Sequence[Broker]], group: str, topic: str, timeout: float) -> None:
+async def wait_consumed(
+    brokers: Callable[[], Sequence[Broker]],
+    group: str,
+    topic: str,
+    timeout: float,
+    next_arrival: Callable[[], Awaitable[None]],
+) -> None:
     """Wait until a group has consumed everything of a topic, what waits for another try included.
+
+    Args:
+        brokers: those that run, asked each time.
+        group: the group.
+        topic: the topic.
+        timeout: seconds for it.
+        next_arrival: returns when a broker has got a message, or runs again.
 
     Raises:
         WaitTimeoutError: it has not within `timeout` seconds.
     """
+    topics = (topic, retry_topic(group))
     pause = _FIRST_PAUSE
     with trio.move_on_after(timeout):
-        while unconsumed(brokers(), group, topic):
-            for broker in brokers():
-                broker.held_pulls.release(group)
-                broker.turn.finish()
-            await trio.sleep(pause)
-            pause = min(2 * pause, _LAST_PAUSE)
+        while True:
+            if any(_behind(brokers(), group, topics)):
+                await _have_told(brokers(), group, pause)
+                pause = min(2 * pause, _LAST_PAUSE)
+            elif any(_delayed(brokers(), topics)):
+                await next_arrival()
+                pause = _FIRST_PAUSE
+            else:
+                return
     missing = unconsumed(brokers(), group, topic)
     if missing:
         raise WaitTimeoutError(
@@ -66,15 +84,23 @@ async def wait_consumed(brokers: Callable[[], Sequence[Broker]], group: str, top
         )
 
 
+async def _have_told(brokers: Sequence[Broker], group: str, pause: float) -> None:
+    """Let the consumers of a group say where they stand, and give them time for it."""
+    for broker in brokers:
+        broker.held_pulls.release(group)
+        broker.turn.finish()
+    await trio.sleep(pause)
+
+
 def unconsumed(brokers: Sequence[Broker], group: str, topic: str) -> list[str]:
     """What a group has not consumed of a topic, one line each."""
     topics = (topic, retry_topic(group))
-    return [line for broker in brokers for line in (*_behind(broker, group, topics), *_delayed(broker, topics))]
+    return [*_behind(brokers, group, topics), *_delayed(brokers, topics)]
 
 
-def _behind(broker: Broker, group: str, topics: Sequence[str]) -> Iterator[str]:
+def _behind(brokers: Sequence[Broker], group: str, topics: Sequence[str]) -> Iterator[str]:
     """The queues in which the group has not come to the end."""
-    for topic in topics:
+    for broker, topic in product(brokers, topics):
         for queue_id in broker.store.queue_ids(topic):
             end = broker.store.max_offset(topic, queue_id)
             stands = max(broker.offsets.query(group, topic, queue_id), broker.store.min_offset(topic, queue_id))
@@ -82,15 +108,16 @@ def _behind(broker: Broker, group: str, topics: Sequence[str]) -> Iterator[str]:
                 yield f"{topic} queue {queue_id} of {broker.config.broker_name}: {end - stands} not consumed of {end}"
 
 
-def _delayed(broker: Broker, topics: Sequence[str]) -> Iterator[str]:
+def _delayed(brokers: Sequence[Broker], topics: Sequence[str]) -> Iterator[str]:
     """The messages that wait for the time of their delivery."""
-    delivered = broker.schedule.progress()
-    for queue_id in broker.store.queue_ids(SCHEDULE_TOPIC):
-        level = level_of_queue(queue_id)
-        for message in read_queue(broker, SCHEDULE_TOPIC, queue_id, delivered.get(level, 0)):
-            goal = target(message.properties)
-            if goal is not None and goal[0] in topics:
-                yield f"{message.message_id} waits for its time (delay level {level}) to come to {goal[0]}"
+    for broker in brokers:
+        delivered = broker.schedule.progress()
+        for queue_id in broker.store.queue_ids(SCHEDULE_TOPIC):
+            level = level_of_queue(queue_id)
+            for message in read_queue(broker, SCHEDULE_TOPIC, queue_id, delivered.get(level, 0)):
+                goal = target(message.properties)
+                if goal is not None and goal[0] in topics:
+                    yield f"{message.message_id} waits for its time (delay level {level}) to come to {goal[0]}"
 
 
 def _members(brokers: Sequence[Broker], group: str) -> str:

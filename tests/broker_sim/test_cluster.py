@@ -320,6 +320,7 @@ def test_one_part_does_not_load_the_other() -> None:
     assert not any(name.startswith(("rocketpy_broker_sim.broker", "rocketpy_broker_sim.store")) for name in name_server)
     broker = loaded("from rocketpy_broker_sim import open_broker")
     assert not any(name.startswith("rocketpy_broker_sim.namesrv") for name in broker)
+    assert "asyncio" not in loaded("from rocketpy_broker_sim import BlockingLocalCluster, WaitTimeoutError")
 
 
 def test_a_name_that_is_not_there() -> None:
