@@ -14,9 +14,11 @@ import pytest
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 APART = {"_build", "newsfragments"}
 PAGES = sorted(page for page in DOCS.rglob("*.md") if page.relative_to(DOCS).parts[0] not in APART)
-FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXECUTED = {"{doctest}"}
-NOT_PYTHON = {"text", "console", "{toctree}", "{include}", "{eval-rst}", "toml", "ini", "json"}
+INCLUDED = re.compile(r"^```{literalinclude} (\S+)\n(?::pyobject: (\S+)\n)?", re.MULTILINE)
+"""Parts of examples/, which tests/examples runs."""
+NOT_PYTHON = {"text", "console", "{toctree}", "{include}", "{literalinclude}", "{eval-rst}", "toml", "ini", "json"}
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -26,6 +28,14 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_fence_is_executed_or_not_python(page: Path) -> None:
     assert {kind for kind, _ in blocks(page)} <= EXECUTED | NOT_PYTHON
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_includes_is_run_as_an_example(page: Path) -> None:
+    for path, name in INCLUDED.findall(page.read_text("utf-8")):
+        included = (page.parent / path).resolve()
+        assert included.is_relative_to(DOCS.parent / "examples"), path
+        assert not name or re.search(rf"^(async )?(def|class) {name}\b", included.read_text("utf-8"), re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

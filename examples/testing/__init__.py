@@ -1,0 +1,1 @@
+"""A service and its tests, as docs/howto/test-your-service.md shows them."""
