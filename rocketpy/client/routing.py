@@ -8,6 +8,7 @@ brokerAddrTable in MQClientInstance.
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,6 +37,9 @@ __all__ = ["BrokerAddress", "RouteTable"]
 
 logger = logging.getLogger(__name__)
 
+_NEARLY = 0.01
+"""Seconds before a deadline that count as having reached it: the last try gets a little less than what is left."""
+
 
 class BrokerAddress(NamedTuple):
     """Where to reach a broker, and whether that is a slave."""
@@ -55,6 +59,8 @@ class _Default(NamedTuple):
 class _Lookup:
     """One question to the name servers that several tasks wait for."""
 
+    deadline: float
+    """Of whoever asked."""
     done: trio.Event = attrs.Factory(trio.Event)
     outcome: TopicRoute | RocketMQError | None = None
     """None when whoever asked was cancelled."""
@@ -233,8 +239,9 @@ class RouteTable:
                 await lookup.done.wait()
             if isinstance(lookup.outcome, TopicRoute):
                 return lookup.outcome
-            if lookup.outcome is not None:
-                raise _route_error(topic, lookup.outcome) or lookup.outcome
+            if lookup.outcome is not None and not _ran_out_of_time(lookup, deadline):
+                # Each waiter has an error of its own: tracebacks and notes must not gather on one that all share.
+                raise (_route_error(topic, lookup.outcome) or copy.copy(lookup.outcome)) from lookup.outcome
             if not lookup.done.is_set():
                 raise NameServerUnreachableError(
                     f"no name server has answered about the topic {topic} within {timeout:g} s",
@@ -244,7 +251,7 @@ class RouteTable:
 
     async def _lead(self, topic: str, deadline: float, default: _Default | None) -> TopicRoute:
         """Be the task that asks."""
-        lookup = self._lookups[topic, default] = _Lookup()
+        lookup = self._lookups[topic, default] = _Lookup(deadline)
         try:
             data, derived = await self._ask(topic, deadline, default)
             lookup.outcome = topic_route(topic, data, address_map=self._address_map)
@@ -285,6 +292,13 @@ class RouteTable:
         if route != before:
             logger.info("route of %s: %d queues to write", route.topic, len(route.publish.queues))
             self._on_change(route.topic)
+
+
+def _ran_out_of_time(lookup: _Lookup, deadline: float) -> bool:
+    """Whether a lookup failed because whoever asked had less time than somebody who waits for it, and has some left."""
+    if not isinstance(lookup.outcome, NameServerUnreachableError):
+        return False
+    return lookup.deadline - _NEARLY <= trio.current_time() < deadline - _NEARLY
 
 
 def _left(deadline: float) -> float:

@@ -69,6 +69,7 @@ class Producer(NotPicklable):
             raise ConfigError("give a client or a network, not both: a client has a network of its own")
         self.config = ProducerConfig.of(config if config is not None or client is None else client.config, **fields)
         self._owns_client = client is None
+        self._network = network
         self.client = MQClientInstance(self.config, network=network) if client is None else client
         self._lifecycle = Lifecycle(f"producer {self.config.group}")
         self._core = SendCore(self.client, self.config)
@@ -102,6 +103,10 @@ class Producer(NotPicklable):
                 stack.push_async_exit(self._finish_sends)
                 self._stack = stack.pop_all()
         except BaseException:
+            if self._owns_client:
+                # The old one was closed on the way out, for good.
+                self.client = MQClientInstance(self.config, network=self._network)
+                self._core = SendCore(self.client, self.config)
             self._lifecycle.failed()
             raise
         self._lifecycle.opened()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 import trio
 
-from rocketpy.errors import BrokerError, ProtocolError, RequestTimeoutError, TransportError
+from rocketpy.errors import BrokerError, ProtocolError, RequestTimeoutError, TooManyRequestsError, TransportError
 from rocketpy.remoting.connection import Connection
 from rocketpy.services import ticks
 from rocketpy.wire.bodies.registration import RegisterBrokerBody, TopicConfigAndMappingSerializeWrapper
@@ -44,7 +44,7 @@ AGAIN_AFTER = 10.0
 GATHER = 0.01
 """Seconds in which changes of topics are gathered into one registration."""
 _READ_WRITE = 6
-_Refused = (BrokerError, ProtocolError, TransportError, RequestTimeoutError)
+_Refused = (BrokerError, ProtocolError, TransportError, RequestTimeoutError, TooManyRequestsError)
 
 
 class Topics(Protocol):
@@ -248,7 +248,10 @@ class Registration:
             if connection is not None and link.registered:
                 command = self._data_version_query() if self._config.compatible_with_old_name_srv else self._heartbeat()
                 command.flag = RemotingCommand.oneway(0).flag
-                connection.send_oneway(command)
+                try:
+                    connection.send_oneway(command)
+                except (TransportError, TooManyRequestsError) as exc:
+                    logger.info("the name server %s was not pinged: %s", link.address, exc)
 
     def _heartbeat(self) -> RemotingCommand:
         config = self._config

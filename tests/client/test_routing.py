@@ -16,6 +16,7 @@ from rocketpy.errors import (
     BrokerError,
     BrokerUnreachableError,
     NameServerUnreachableError,
+    NoPermissionError,
     RemoteProtocolError,
     TopicNotFoundError,
     TopicNotWritableError,
@@ -124,6 +125,56 @@ async def test_a_follower_waits_no_longer_than_it_said(autojump_clock: trio.test
                 await w.routes.ensure("T", timeout=1)
             assert trio.current_time() - before == pytest.approx(1)
             assert error.value.tried == (w.server.address,)
+
+
+async def test_a_follower_with_more_time_asks_again_when_the_leader_has_none_left(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with world(T=data()) as w:
+        w.server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, lambda connection, request: None)
+        found = []
+
+        async def lead() -> None:
+            with pytest.raises(NameServerUnreachableError):
+                await w.routes.ensure("T", timeout=1)
+
+        async def follow() -> None:
+            found.append(await w.routes.ensure("T", timeout=10))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lead)
+            await trio.testing.wait_all_tasks_blocked()
+            for _ in range(3):
+                nursery.start_soon(follow)
+            await trio.sleep(0.9)
+            asked = len(w.server.requests)
+            w.server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, w.server.route)
+        assert len(found) == 3
+        assert len(w.server.requests) == asked + 1
+        assert trio.current_time() < 1.1
+
+
+async def test_waiters_have_errors_of_their_own_whatever_the_error_is(autojump_clock: trio.testing.MockClock) -> None:
+    async with world() as w:
+        w.server.on(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC,
+            lambda connection, request: request.answer(ResponseCode.NO_PERMISSION, "go away"),
+        )
+        said = []
+
+        async def ask() -> None:
+            with pytest.raises(BrokerError, match="go away") as error:
+                await w.routes.ensure("T")
+            said.append(error.value)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(ask)
+        assert len({id(error) for error in said}) == 3
+        assert {(type(error), error.code, error.address) for error in said} == {
+            (NoPermissionError, ResponseCode.NO_PERMISSION, w.server.address)
+        }
+        assert len(w.server.requests) == 1
 
 
 async def test_followers_get_the_cause_too(autojump_clock: trio.testing.MockClock) -> None:

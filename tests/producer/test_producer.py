@@ -300,6 +300,20 @@ async def test_S11_one_group_twice_on_a_shared_client_is_refused(autojump_clock,
     assert len(broker.taken) == 5
 
 
+async def test_LC2_a_producer_whose_start_failed_may_be_started_again(autojump_clock, opened, monkeypatch):
+    broker = SendBroker()
+    async with opened(broker, enter=False) as (producer, _):
+        first = producer.client
+        with monkeypatch.context() as patched:
+            patched.setattr(first, "register_producer", lambda group, role: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                async with producer:
+                    raise AssertionError("it did not start")
+        assert not first.is_open
+        async with producer:
+            assert (await producer.send(message())).queue_offset == 0
+
+
 async def test_closing_waits_for_what_is_under_way(autojump_clock, opened):
     broker = SendBroker(script=["silence"])
     results = []

@@ -9,6 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketpy.errors import TooManyRequestsError
+from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import Dispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.server import serve
@@ -218,6 +220,27 @@ async def test_light_pings_go_out_where_replicas_may_act_as_masters(
         assert len(pings) == 5
         assert all(request.is_oneway for request in pings)
         assert server.registrations()[0][1].heartbeat_timeout_millis == 10_000
+
+
+async def test_pings_that_cannot_be_sent_end_nothing(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, refused = MemoryNetwork(), []
+
+    def refuse(connection: Connection, command: RemotingCommand) -> None:
+        refused.append(connection.address)
+        raise TooManyRequestsError("too much waits for the name server")
+
+    async with name_servers(network) as (server,):
+        async with opened(network, [server.address], enable_slave_acting_master=True) as broker:
+            with monkeypatch.context() as patched:
+                patched.setattr(Connection, "send_oneway", refuse)
+                await trio.sleep(3.5)
+            assert refused == [server.address] * 3
+            await trio.sleep(3)
+            assert broker.registration.registered_with == [server.address]
+        pings = [request for _, each, request in server.seen if each == RequestCode.QUERY_DATA_VERSION]
+        assert len(pings) == 3
 
 
 def test_lists_of_name_servers() -> None:
