@@ -15,10 +15,9 @@ from rocketpy.errors import ConfigError
 from rocketpy.message import Message, PropertyName
 from rocketpy.wire.batch import check_batch, encode_batch
 from rocketpy.wire.codes import RequestCode
-from rocketpy.wire.compression import CompressionType, compress, compression_flag
+from rocketpy.wire.compression import compress, compression_flag
 from rocketpy.wire.names import NOT_ALLOWED_SEND, check_topic, is_retry_topic
 from rocketpy.wire.properties import encode_properties, put_property
-from rocketpy.wire.sysflag import COMPRESSED
 
 if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
@@ -56,10 +55,16 @@ class Preparer:
     """Makes messages ready for one producer. Safe from any thread: it keeps nothing but a cache of good names."""
 
     def __init__(self, config: ProducerConfig, unique_ids: UniqueIds) -> None:
+        """Look at the settings once.
+
+        Raises:
+            ConfigError: the package for the type of compression is not installed.
+        """
         self._config = config
         self._unique_ids = unique_ids
         self._known_topics: set[str] = set()
-        self._compressed = COMPRESSED | compression_flag(CompressionType.ZLIB)
+        self._compressed = compression_flag(config.compress_type)
+        compress(b"", config.compress_type)  # so that a missing package is found out now, not at the first large body
 
     def one(self, message: Message) -> Outgoing:
         """Make one message ready.
@@ -76,7 +81,8 @@ class Preparer:
             text = put_property(text, PropertyName.UNIQUE_KEY, message_id)
         body, sys_flag = message.body, 0
         if len(body) >= self._config.compress_body_over:
-            body, sys_flag = compress(body, level=self._config.compress_level), self._compressed
+            config = self._config
+            body, sys_flag = compress(body, config.compress_type, config.compress_level), self._compressed
         outgoing = Outgoing(message, RequestCode.SEND_MESSAGE_V2, body, text, sys_flag, message_id)
         if is_retry_topic(message.topic):
             _move_reconsume_times(outgoing)

@@ -46,7 +46,7 @@ _REASONS = {
         autoBatch batchMaxBytes batchMaxDelayMs produceAccumulator totalBatchMaxBytes
     """,
     "back-pressure is always on": "enableBackpressureForAsyncMode",
-    "zlib, which every broker and client reads": "compressType compressor",
+    "what compressType makes": "compressor",
     "every attempt may take what is left of send_timeout": "sendMsgMaxTimeoutPerRequest",
     "as many listeners as there is work for, up to consume_thread_max": """
         adjustThreadPoolNumsThreshold consumeThreadMin

@@ -9,13 +9,23 @@ import attrs
 from rocketpy.config.checks import MIB, group_name, seconds, topic_name, whole
 from rocketpy.config.client import ClientConfig
 from rocketpy.config.latency import LatencyTable, latency_table_of
+from rocketpy.errors import ConfigError
 from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.compression import CompressionType
 
 __all__ = ["ProducerConfig"]
 
 
 def _codes(value: Iterable[int]) -> frozenset[int]:
     return frozenset(int(code) for code in value)
+
+
+def _compression_type(value: CompressionType | str) -> CompressionType:
+    if isinstance(value, CompressionType):
+        return value
+    if value not in (names := [member.name for member in CompressionType]):
+        raise ConfigError(f"compress_type must be one of {', '.join(names)}, not {value!r}")
+    return CompressionType[value]
 
 
 _RETRY_RESPONSE_CODES = frozenset(
@@ -62,8 +72,13 @@ class ProducerConfig(ClientConfig):
         default=4096, validator=whole(0), metadata={"java": "compressMsgBodyOverHowmuch"}
     )
     """Bodies of this many bytes or more are compressed."""
+    compress_type: CompressionType = attrs.field(
+        default=CompressionType.ZLIB, converter=_compression_type, metadata={"java": "compressType"}
+    )
+    """How they are compressed: "ZLIB", or "LZ4" or "ZSTD" (which need the extra of that name, here and at consumers).
+    Brokers before 5.0 and their clients know ZLIB only."""
     compress_level: int = attrs.field(default=5, validator=whole(0, 9), metadata={"java": "compressLevel"})
-    """How hard to compress."""
+    """How hard to compress; LZ4 has only one way."""
     max_message_size: int = attrs.field(
         default=4 * MIB, validator=whole(1, 16 * MIB), metadata={"java": "maxMessageSize"}
     )

@@ -59,7 +59,9 @@ def compress(body: bytes, kind: CompressionType = CompressionType.ZLIB, level: i
     if kind is CompressionType.ZLIB:
         return zlib.compress(body, level)
     if kind is CompressionType.LZ4:
-        packed: bytes = _lz4("pack", ConfigError).compress(body)
+        # Java's reader knows no blocks that refer to the one before; the rest is as its writer does it.
+        lz4 = _lz4("pack", ConfigError)
+        packed: bytes = lz4.compress(body, block_linked=False, block_size=lz4.BLOCKSIZE_MAX4MB, store_size=False)
     else:
         packed = _zstd("pack", ConfigError).ZstdCompressor(level=level).compress(body)
     return packed

@@ -10,6 +10,7 @@ import pytest
 from rocketpy.config import ClientConfig, LatencyTable, ProducerConfig, PushConsumerConfig
 from rocketpy.errors import ConfigError
 from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.compression import CompressionType
 from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
 
 JAVA_DEFAULTS = {
@@ -25,6 +26,7 @@ JAVA_DEFAULTS = {
     "retryAnotherBrokerWhenNotStoreOK": False,
     "compressMsgBodyOverHowmuch": 4096,
     "compressLevel": 5,
+    "compressType": CompressionType.ZLIB,
     "maxMessageSize": 4_194_304,
     "defaultTopicQueueNums": 4,
     "createTopicKey": "TBW102",
@@ -148,6 +150,8 @@ def test_the_environment_names_the_name_servers(monkeypatch: pytest.MonkeyPatch)
         ("latency_table", "6.x", "4.x"),
         ("serialize_type", "XML", "JSON, ROCKETMQ"),
         ("serialize_type", 1, "JSON, ROCKETMQ"),
+        ("compress_type", "GZIP", "LZ4, ZSTD, ZLIB"),
+        ("compress_type", 3, "LZ4, ZSTD, ZLIB"),
     ],
 )
 def test_values_that_cannot_be_used_are_refused_with_advice(field: str, value: object, says: str) -> None:

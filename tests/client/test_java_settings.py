@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 from pathlib import Path
 
 import attrs
@@ -58,7 +59,7 @@ def spelled(value: object, field: attrs.Attribute[object]) -> str:
     """A value as Java prints it, in Java's unit."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, enum.Enum):
         return f"{value * field.metadata.get('scale', 1):g}" if isinstance(value, float) else str(value)
     return "null" if value is None else str(getattr(value, "name", value))
 

@@ -155,6 +155,13 @@ def test_threat_M5_a_huge_window_is_refused() -> None:
         decompress(writer.compress(b"x") + writer.flush(), compression_flag(CompressionType.ZSTD))
 
 
+def test_lz4_as_java_writes_and_reads_it() -> None:
+    """Frames of blocks that stand alone: Java refuses others, and several are needed from 4 MiB on."""
+    packed = compress(bytes(9 << 20), CompressionType.LZ4)
+    assert packed[:6] == bytes.fromhex("04224d186070")
+    assert decompress(packed, compression_flag(CompressionType.LZ4)) == bytes(9 << 20)
+
+
 @pytest.mark.parametrize(("kind", "module", "extra"), [(KINDS[0], "lz4", "lz4"), (KINDS[1], "zstandard", "zstd")])
 def test_a_missing_package_is_named_by_its_extra(
     monkeypatch: pytest.MonkeyPatch, kind: CompressionType, module: str, extra: str
