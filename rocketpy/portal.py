@@ -141,16 +141,16 @@ class Portal:
         if pending.begun:
             return
         pending.begun = True
-        if self._nursery is None or self._nursery.cancel_scope.cancel_called:
-            pending.finish(ClientClosedError("rocketpy is closing with the process"))
-            return
-        self._nursery.start_soon(pending.run)
+        try:
+            self.start_soon(pending.run)
+        except ClientClosedError as error:
+            pending.finish(error)
 
     def open(self, manager: AbstractAsyncContextManager[T]) -> Opened[T]:
         """Enter an async context manager in a task of the portal; `Opened.close` leaves it in the same task."""
         opened = Opened(self, manager)
         try:
-            self.call(opened.enter, self._spawn)
+            self.call(opened.enter)
         except BaseException:
             # Ctrl-C may have struck when it was entered already, and nobody else has it to close it.
             if self.is_usable:
@@ -158,10 +158,24 @@ class Portal:
             raise
         return opened
 
-    def _spawn(self, function: Callable[[trio.TaskStatus[None]], Awaitable[object]]) -> Awaitable[None]:
-        if self._nursery is None:
-            raise ClientClosedError("the portal is not running")
-        return self._nursery.start(_Started(function))
+    # --- in the trio thread -----------------------------------------------------------------------------
+
+    def start_soon(self, function: Callable[[], Awaitable[object]]) -> None:
+        """Run an async function in a task of the portal; it must not raise.
+
+        Raises:
+            ClientClosedError: the process ends, nothing is begun any more.
+        """
+        self._open_nursery().start_soon(function)
+
+    async def hold(self, function: Callable[[trio.TaskStatus[None]], Awaitable[object]]) -> None:
+        """Run an async function in a task of the portal, and return when it says that it has started."""
+        await self._open_nursery().start(_Started(function))
+
+    def _open_nursery(self) -> trio.Nursery:
+        if self._nursery is None or self._nursery.cancel_scope.cancel_called:
+            raise ClientClosedError("rocketpy is closing with the process")
+        return self._nursery
 
 
 class _Started:
@@ -222,9 +236,13 @@ class _Call(Generic[T]):
 class Opened(Generic[T]):
     """An async context manager that is entered, held by one task of the portal.
 
+    `enter`, `leave`, `cancel` and `wait_left` are for the trio thread, `close` is for all others.
+
     Attributes:
         value: what entering gave.
+        entered: whether it was entered.
         ended: set when it is left, or has ended by itself because something in it crashed.
+        on_end: called in the trio thread then.
     """
 
     value: T
@@ -232,33 +250,38 @@ class Opened(Generic[T]):
     def __init__(self, home: Portal, manager: AbstractAsyncContextManager[T]) -> None:
         self._portal = home
         self._manager = manager
+        self.entered = False
         self.ended = threading.Event()
+        self.on_end: Callable[[], object] | None = None
+        self._scope = trio.CancelScope()
         self._leave = trio.Event()
         self._left = trio.Event()
         self._body_error: BaseException | None = None
         self._outcome: BaseException | None = None
 
-    async def enter(self, spawn: Callable[[Callable[..., Awaitable[object]]], Awaitable[None]]) -> None:
-        """In the portal: start the task that holds the manager."""
-        await spawn(self._hold)
+    async def enter(self) -> None:
+        """Start the task that holds the manager; returns when it is entered."""
+        await self._portal.hold(self._hold)
 
     async def _hold(self, task_status: trio.TaskStatus[None]) -> None:
-        entered = False
         try:
-            async with AsyncExitStack() as stack:
-                self.value = await stack.enter_async_context(self._manager)
-                entered = True
-                task_status.started()
-                await self._leave.wait()
-                if self._body_error is not None:
-                    raise self._body_error
+            with self._scope:
+                async with AsyncExitStack() as stack:
+                    self.value = await stack.enter_async_context(self._manager)
+                    self.entered = True
+                    task_status.started()
+                    await self._leave.wait()
+                    if self._body_error is not None:
+                        raise self._body_error
         except (Exception, SystemExit, KeyboardInterrupt) as exc:
-            if not entered:
+            if not self.entered:
                 raise
             self._outcome = exc
         finally:
             self._left.set()
             self.ended.set()
+            if self.on_end is not None:
+                self.on_end()
 
     def close(self, error: BaseException | None = None) -> None:
         """Leave it, with the error that the body ended with; returns when it is left.
@@ -266,22 +289,33 @@ class Opened(Generic[T]):
         Raises:
             RocketMQError: leaving found another error than that of the body.
         """
-        if not self._portal.is_usable:
-            return  # after a fork: what it held belongs to the parent
+        if self._portal.is_usable:  # otherwise, after a fork, what it held belongs to the parent
+            self._portal.call(self._finish, error)
+            self.check_outcome(error)
+
+    async def _finish(self, error: BaseException | None) -> None:
+        self.leave(error)
+        await self.wait_left()
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """Have it left, with the error that the body ended with; without waiting."""
         self._body_error = error
-        self._portal.call(self._finish)
+        self._leave.set()
+
+    def cancel(self) -> None:
+        """Have it left as one is whose body was cancelled: in order, but without waiting for what may be long."""
+        self._scope.cancel()
+
+    async def wait_left(self) -> None:
+        """Wait until it is left."""
+        await self._left.wait()
+
+    def check_outcome(self, error: BaseException | None) -> None:
+        """When it is left: raise what leaving found, unless that is the error of the body, which is on its way."""
         outcome, self._outcome = self._outcome, None
         self._body_error = None
         if outcome is not None and outcome is not error:
             raise outcome
-
-    def leave(self) -> None:
-        """In the portal: have it left, without waiting."""
-        self._leave.set()
-
-    async def _finish(self) -> None:
-        self._leave.set()
-        await self._left.wait()
 
 
 # --- the one of this process ---------------------------------------------------------------------------

@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 
     from rocketpy.wire.frame import Frame
 
-__all__ = ["Done", "send", "send_oneway", "start_send"]
+__all__ = ["Cancel", "Done", "send", "send_oneway", "start_send"]
 
 logger = logging.getLogger(__name__)
 
 Done = Callable[[SendResult | RocketMQError], None]
 """Told once how a send went, in the trio thread; must not raise."""
+
+Cancel = Callable[[], None]
+"""Gives up a send that is under way."""
 
 
 @attrs.define
@@ -238,7 +241,7 @@ def start_send(
     choice: Choice | None,
     tries: int,
     timeout: float,
-) -> None:
+) -> Cancel:
     """Begin a send and return; `done` hears how it went. Runs in the trio thread.
 
     Args:
@@ -249,25 +252,32 @@ def start_send(
         choice: who chooses the queue, None for us.
         tries: how many there may be.
         timeout: seconds for all of them.
+
+    Returns:
+        What gives the send up, in the trio thread, unless it has ended: `done` hears of that soon, too.
     """
     deadline = trio.current_time() + timeout
     try:
         attempt = core.begin(outgoing, choice)
     except RocketMQError as error:
         done(error)
-        return
+        return _nothing
     if attempt is None:
         sending = _Send(core, outgoing, choice, tries, deadline, timeout)
-        _finish_in(nursery, sending, done, sending.go_on)
-        return
+        return _finish_in(nursery, sending, done, sending.go_on)
     answered = _Answered(core, choice, tries, deadline, timeout, done, nursery, attempt)
     try:
         attempt.connection.start_request(attempt.opaque, attempt.frame, deadline, answered)
     except TooManyRequestsError:
         sending = answered.sending()
-        _finish_in(nursery, sending, done, sending.go_on)
+        return _finish_in(nursery, sending, done, sending.go_on)
     except RocketMQError as error:
         answered(error)
+    return answered.cancel
+
+
+def _nothing() -> None:
+    """Gives up what has ended."""
 
 
 @attrs.define(eq=False)
@@ -282,6 +292,8 @@ class _Answered:
     done: Done
     nursery: trio.Nursery
     attempt: Try
+    cancel_slow: Cancel | None = None
+    """Gives up the tries after the first one."""
 
     def __call__(self, answer: Frame | RocketMQError) -> None:
         attempt = self.attempt
@@ -298,36 +310,51 @@ class _Answered:
         """Try again where there is another try."""
         attempt, sending = self.attempt, self.sending()
         if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY:
-            _finish_in(self.nursery, sending, self.done, partial(sending.recover, attempt, error))
+            rest = partial(sending.recover, attempt, error)
+            self.cancel_slow = _finish_in(self.nursery, sending, self.done, rest)
             return
         sending.note(attempt.broker_name, attempt.address, error, attempt.started)
         if sending.may_go_on(error):
-            _finish_in(self.nursery, sending, self.done, sending.go_on)
+            self.cancel_slow = _finish_in(self.nursery, sending, self.done, sending.go_on)
         else:
             self.done(error.result if isinstance(error, NotStoredOkError) else error)
+
+    def cancel(self) -> None:
+        """Give the send up, unless it has ended."""
+        if self.cancel_slow is not None:
+            self.cancel_slow()
+        elif self.attempt.connection.give_up(self.attempt.opaque):
+            self.done(_given_up(self.attempt.outgoing))
 
     def sending(self) -> _Send:
         """The send as the slow way wants it."""
         return _Send(self.core, self.attempt.outgoing, self.choice, self.tries, self.deadline, self.timeout)
 
 
-def _finish_in(nursery: trio.Nursery, sending: _Send, done: Done, rest: Callable[[], Awaitable[SendResult]]) -> None:
+def _finish_in(nursery: trio.Nursery, sending: _Send, done: Done, rest: Callable[[], Awaitable[SendResult]]) -> Cancel:
     """Run the rest of a send in a task; `done` hears of it also when the nursery has ended and takes no task."""
+    scope = trio.CancelScope()
     try:
-        nursery.start_soon(_finish_slowly, sending, done, rest)
+        nursery.start_soon(_finish_slowly, sending, done, rest, scope)
     except RuntimeError:  # what trio raises then
-        done(_closed_early(sending))
+        done(_given_up(sending.outgoing))
+    return scope.cancel
 
 
-def _closed_early(sending: _Send) -> ClientClosedError:
-    return ClientClosedError(f"the producer was closed before a message for {sending.outgoing.topic} was acknowledged")
+def _given_up(outgoing: Outgoing) -> ClientClosedError:
+    return ClientClosedError(
+        f"a message for {outgoing.topic} was given up before it was acknowledged, or the producer was closed"
+    )
 
 
-async def _finish_slowly(sending: _Send, done: Done, rest: Callable[[], Awaitable[SendResult]]) -> None:
-    # Whoever waits hears of it even when this task is cancelled, which happens only when the producer closes.
-    outcome: SendResult | RocketMQError = _closed_early(sending)
+async def _finish_slowly(
+    sending: _Send, done: Done, rest: Callable[[], Awaitable[SendResult]], scope: trio.CancelScope
+) -> None:
+    # Whoever waits hears of it even when this task is cancelled: by whoever gave the send up, or by closing.
+    outcome: SendResult | RocketMQError = _given_up(sending.outgoing)
     try:
-        outcome = await rest()
+        with scope:
+            outcome = await rest()
     except RocketMQError as error:
         outcome = error
     finally:

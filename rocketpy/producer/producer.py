@@ -245,22 +245,28 @@ class Producer(NotPicklable):
         selector: QueueSelector | None = None,
         arg: Any = None,
         timeout: float | None = None,
-    ) -> None:
-        """Begin a send in the trio thread; `done` hears how it went. What `send_soon` of the blocking surface uses."""
+        retries: int | None = None,
+    ) -> send_drivers.Cancel:
+        """Begin a send in the trio thread; `done` hears how it went. For the surfaces that have no task for each send.
+
+        Returns:
+            What gives it up, in the trio thread.
+        """
         self._lifecycle.check_open()
         if self._nursery is None:
             raise AssertionError("an open producer has a nursery")
         choice = self._choice(outgoing.message, queue, selector, arg)
         seconds = self._timeout(timeout)
+        retries = self.config.retry_times_when_send_async_failed if retries is None else retries
         self._under_way += 1
         try:
-            send_drivers.start_send(
+            return send_drivers.start_send(
                 self._core,
                 outgoing,
                 partial(self._ended, done),
                 nursery=self._nursery,
                 choice=choice,
-                tries=self.tries(outgoing, choice, self.config.retry_times_when_send_async_failed),
+                tries=self.tries(outgoing, choice, retries),
                 timeout=seconds,
             )
         except BaseException:

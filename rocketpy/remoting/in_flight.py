@@ -107,6 +107,10 @@ class InFlight:
         """Let `done` be called with the answer, or with the error that takes the place of it."""
         self._slots[opaque] = _Slot(self._slots, opaque, deadline, None, done)
 
+    def forget(self, opaque: int) -> bool:
+        """Let nobody wait for this answer any more; False when nobody did."""
+        return self._slots.pop(opaque, None) is not None
+
     def answer(self, opaque: int, frame: Frame) -> bool:
         """Complete the request of an answer; False when nobody waits for it."""
         slot = self._slots.pop(opaque, None)

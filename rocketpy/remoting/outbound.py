@@ -126,6 +126,10 @@ class Outbound(ABC):
             self._alarm.set(deadline)
         self._in_flight.add(opaque, deadline, done)
 
+    def give_up(self, opaque: int) -> bool:
+        """Forget a request of `start_request`: its `done` is not called any more. False when it was called already."""
+        return self._in_flight.forget(opaque)
+
     def send_oneway(self, command: RemotingCommand) -> None:
         """Send a request that wants no answer. Raises as `start_request`."""
         command.flag |= ONEWAY_FLAG
