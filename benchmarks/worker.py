@@ -14,7 +14,9 @@ from benchmarks.task import Outcome, Shape, Task
 _MODULES = (
     "trio_one",
     "blocking_one",
+    "aio_one",
     "trio_64",
+    "aio_64",
     "send_soon",
     "oneway",
     "batches",

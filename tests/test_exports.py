@@ -8,7 +8,28 @@ import inspect
 import pytest
 
 import rocketpy
+import rocketpy.aio
 import rocketpy.sync
+
+FACADE = {
+    "ClientConfig",
+    "ConsumeFromWhere",
+    "ConsumeResult",
+    "LatencyTable",
+    "MQClientInstance",
+    "Message",
+    "MessageExt",
+    "MessageModel",
+    "MessageQueue",
+    "Producer",
+    "ProducerConfig",
+    "PushConsumer",
+    "PushConsumerConfig",
+    "RetryLater",
+    "SendResult",
+    "SendStatus",
+}
+"""What the blocking and the asyncio surface export."""
 
 PUBLIC: dict[str, set[str]] = {
     "rocketpy": {
@@ -64,24 +85,8 @@ PUBLIC: dict[str, set[str]] = {
         "by_hash",
         "by_random",
     },
-    "rocketpy.sync": {
-        "ClientConfig",
-        "ConsumeFromWhere",
-        "ConsumeResult",
-        "LatencyTable",
-        "MQClientInstance",
-        "Message",
-        "MessageExt",
-        "MessageModel",
-        "MessageQueue",
-        "Producer",
-        "ProducerConfig",
-        "PushConsumer",
-        "PushConsumerConfig",
-        "RetryLater",
-        "SendResult",
-        "SendStatus",
-    },
+    "rocketpy.aio": FACADE,
+    "rocketpy.sync": FACADE,
     "rocketpy_broker_sim": {
         "AsyncioLocalCluster",
         "BlockingLocalCluster",
@@ -117,25 +122,69 @@ INTERNAL = {
         "check_open", "register_consumer", "register_producer", "unregister_consumer", "unregister_producer",
     },
 }  # fmt: skip
-BLOCKING_ONLY = {"start", "close", "send_soon", "trio_client"}
+BLOCKING_ONLY = {"start", "close", "send_soon"}
+"""The exceptions: blocking code may have no block to open and close things in, and no task to await a send in."""
+FACADE_ONLY = {"trio_client"}
+"""For the roles that share a client."""
 ATTRIBUTES = {"config", "client_id"}
 """Set in `__init__` on the trio surface, so the class does not show them."""
 RUNNERS = {"plain_runner", "async_runner"}
 """Where listeners are called: for a surface to choose, not for its users."""
+SURFACES = {"trio": rocketpy, "blocking": rocketpy.sync, "asyncio": rocketpy.aio}
 
 
-def public(cls: type) -> set[str]:
-    return {name for name in dir(cls) if not name.startswith("_")} - ATTRIBUTES
+def public(surface: str, cls: str) -> set[str]:
+    """The names of a class that are for users."""
+    names = {name for name in dir(getattr(SURFACES[surface], cls)) if not name.startswith("_")} - ATTRIBUTES
+    return names - (INTERNAL[cls] if surface == "trio" else FACADE_ONLY)
 
 
-def parameters(function: object) -> list[inspect.Parameter]:
-    return [each for each in inspect.signature(function).parameters.values() if each.name not in RUNNERS]
+def signature(surface: str, cls: str, method: str) -> tuple[list[tuple[object, ...]], object]:
+    """Names, kinds, defaults and annotations of the parameters, and what is returned."""
+    found = inspect.signature(getattr(getattr(SURFACES[surface], cls), method))
+    parameters = [
+        (each.name, each.kind, each.default, each.annotation)
+        for each in found.parameters.values()
+        if each.name not in RUNNERS
+    ]
+    return parameters, found.return_annotation
+
+
+def methods(cls: str) -> list[str]:
+    trio = getattr(rocketpy, cls)
+    return ["__init__", *sorted(name for name in public("trio", cls) if callable(getattr(trio, name)))]
 
 
 @pytest.mark.parametrize("cls", INTERNAL)
-def test_the_blocking_surface_has_the_names_and_parameters_of_the_trio_one(cls: str) -> None:
-    ours, theirs = getattr(rocketpy, cls), getattr(rocketpy.sync, cls)
-    assert public(ours) - INTERNAL[cls] == public(theirs) - BLOCKING_ONLY
-    for name in ["__init__", *sorted(public(ours) & public(theirs))]:
-        if callable(getattr(ours, name)):
-            assert parameters(getattr(ours, name)) == parameters(getattr(theirs, name)), name
+def test_the_surfaces_have_the_same_names(cls: str) -> None:
+    assert public("asyncio", cls) == public("trio", cls) == public("blocking", cls) - BLOCKING_ONLY
+
+
+@pytest.mark.parametrize("surface", ["blocking", "asyncio"])
+@pytest.mark.parametrize(("cls", "method"), [(cls, method) for cls in INTERNAL for method in methods(cls)])
+def test_the_surfaces_have_the_same_parameters(surface: str, cls: str, method: str) -> None:
+    assert signature(surface, cls, method) == signature("trio", cls, method)
+
+
+@pytest.mark.parametrize(("cls", "method"), [(cls, method) for cls in INTERNAL for method in methods(cls)])
+def test_what_is_awaited_on_trio_is_awaited_on_asyncio(cls: str, method: str) -> None:
+    on = {name: inspect.iscoroutinefunction(getattr(getattr(SURFACES[name], cls), method)) for name in SURFACES}
+    assert on["asyncio"] == on["trio"]
+    assert not on["blocking"]
+
+
+@pytest.mark.parametrize("cls", INTERNAL)
+def test_properties_are_properties_on_every_surface(cls: str) -> None:
+    trio = getattr(rocketpy, cls)
+    properties = {name for name in public("trio", cls) if isinstance(getattr(trio, name), property)} | ATTRIBUTES
+    for surface in ("blocking", "asyncio"):
+        facade = getattr(SURFACES[surface], cls)
+        for name in properties & set(dir(facade)):
+            assert isinstance(getattr(facade, name), property), f"{surface} {cls}.{name}"
+
+
+@pytest.mark.parametrize(
+    "cls", ["Message", "MessageExt", "ProducerConfig", "SendResult", "ConsumeResult", "RetryLater"]
+)
+def test_values_are_the_very_same_on_every_surface(cls: str) -> None:
+    assert getattr(rocketpy.aio, cls) is getattr(rocketpy.sync, cls) is getattr(rocketpy, cls)

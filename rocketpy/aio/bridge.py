@@ -1,0 +1,274 @@
+"""The bridge between an event loop of asyncio and the portal.
+
+Work goes over with `Portal.post`, what came of it comes back through an inbox of the loop. Both ways are batched: one
+wake-up for all that has gathered since the other side looked last. Nothing here starts a thread or blocks one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
+
+import trio
+
+from rocketpy.client.lifecycle import forks
+from rocketpy.errors import ClientClosedError, ConfigError
+from rocketpy.portal import Opened, Portal, portal
+
+__all__ = ["Bridge", "Call", "Inbox", "Pending"]
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Inbox:
+    """Plain functions that other threads want called in a loop, in the order in which they came.
+
+    Args:
+        loop: where to call them.
+        on_closed: called in the thread that finds the loop closed, once.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_closed: Callable[[], object]) -> None:
+        self._loop = loop
+        self._on_closed = on_closed
+        self._jobs: deque[Callable[[], object]] = deque()
+        self._awake = False
+        self._closed = False
+
+    def deliver(self, job: Callable[[], object]) -> bool:
+        """Have a function called soon; it must not raise. False when the loop is closed."""
+        self._jobs.append(job)
+        return True if self._awake else self._wake()
+
+    def _wake(self) -> bool:
+        self._awake = True
+        try:
+            self._loop.call_soon_threadsafe(self._drain)
+        except RuntimeError:
+            return self._found_closed()
+        return True
+
+    def _found_closed(self) -> bool:
+        self._awake = False
+        self._jobs.clear()
+        if not self._closed:
+            self._closed = True
+            self._on_closed()
+        return False
+
+    def _drain(self) -> None:
+        # Cleared first: whoever delivers from here on asks for another wake-up.
+        self._awake = False
+        jobs = self._jobs
+        try:
+            for _ in range(len(jobs)):
+                jobs.popleft()()
+        except BaseException:
+            if jobs:  # Ctrl-C struck: the others are called all the same
+                self._wake()
+            raise
+
+
+class Pending(ABC, Generic[T]):
+    """Something that is done in the portal and awaited in a loop. `Bridge.run` begins it, once.
+
+    Attributes:
+        future: wakes the task that awaits; it holds no outcome, for nobody may be there to take an error out of it.
+    """
+
+    __slots__ = ("_bridge", "_ended", "_error", "_value", "future")
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._ended = False
+        self.future: asyncio.Future[None] = bridge.loop.create_future()
+
+    @abstractmethod
+    def begin(self) -> None:
+        """In the portal: begin."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """In the portal: end it soon, if it has not ended."""
+
+    def end(self, value: T | None, error: BaseException | None = None) -> None:
+        """In the portal: this came of it."""
+        self._value = value
+        self._error = error
+        self._bridge.inbox.deliver(self._wake)
+
+    def _wake(self) -> None:
+        self._ended = True
+        if not self.future.done():
+            self.future.set_result(None)
+
+    async def wait_end(self) -> None:
+        """In the loop: wait until it has ended, however often the task is cancelled meanwhile."""
+        while not self._ended:
+            self.future = self._bridge.loop.create_future()
+            try:
+                await self.future
+            except asyncio.CancelledError:
+                continue  # the first one is on its way out already, and this one with it
+
+    def result(self) -> T:
+        """In the loop: what came of it."""
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # the traceback refers to this frame: no cycle may stay behind
+        return self._value  # type: ignore[return-value]  # set, as there was no error
+
+
+class Call(Pending[T]):
+    """An async function, in a task of the portal."""
+
+    __slots__ = ("_function", "_scope")
+
+    def __init__(self, bridge: Bridge, function: Callable[[], Awaitable[T]]) -> None:
+        super().__init__(bridge)
+        self._function = function
+        self._scope = trio.CancelScope()
+
+    def begin(self) -> None:
+        """Start the task."""
+        try:
+            self._bridge.portal.start_soon(self._run)
+        except ClientClosedError as error:
+            self.end(None, error)
+
+    def cancel(self) -> None:
+        """Cancel the task."""
+        self._scope.cancel()
+
+    async def _run(self) -> None:
+        value: T | None = None
+        error: BaseException | None = ClientClosedError("the call was cancelled because rocketpy is closing")
+        try:
+            with self._scope:
+                value = await self._function()
+                error = None
+        except (Exception, SystemExit, KeyboardInterrupt) as exc:  # noqa: BLE001 - raised again where it is awaited
+            error = exc
+        finally:
+            self.end(value, error)
+
+
+class Bridge:
+    """Binds one object to the loop that uses it.
+
+    Args:
+        what: how error texts name the object.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    portal: Portal
+    inbox: Inbox
+    context: contextvars.Context
+    """That of the task that bound it, as it was then."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.opened: Opened[Any] | None = None
+        """What is held open in the portal for the object."""
+        self._forks = forks()
+        self._thread = 0
+        self.is_bound = False
+
+    def bind(self) -> bool:
+        """Belong to the running loop from now on. False when it was bound before.
+
+        Raises:
+            ConfigError: it belongs to another loop.
+        """
+        if self.is_bound:
+            self.check()
+            return False
+        self.loop = asyncio.get_running_loop()
+        self.portal = portal()
+        self.inbox = Inbox(self.loop, self._abandon)
+        self.context = contextvars.copy_context()
+        self._thread = threading.get_ident()
+        self.is_bound = True
+        return True
+
+    def unbind(self) -> None:
+        """Belong to no loop again."""
+        self.is_bound = False
+
+    def check(self) -> None:
+        """Refuse use from where it does not belong.
+
+        Raises:
+            ConfigError: this is another loop or another thread.
+            ClientClosedError: it was not entered, or this is a child process after a fork.
+        """
+        try:
+            if asyncio.get_running_loop() is self.loop:
+                return
+        except (RuntimeError, AttributeError):
+            pass
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        if self.crossed_fork:
+            raise ClientClosedError(
+                f"{self.what} was made before a fork: sockets, loops and background threads do not cross it; make a "
+                "new one in the child from the same config"
+            )
+        if not self.is_bound:
+            raise ClientClosedError(f"{self.what} is not started: use it inside `async with`")
+        if threading.get_ident() != self._thread:
+            advice = "hand the work over with `asyncio.run_coroutine_threadsafe`, or use `rocketpy.sync` from threads"
+        else:
+            advice = "make one in each loop, inside `async with` there"
+        raise ConfigError(f"{self.what} belongs to the event loop in which it was entered: {advice}")
+
+    @property
+    def crossed_fork(self) -> bool:
+        """Whether this is a copy in a child process."""
+        return self._forks != forks()
+
+    def _abandon(self) -> None:
+        """The loop was closed, and nobody can leave any more what was entered in it."""
+        opened = self.opened
+        if opened is not None and not opened.ended.is_set():
+            logger.warning(
+                "the event loop of %s was closed before it was left: it is closed in the background now", self.what
+            )
+            self.portal.post(opened.leave)
+
+    # --- work ------------------------------------------------------------------------------------------
+
+    async def run(self, pending: Pending[T]) -> T:
+        """Have something done in the portal, and await it.
+
+        A task that is cancelled while it waits cancels the work, and goes on only when that has ended.
+        """
+        self.portal.post(pending.begin)
+        try:
+            await pending.future
+        except GeneratorExit:
+            self.portal.post(pending.cancel)  # nobody can await any more
+            raise
+        except BaseException:
+            self.portal.post(pending.cancel)
+            await pending.wait_end()
+            raise
+        return pending.result()
+
+    async def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an async function in the portal, and await it."""
+        return await self.run(Call(self, lambda: function(*args, **kwargs)))

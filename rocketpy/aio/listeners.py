@@ -1,0 +1,260 @@
+"""Calling async listeners in the user's event loop.
+
+Calls go over in batches: the portal puts them into a deque and wakes the loop once. There the workers, each a task,
+take one after the other, as those of `rocketpy.consumer.runners.TaskRunner` do, and what came of them goes back with
+one post for all that have ended meanwhile. Every call runs in a copy of the context in which the consumer was entered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import types
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from rocketpy.consumer.listeners import Raised
+from rocketpy.consumer.runners import YIELD_AFTER, Call, Finished
+from rocketpy.errors import ClientClosedError
+
+if TYPE_CHECKING:
+    import contextvars
+
+    from rocketpy.aio.bridge import Bridge
+
+__all__ = ["LoopRunner"]
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE = 1.0
+"""Seconds that listeners have to clean up after they were cancelled."""
+
+
+class _Worker:
+    """One task. The portal reads `call` first and `since` after it, the loop writes them the other way round."""
+
+    __slots__ = ("call", "gate", "since", "task")
+
+    def __init__(self) -> None:
+        self.call: Call | None = None
+        self.since = 0.0
+        self.gate: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class LoopRunner:
+    """Calls async listeners in the loop of a bridge. Made in the portal.
+
+    Deques and flags are what the two threads share, each touched by one atomic operation at a time.
+
+    Args:
+        bridge: to the loop.
+        limit: calls at a time.
+        finished: where ended calls go.
+        report: called in the portal when there are some.
+    """
+
+    def __init__(self, bridge: Bridge, limit: int, finished: Finished, report: Callable[[], None]) -> None:
+        self._bridge = bridge
+        self._limit = limit
+        self._extra = 0
+        self._finished = finished
+        self._report = report
+        self._calls: deque[Call] = deque()
+        self._workers: set[_Worker] = set()
+        self._idle: list[_Worker] = []
+        self._asked = False
+        self._told = False
+        self._waking = False
+        self._stopped = False
+        self._cut_off = False
+        self._ended = trio.Event()
+        self._clock = trio.lowlevel.current_clock().current_time
+
+    # --- in the portal ----------------------------------------------------------------------------------
+
+    def submit(self, calls: Iterable[Call]) -> None:
+        """Make these calls."""
+        self._calls.extend(calls)
+        if not self._asked:
+            self._asked = True
+            self._bridge.inbox.deliver(self._look)
+
+    def allow(self, extra: int) -> None:
+        """Let so many more calls run."""
+        self._extra = extra
+        self._bridge.inbox.deliver(self._look)
+
+    def running(self) -> list[tuple[Call, float]]:
+        """The calls under way."""
+        now = [(worker.call, worker.since) for worker in tuple(self._workers)]
+        return [(call, since) for call, since in now if call is not None]
+
+    def stop(self) -> None:
+        """Begin no more calls."""
+        self._stopped = True
+        if not self._in_loop(self._let_idle_go):
+            self._ended.set()
+
+    async def run(self) -> None:
+        """The service. When it is cancelled, so are the listeners."""
+        try:
+            await self._ended.wait()
+        finally:
+            if not self._ended.is_set():
+                await self._cut_listeners_off()
+
+    async def _cut_listeners_off(self) -> None:
+        self._stopped = self._cut_off = True
+        if self._in_loop(self._cancel_workers):
+            with trio.CancelScope(deadline=trio.current_time() + _PATIENCE, shield=True):
+                await self._ended.wait()
+        if not self._ended.is_set() and self._workers:
+            logger.warning(
+                "%d listeners of %s did not end when they were cancelled, and are left alone",
+                len(self._workers),
+                self._bridge.what,
+            )
+
+    def _in_loop(self, function: Callable[[], None]) -> bool:
+        """Have it called in the loop; False when that does not run, so that nobody should wait for it."""
+        return self._bridge.inbox.deliver(function) and self._bridge.loop.is_running()
+
+    def _tell(self) -> None:
+        self._told = False
+        self._report()
+
+    # --- in the loop ------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self._asked = False
+        self._wake_one()
+
+    def _wake_one(self) -> None:
+        """Have one more worker look for calls, unless one is on its way to them already."""
+        if not self._calls or self._waking or self._stopped:
+            return
+        if self._idle:
+            self._open(self._idle.pop())
+        elif len(self._workers) < self._limit + self._extra:
+            worker = _Worker()
+            self._workers.add(worker)
+            worker.task = self._bridge.loop.create_task(self._work(worker), context=self._bridge.context.copy())
+        else:
+            return
+        self._waking = True
+
+    @staticmethod
+    def _open(worker: _Worker) -> None:
+        if worker.gate is not None and not worker.gate.done():
+            worker.gate.set_result(None)
+
+    def _let_idle_go(self) -> None:
+        while self._idle:
+            self._open(self._idle.pop())
+        self._note_end()
+
+    def _cancel_workers(self) -> None:
+        for worker in self._workers:
+            if worker.task is not None:
+                worker.task.cancel()
+        self._note_end()
+
+    def _note_end(self) -> None:
+        if self._stopped and not self._workers:
+            self._post(self._ended.set)
+
+    def _post(self, function: Callable[[], None]) -> None:
+        try:
+            self._bridge.portal.post(function)
+        except ClientClosedError:
+            self._stopped = True  # the process ends
+
+    async def _work(self, worker: _Worker) -> None:
+        """Make calls one after the other; wait when there are none."""
+        try:
+            while not self._stopped:
+                self._waking = False
+                await self._make_calls(worker)
+                if not self._stopped:
+                    worker.gate = self._bridge.loop.create_future()
+                    self._idle.append(worker)
+                    await worker.gate
+        finally:
+            # Somebody may have cancelled it in any state, and the next call must find a worker all the same.
+            if worker in self._idle:
+                self._idle.remove(worker)
+            self._waking = False
+            self._workers.discard(worker)
+            if self._calls and not self._stopped:
+                self._bridge.loop.call_soon(self._wake_one)
+            self._note_end()
+
+    async def _make_calls(self, worker: _Worker) -> None:
+        """Make calls until there are none. One call's failure is that call's affair."""
+        calls, clock = self._calls, self._clock
+        since = clock()
+        while calls and not self._stopped:
+            call = calls.popleft()
+            self._wake_one()
+            if call[1].dropped:
+                continue
+            worker.since = clock()
+            worker.call = call
+            try:
+                await self._make(call)
+            finally:
+                worker.call = None
+            if clock() - since > YIELD_AFTER:
+                # A listener that never waits would keep everything else from running.
+                await asyncio.sleep(0)
+                since = clock()
+
+    async def _make(self, call: Call) -> None:
+        try:
+            outcome = await _in_context(self._bridge.context.copy(), _called(call))
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except asyncio.CancelledError as exc:
+            if self._cut_off:
+                raise  # neither acknowledged nor given back: somebody gets it again
+            self._note(call, Raised(exc))
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+        except BaseException as exc:  # noqa: BLE001 - what a listener raises is its answer
+            self._note(call, Raised(exc))
+        else:
+            self._note(call, outcome)
+
+    def _note(self, call: Call, outcome: object) -> None:
+        if outcome is None:
+            self._finished.succeeded.append(call)
+        else:
+            self._finished.others.append((call, outcome))
+        if not self._told:
+            self._told = True
+            self._post(self._tell)
+
+
+async def _called(call: Call) -> Any:
+    return await call[0](call[2])
+
+
+@types.coroutine
+def _in_context(context: contextvars.Context, coroutine: Coroutine[Any, Any, object]) -> Generator[Any, Any, object]:
+    """Await a coroutine with every step of it in a context of its own; the task stays that of whoever awaits."""
+    step: Callable[[], Any] = partial(coroutine.send, None)
+    while True:
+        try:
+            awaited = context.run(step)
+        except StopIteration as stop:
+            return stop.value
+        try:
+            step = partial(coroutine.send, (yield awaited))
+        except BaseException as exc:  # noqa: BLE001 - thrown into the coroutine, which may do with it what it likes
+            step = partial(coroutine.throw, exc)

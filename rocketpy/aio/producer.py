@@ -1,0 +1,132 @@
+"""Producer for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from rocketpy.aio.bridge import Bridge, Pending
+from rocketpy.aio.lifetime import Lifetime
+from rocketpy.errors import RocketMQError
+from rocketpy.producer import Producer as TrioProducer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocketpy.aio.client import MQClientInstance
+    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.selection import QueueSelector
+    from rocketpy.config import ProducerConfig
+    from rocketpy.message import Message, MessageQueue
+    from rocketpy.remoting.network import Network
+    from rocketpy.results import SendResult
+
+__all__ = ["Producer"]
+
+
+class _Sending(Pending["SendResult"]):
+    """One send. It has no task in the portal, unless its first try fails."""
+
+    __slots__ = ("_give_up", "_options", "_outgoing", "_producer")
+
+    def __init__(self, bridge: Bridge, producer: TrioProducer, outgoing: Outgoing, *options: Any) -> None:
+        super().__init__(bridge)
+        self._producer = producer
+        self._outgoing = outgoing
+        self._options = options
+        self._give_up: Callable[[], None] | None = None
+
+    def begin(self) -> None:
+        """Send it."""
+        producer = self._producer
+        queue, selector, arg, timeout = self._options
+        try:
+            self._give_up = producer.start_send(
+                self._outgoing,
+                self._done,
+                queue=queue,
+                selector=selector,
+                arg=arg,
+                timeout=timeout,
+                retries=producer.config.retry_times_when_send_failed,
+            )
+        except Exception as error:  # noqa: BLE001 - whatever a selector raises belongs to whoever sends
+            self.end(None, error)
+
+    def cancel(self) -> None:
+        """Give it up."""
+        if self._give_up is not None:
+            self._give_up()
+
+    def _done(self, outcome: SendResult | RocketMQError) -> None:
+        if isinstance(outcome, RocketMQError):
+            self.end(None, outcome)
+        else:
+            self.end(outcome)
+
+
+@final
+class Producer(Lifetime[TrioProducer]):
+    """Sends messages: ``async with rocketpy.aio.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
+
+    Arguments and methods are those of `rocketpy.Producer`. Any task of the loop in which it was entered may use it;
+    cancelling one that awaits a send leaves open whether the message is stored. Selectors are called in the background
+    thread.
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        config: ProducerConfig | None = None,
+        client: MQClientInstance | None = None,
+        network: Network | None = None,
+        **fields: Any,
+    ) -> None:
+        shared = client.trio_client if client is not None else None
+        inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
+        super().__init__(inner, Bridge(f"producer {inner.config.group}"))
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The settings."""
+        return self._inner.config
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send a message and wait until a broker has stored it. See `rocketpy.Producer.send`."""
+        bridge, inner = self._bridge, self._inner
+        bridge.check()
+        return await bridge.run(_Sending(bridge, inner, inner.prepare(message), queue, selector, arg, timeout))
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+    ) -> None:
+        """Send a message once and do not ask what becomes of it. See `rocketpy.Producer.send_oneway`."""
+        await self._call(self._inner.send_oneway, message, queue=queue, selector=selector, arg=arg)
+
+    async def send_batch(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> SendResult:
+        """Send several messages of one topic in one frame. See `rocketpy.Producer.send_batch`."""
+        return await self._call(self._inner.send_batch, messages, queue=queue, timeout=timeout)
+
+    async def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+        """The queues of a topic that can be written, by broker name and number."""
+        return await self._call(self._inner.queues, topic, timeout=timeout)
+
+    async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
+        """Create a topic on every broker that creates topics. See `rocketpy.Producer.create_topic`."""
+        await self._call(self._inner.create_topic, topic, queues=queues, timeout=timeout)

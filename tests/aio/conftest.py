@@ -1,0 +1,48 @@
+"""A cluster for the tests of the asyncio surface, and a world of fakes that live in the portal."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+
+import pytest
+
+from rocketpy.portal import portal
+from tests.producer.brokers import SendBroker, World
+from tests.sync.conftest import cluster, namesrv, topic
+
+__all__ = ["cluster", "namesrv", "topic"]
+
+
+@pytest.fixture
+def fakes():
+    """Fake brokers with topic T: `with fakes(SendBroker()) as settings: Producer("pg", **settings)`."""
+
+    @contextmanager
+    def open_fakes(*brokers, topic="T"):
+        world = World()
+        brokers = brokers or (SendBroker(),)
+        opened = portal().open(_served(world, brokers, topic))
+        try:
+            yield {"network": world.network, "namesrv": "ns:9876"}
+        finally:
+            opened.close()
+
+    return open_fakes
+
+
+@pytest.fixture
+def hole():
+    """The address of a server that accepts, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@asynccontextmanager
+async def _served(world, brokers, topic):
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(world.name_server.open(world.network, 9876))
+        for broker in brokers:
+            await stack.enter_async_context(broker.open(world.network))
+        world.route(topic, *brokers)
+        yield
