@@ -14,8 +14,9 @@ from benchmarks.budget import Budget
 from benchmarks.measure import Size
 from benchmarks.peers.work import available
 from benchmarks.plan import measures
+from benchmarks.plot import plot
 from benchmarks.report import report
-from benchmarks.rounds import run
+from benchmarks.rounds import Results, run
 from benchmarks.servers import OURS, Servers, apache
 from benchmarks.table import render
 from benchmarks.trouble import BenchmarkError
@@ -33,6 +34,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.6, help="how long one sample takes (%(default)s)")
     parser.add_argument("--ours-only", action="store_true", help="leave Apache's servers out")
     parser.add_argument("--no-peers", action="store_true", help="leave clients of other makes out")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the bars (wants matplotlib)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample")
     return parser.parse_args(words)
 
@@ -70,11 +72,23 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    print(render(results))
-    if verdicts := results.verdicts():
+    return publish(results, options)
+
+
+def publish(results: Results, options: argparse.Namespace) -> int:
+    """Print what came of a run, and write what is asked for."""
+    verdicts = results.verdicts()
+    print(f"{results.where()}\n\n{render(results)}")
+    if verdicts:
         print("\n" + report(verdicts, {row.name: row.unit for row in results.rows}))
     if options.json:
         options.json.write_text(json.dumps(results.to_json(), indent=1), "utf-8")
+    if options.plot:
+        try:
+            plot(verdicts, options.plot, results.where())
+        except BenchmarkError as error:
+            print(f"\nbench: {error}", file=sys.stderr)
+            return 1
     return 0
 
 

@@ -42,10 +42,15 @@ class Results:
     samples: dict[tuple[str, str], list[Outcome]] = field(default_factory=dict)
     """By row and servers."""
     seconds: float = 0.0
+    date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
 
     def add(self, row: str, make: str, outcome: Outcome) -> None:
         """Keep one sample."""
         self.samples.setdefault((row, make), []).append(outcome)
+
+    def where(self) -> str:
+        """The day, the machine and the interpreter, without which a figure says nothing."""
+        return f"{self.date}, {machine()}, Python {sys.version.split()[0]}"
 
     def verdicts(self) -> list[Verdict]:
         """The bars whose rows were in the run, judged."""
@@ -55,10 +60,9 @@ class Results:
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
         return {
-            "date": datetime.now(UTC).date().isoformat(),
-            "machine": f"{platform.system()} {platform.machine()}, {processor()}",
+            "date": self.date,
+            "machine": machine(),
             "python": sys.version.split()[0],
-            "cpus": os.cpu_count(),
             "seconds": round(self.seconds, 1),
             "servers": {make.name: make.title for make in self.makes},
             "peers": {make.name: make.title for make in self.peers},
@@ -86,6 +90,11 @@ def processor() -> str:
         lines = []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor() or "processor unknown")
+
+
+def machine() -> str:
+    """What it ran on."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} x {processor()}"
 
 
 class Progress:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from benchmarks.rounds import Results
     from benchmarks.task import Outcome
 
+ROUNDS = 3
 _CLIENT_HEAD = ("", "median", "min – max", "of raw", "client CPU", "broker CPU", "")
 
 
@@ -27,6 +28,7 @@ def render(results: Results) -> str:
     blocks.append(
         f"Medians of {most} interleaved rounds, {results.seconds:.0f} s in all. 'of raw' is the share of the raw "
         "loop's median on the same servers;\nCPU is seconds for 100,000 messages."
+        + ("" if most >= ROUNDS else f" Fewer than {ROUNDS} rounds are a first look, no measurement.")
     )
     return "\n\n".join(blocks)
 

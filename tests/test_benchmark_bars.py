@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
 from benchmarks.bars import ALONE, APACHE, BARS, OURS, Bar, Figure
 from benchmarks.plan import measures
+from benchmarks.plot import LEAST, MOST, distance, marks, plot
 from benchmarks.report import report
 from benchmarks.task import Outcome
+from benchmarks.trouble import BenchmarkError
 from benchmarks.verdicts import MISSED, REACHED, UNMEASURED, judge, middle
 
 SHARE = Bar("work", "share", Figure("trio-one", APACHE), 0.60, over=Figure("raw-one", APACHE), shape="one")
@@ -86,3 +92,39 @@ def test_the_print_says_figure_ratio_bar_verdict_and_reasons():
     assert lines["late"] == ["late", "250", "ms", "<=", "200", "ms", "not", "reached"]
     assert "Unmeasured, because it left: gone." in text
     assert text.endswith("1 bars reached, 1 not reached, 1 unmeasured.")
+
+
+# --- the picture
+
+AT_MOST = Bar("itself", "late", Figure("late", ALONE), 200.0, at_least=False)
+
+
+@pytest.mark.parametrize(
+    ("bar", "judged", "times"),
+    [(SHARE, 1.2, 2.0), (SHARE, 0.3, 0.5), (AT_MOST, 100.0, 2.0), (AT_MOST, 0.0, MOST), (SHARE, 0.0, LEAST)],
+)
+def test_a_picture_shows_how_many_times_the_bar_is_reached(bar: Bar, judged: float, times: float):
+    assert distance(bar, judged) == pytest.approx(times)
+
+
+def test_a_picture_has_a_line_for_what_was_measured_with_the_peers_on_it():
+    found = samples(trio_one=900.0, raw_one=1000.0, java_one=300.0)
+    (line,) = marks([judge(SHARE, found, {}), judge(AT_MOST, found, {})])
+    assert (line.title, line.word, line.ours, line.peers) == ("share  (>= 0.6)", REACHED, 1.5, {"java": 0.5})
+
+
+def test_a_picture_is_drawn_where_matplotlib_is_and_asked_for_where_it_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    verdicts = [judge(SHARE, samples(trio_one=900.0, raw_one=1000.0, java_one=300.0), {})]
+    if find_spec("matplotlib") is not None:
+        plot(verdicts, tmp_path / "bars.svg", "today, here")
+        assert "today, here" in (tmp_path / "bars.svg").read_text("utf-8")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(BenchmarkError, match="wants matplotlib"):
+        plot(verdicts, tmp_path / "bars.png", "")
+
+
+def test_nothing_measured_is_no_picture(tmp_path: Path):
+    with pytest.raises(BenchmarkError, match="nothing to draw"):
+        plot([judge(SHARE, {}, {})], tmp_path / "bars.png", "")
