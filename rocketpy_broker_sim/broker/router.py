@@ -20,6 +20,7 @@ from rocketpy_broker_sim.broker.processors import (
     consumer_manage,
     pull,
     queue_offset,
+    reset_offset,
     send,
     send_back,
 )
@@ -48,6 +49,7 @@ _TABLE: dict[RequestCode, tuple[BrokerProcessor, str]] = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: (consumer_manage.get_consumer_list, "consumer"),
     RequestCode.QUERY_CONSUMER_OFFSET: (consumer_manage.query_consumer_offset, "consumer"),
     RequestCode.UPDATE_CONSUMER_OFFSET: (consumer_manage.update_consumer_offset, "consumer"),
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: (reset_offset.reset_offset, "admin"),
     # queues
     RequestCode.GET_MAX_OFFSET: (queue_offset.get_max_offset, "admin"),
     RequestCode.GET_MIN_OFFSET: (queue_offset.get_min_offset, "admin"),

@@ -80,6 +80,9 @@ def _pull(
         wanted = _wanted(broker, header, group)
     except _Refusal as exc:
         return _refused(request, exc)
+    reset = _reset(broker, header)
+    if reset is not None:
+        return _answer(broker, request, reset, _CODES[reset.status], topic, group)
     match = tag_match(wanted)
     count = max(1, min(header.max_msg_nums, _MOST_MESSAGES))
     found = broker.store.get(header.topic, header.queue_id, header.queue_offset, count, match=match)
@@ -90,6 +93,21 @@ def _pull(
     if wait and _hold(broker, connection, request, header, match):
         return None
     return _answer(broker, request, found, code, topic, group)
+
+
+def _reset(broker: Broker, header: PullMessageRequestHeader) -> GetMessageResult | None:
+    """What tells a group, once, that an administrator has set it to another position."""
+    if not broker.config.use_server_side_reset_offset:
+        return None
+    offset = broker.offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
+    if offset is None:
+        return None
+    return GetMessageResult(
+        GetMessageStatus.OFFSET_RESET,
+        offset,
+        broker.store.min_offset(header.topic, header.queue_id),
+        broker.store.max_offset(header.topic, header.queue_id),
+    )
 
 
 def _code_of(status: GetMessageStatus, offset: int) -> ResponseCode:

@@ -1,0 +1,134 @@
+"""INVOKE_BROKER_TO_RESET_OFFSET: have a group go on from another time or offset. Plays the part of resetOffset in
+AdminBrokerProcessor and in Broker2Client.
+
+Of the two ways the settings choose: the broker notes the positions and tells each queue's next pull, which needs nobody
+to be connected, or it sends them to the clients of the group, which commit them.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, cast
+
+from rocketpy.errors import BrokerError, RocketMQError
+from rocketpy.message import MessageQueue
+from rocketpy.remoting.peer_log import quote
+from rocketpy.wire.bodies.offsets import MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
+from rocketpy.wire.codes import LanguageCode, RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.headers.offset import ResetOffsetRequestHeader
+from rocketpy_broker_sim.broker.processors.checks import check_group, check_topic, invalid
+from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.bodies.topics import TopicConfig
+    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.tables.clients import ClientChannel
+
+__all__ = ["reset_offset"]
+
+log = logging.getLogger(__name__)
+
+_NO_OFFSET = -1
+_V3_0_7 = 28
+"""Ordinal of V3_0_7_SNAPSHOT, the first version whose clients can be told."""
+
+
+def reset_offset(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Set the position of a group on one queue of a topic, or on all of them."""
+    header = ResetOffsetRequestHeader.from_ext(request.ext_fields)
+    group, name = check_group(header.group), check_topic(header.topic)
+    topic = broker.topics.get(name)
+    if topic is None:
+        return request.answer(ResponseCode.TOPIC_NOT_EXIST, f"the topic {name} does not exist")
+    log.info("%s resets the offsets of %s on %s to %d", quote(connection.address), group, name, header.timestamp)
+    if not broker.config.use_server_side_reset_offset:
+        return _tell_clients(broker, request, header, topic)
+    offsets = _positions(broker, header, topic)
+    for queue_id, offset in offsets.items():
+        broker.offsets.assign_reset(group, name, queue_id, offset)
+    answer = request.answer(body=ResetOffsetBody(offset_table=_by_queue(broker, name, offsets)).encode())
+    return broker.persistence.answer_after_save(connection, request, answer)
+
+
+def _by_queue(broker: Broker, topic: str, offsets: dict[int, int]) -> dict[MessageQueue, int]:
+    return {MessageQueue(topic, broker.config.broker_name, number): offset for number, offset in offsets.items()}
+
+
+# --- noted by the broker -------------------------------------------------------------------------------
+
+
+def _positions(broker: Broker, header: ResetOffsetRequestHeader, topic: TopicConfig) -> dict[int, int]:
+    """Where the group shall stand, by queue.
+
+    Raises:
+        BrokerError: there is no such group or queue, or the offset lies outside of it.
+    """
+    if broker.groups.get(header.group) is None:
+        remark = f"the consumer group {header.group} does not exist"
+        raise BrokerError.for_code(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    if header.queue_id < 0:
+        return {number: _at_time(broker, header, number) for number in range(topic.read_queue_nums)}
+    if header.queue_id >= topic.read_queue_nums:
+        raise invalid(f"there is no queue {header.queue_id}: {header.topic} has {topic.read_queue_nums} to read")
+    if header.offset is None or header.offset == _NO_OFFSET:
+        return {header.queue_id: _at_time(broker, header, header.queue_id)}
+    low = broker.store.min_offset(header.topic, header.queue_id)
+    high = broker.store.max_offset(header.topic, header.queue_id)
+    if not low <= header.offset <= high:
+        remark = f"the offset {header.offset} is not in the queue, which goes from {low} to {high}"
+        raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+    return {header.queue_id: header.offset}
+
+
+def _at_time(broker: Broker, header: ResetOffsetRequestHeader, queue_id: int) -> int:
+    """The first offset at or after the time; a negative time is the end of the queue."""
+    if header.timestamp < 0:
+        return broker.store.max_offset(header.topic, queue_id)
+    return broker.store.offset_by_time(header.topic, queue_id, header.timestamp)
+
+
+# --- told to the clients -------------------------------------------------------------------------------
+
+
+def _tell_clients(
+    broker: Broker, request: RemotingCommand, header: ResetOffsetRequestHeader, topic: TopicConfig
+) -> RemotingCommand:
+    """Send every member the positions: back, and forward too when that is forced."""
+    offsets: dict[int, int] = {}
+    for queue_id in range(topic.write_queue_nums):
+        committed = broker.offsets.query(header.group, header.topic, queue_id)
+        if committed == NOT_FOUND:
+            remark = f"the consumer group {header.group} has committed nothing on queue {queue_id} of {header.topic}"
+            return request.answer(ResponseCode.SYSTEM_ERROR, remark)
+        wanted = max(0, _at_time(broker, header, queue_id))
+        offsets[queue_id] = wanted if header.is_force or wanted < committed else committed
+    members = broker.consumers.clients(header.group)
+    if not members:
+        remark = f"no client of the consumer group {header.group} is connected: its offsets cannot be reset"
+        return request.answer(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+    for member in members:
+        if member.version < _V3_0_7:
+            return request.answer(ResponseCode.SYSTEM_ERROR, f"the client {member} is too old to be told")
+        _tell(broker, member, header, offsets)
+    return request.answer(body=ResetOffsetBody(offset_table=_by_queue(broker, header.topic, offsets)).encode())
+
+
+def _tell(broker: Broker, member: ClientChannel, header: ResetOffsetRequestHeader, offsets: dict[int, int]) -> None:
+    told = ResetOffsetRequestHeader(
+        group=header.group, topic=header.topic, timestamp=header.timestamp, is_force=header.is_force
+    )
+    name = broker.config.broker_name
+    body = ResetOffsetBody(offset_table=_by_queue(broker, header.topic, offsets)).encode()
+    if member.language is LanguageCode.CPP:
+        table = [
+            MessageQueueForC(topic=header.topic, broker_name=name, queue_id=number, offset=offset)
+            for number, offset in offsets.items()
+        ]
+        body = ResetOffsetBodyForC(offset_table=table).encode()
+    command = RemotingCommand.oneway(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, told.to_ext(), body)
+    try:
+        cast("Connection", member.channel).send_oneway(command)
+    except RocketMQError as exc:
+        log.info("the client %s was not told of its new offsets: %s", member, exc)

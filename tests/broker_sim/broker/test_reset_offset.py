@@ -1,0 +1,170 @@
+"""Groups that an administrator sets to another position: noted by the broker, or told to the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from rocketpy.message import MessageQueue
+from rocketpy.seams import wall_clock
+from rocketpy.wire.bodies.offsets import ResetOffsetBody, ResetOffsetBodyForC
+from rocketpy.wire.codes import LanguageCode, RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.headers.offset import ResetOffsetRequestHeader
+from rocketpy.wire.headers.pull import PullMessageResponseHeader
+from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, Client, bodies, broker_and_client
+
+EPOCH = 1_800_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def virtual() -> Iterator[None]:
+    """Wall time that goes with the virtual clock of the loop."""
+    with wall_clock(lambda: EPOCH + int(trio.current_time() * 1000)):
+        yield
+
+
+async def reset(client: Client, topic: str = "T", **fields: Any) -> RemotingCommand:
+    header = ResetOffsetRequestHeader(**({"group": "g", "topic": topic, "timestamp": -1, "is_force": True} | fields))
+    return await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header.to_ext())
+
+
+def table(answer: RemotingCommand) -> dict[int, int]:
+    assert answer.code == 0, answer.remark
+    return {queue.queue_id: offset for queue, offset in ResetOffsetBody.decode(answer.body).offset_table.items()}
+
+
+async def filled(client: Client) -> int:
+    """Five messages in queue 0 and two in queue 1, a group that has read them all; the time before the third."""
+    between = 0
+    for number in range(5):
+        if number == 2:
+            between = EPOCH + int(trio.current_time() * 1000)
+        await client.send(body=b"%d" % number)
+        if number < 2:
+            await client.send(queue_id=1)
+        await trio.sleep(1)
+    await client.heartbeat("g", "T")
+    for queue, offset in ((0, 5), (1, 2), (2, 0), (3, 0)):
+        fields = {"consumerGroup": "g", "topic": "T", "queueId": str(queue), "commitOffset": str(offset)}
+        assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)).code == 0
+    return between
+
+
+async def query(client: Client, queue: int = 0) -> int:
+    fields = {"consumerGroup": "g", "topic": "T", "queueId": str(queue)}
+    return int((await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields)).ext_fields["offset"])
+
+
+async def test_OF4_all_queues_are_set_to_a_time(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        between = await filled(client)
+        answer = await reset(client, timestamp=between)
+        assert ResetOffsetBody.decode(answer.body).offset_table[MessageQueue("T", broker.config.broker_name, 0)] == 2
+        assert table(answer) == {0: 2, 1: 2, 2: 0, 3: 0}
+        assert await query(client) == 2
+        assert table(await reset(client, timestamp=0)) == {0: 0, 1: 0, 2: 0, 3: 0}
+        assert table(await reset(client, timestamp=-1)) == {0: 5, 1: 2, 2: 0, 3: 0}
+
+
+async def test_OF4_one_queue_is_set_to_an_offset_or_a_time(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (_, client):
+        between = await filled(client)
+        assert table(await reset(client, queue_id=0, offset=3)) == {0: 3}
+        assert table(await reset(client, queue_id=0, timestamp=between)) == {0: 2}
+        assert table(await reset(client, queue_id=1, offset=-1)) == {1: 2}
+        refused = await reset(client, queue_id=0, offset=6)
+        assert (refused.code, "from 0 to 5" in (refused.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
+        assert (await reset(client, queue_id=9, offset=0)).code == ResponseCode.INVALID_PARAMETER
+
+
+async def test_OF4_the_next_pull_hears_of_it_once_and_commits_do_not_count_before(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (_, client):
+        await filled(client)
+        await reset(client, queue_id=0, offset=1)
+        fields = {"consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": "5"}
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+        assert await query(client) == 1
+        told = await client.pull(offset=5, sys_flag=SUBSCRIPTION | 1, commit_offset=5)
+        assert told.code == ResponseCode.PULL_OFFSET_MOVED
+        header = PullMessageResponseHeader.from_ext(told.ext_fields)
+        assert (header.next_begin_offset, header.min_offset, header.max_offset) == (1, 0, 5)
+        assert await query(client) == 1
+        assert bodies(await client.pull(offset=1)) == [b"1", b"2", b"3", b"4"]
+
+
+async def test_OF4_a_held_pull_hears_of_it_when_its_time_is_up(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (_, client):
+        await filled(client)
+        answers = []
+
+        async def wait() -> None:
+            answers.append(await client.pull(offset=5, sys_flag=SUBSCRIPTION | SUSPEND))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.sleep(1)
+            await reset(client, queue_id=0, offset=0)
+        assert [(a.code, a.ext_fields["nextBeginOffset"]) for a in answers] == [(ResponseCode.PULL_OFFSET_MOVED, "0")]
+
+
+async def test_OF4_what_is_not_there_cannot_be_reset(autojump_clock: MockClock) -> None:
+    async with broker_and_client(auto_create_subscription_group=False) as (_, client):
+        await client.send()
+        assert (await reset(client, topic="Unknown")).code == ResponseCode.TOPIC_NOT_EXIST
+        assert (await reset(client)).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        assert (await reset(client, topic="../x")).code == ResponseCode.INVALID_PARAMETER
+
+
+# --- told to the clients -------------------------------------------------------------------------------
+
+
+async def test_OF4_clients_are_told_where_the_broker_does_not_do_it(autojump_clock: MockClock) -> None:
+    async with broker_and_client(use_server_side_reset_offset=False) as (_, client):
+        between = await filled(client)
+        assert table(await reset(client, timestamp=between, is_force=False)) == {0: 2, 1: 2, 2: 0, 3: 0}
+        await trio.sleep(0.1)
+        [told] = [each for each in client.received if each.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET]
+        assert told.is_oneway
+        header = ResetOffsetRequestHeader.from_ext(told.ext_fields)
+        assert (header.group, header.topic, header.timestamp) == ("g", "T", between)
+        offsets = ResetOffsetBody.decode(told.body).offset_table
+        assert {queue.queue_id: offset for queue, offset in offsets.items()} == {0: 2, 1: 2, 2: 0, 3: 0}
+        assert await query(client) == 5, "the client commits it, not the broker"
+        assert (await client.pull(offset=5)).code == ResponseCode.PULL_NOT_FOUND
+
+
+async def test_OF4_clients_go_forward_only_when_that_is_forced(autojump_clock: MockClock) -> None:
+    async with broker_and_client(use_server_side_reset_offset=False) as (broker, client):
+        await filled(client)
+        broker.offsets.commit("g", "T", 0, 1)
+        assert table(await reset(client, timestamp=-1, is_force=False))[0] == 1
+        assert table(await reset(client, timestamp=-1, is_force=True))[0] == 5
+
+
+async def test_OF4_a_client_in_cpp_gets_a_list(autojump_clock: MockClock) -> None:
+    async with broker_and_client(use_server_side_reset_offset=False) as (broker, client):
+        await filled(client)
+        [member] = broker.consumers.clients("g")
+        member.language = LanguageCode.CPP
+        await reset(client, timestamp=0)
+        await trio.sleep(0.1)
+        found = ResetOffsetBodyForC.decode(client.received[-1].body).offset_table
+        assert {(each.topic, each.queue_id, each.offset) for each in found} == {("T", n, 0) for n in range(4)}
+
+
+async def test_OF4_nobody_can_be_told_who_is_away_too_old_or_new(autojump_clock: MockClock) -> None:
+    async with broker_and_client(use_server_side_reset_offset=False) as (broker, client):
+        await client.send()
+        await client.heartbeat("g", "T")
+        assert (await reset(client)).code == ResponseCode.SYSTEM_ERROR
+        await filled(client)
+        [member] = broker.consumers.clients("g")
+        member.version = 20
+        assert (await reset(client)).code == ResponseCode.SYSTEM_ERROR
+        broker.consumers.unregister("g", member.channel)
+        assert (await reset(client)).code == ResponseCode.CONSUMER_NOT_ONLINE
