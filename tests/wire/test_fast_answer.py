@@ -46,7 +46,7 @@ def check_scan(frame: Frame) -> bool:
     return True
 
 
-def test_every_captured_frame() -> None:
+def test_P7_every_captured_frame() -> None:
     scanned: Counter[tuple[str, int]] = Counter()
     plain: Counter[tuple[str, int]] = Counter()
     for golden in whole_frames():
@@ -101,7 +101,7 @@ def send_answers() -> st.SearchStrategy[RemotingCommand]:
 
 @given(send_answers())
 @example(RemotingCommand(0, {"msgId": 'a","flag":1,"language":"JAVA","opaque":1,', "queueId": "0", "queueOffset": "1"}))
-def test_answers_of_any_shape(command: RemotingCommand) -> None:
+def test_P7_answers_of_any_shape(command: RemotingCommand) -> None:
     frame = cut(encode_command(command))
     check_peek(frame)
     check_scan(frame)

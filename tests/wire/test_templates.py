@@ -54,7 +54,7 @@ def meaning(command: RemotingCommand) -> RemotingCommand:
 
 
 @given(INT32, INT32, INT32, INT64, INT32, TEXT, st.binary(max_size=50), st.booleans(), st.sampled_from(SerializeType))
-def test_send(
+def test_P7_send(
     opaque: int,
     queue_id: int,
     sys_flag: int,
@@ -76,7 +76,7 @@ def test_send(
 
 
 @given(INT32, INT64, INT32, INT64, st.sampled_from(SerializeType))
-def test_pull(opaque: int, offset: int, sys_flag: int, commit: int, kind: SerializeType) -> None:
+def test_P7_pull(opaque: int, offset: int, sys_flag: int, commit: int, kind: SerializeType) -> None:
     template = PullTemplate(PULL, serialize_type=kind)
     header = attrs.evolve(PULL, queue_offset=offset, sys_flag=sys_flag, commit_offset=commit)
     whole = RemotingCommand(RequestCode.PULL_MESSAGE, header.to_ext(), b"", opaque, serialize_type=kind)

@@ -38,6 +38,19 @@ class SubscriptionData(Body):
     expression_type: str | None = TAG
     class_filter_mode: bool = False
 
+    def __hash__(self) -> int:
+        """Of all that is compared but the version, as in Java; do not change what is in a set."""
+        sets = frozenset(self.tags_set), frozenset(self.code_set)
+        return hash((self.topic, self.sub_string, self.expression_type, self.class_filter_mode, *sets))
+
+    def __lt__(self, other: SubscriptionData) -> bool:
+        """By topic and expression: the order in which a consumer shows its subscriptions."""
+        return self._place < other._place
+
+    @property
+    def _place(self) -> str:
+        return f"{self.topic}@{self.sub_string}"
+
     @property
     def is_tag(self) -> bool:
         """Whether the expression is one of tags."""

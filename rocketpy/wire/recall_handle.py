@@ -1,0 +1,46 @@
+"""What a producer keeps to take a delayed message back before it is due. Plays the part of RecallMessageHandle."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple
+
+from rocketpy.errors import RemoteProtocolError
+
+__all__ = ["RecallHandle"]
+
+_VERSION = "v1"
+_MAX_LENGTH = 2048
+
+
+class RecallHandle(NamedTuple):
+    """Which message, and when it is due."""
+
+    topic: str
+    broker_name: str
+    timestamp: str
+    """In ms, one more than the time that was asked for."""
+    message_id: str
+    """Its unique id."""
+
+    def encode(self) -> str:
+        """The text that travels: base64 in the alphabet for addresses."""
+        return urlsafe_b64encode(" ".join((_VERSION, *self)).encode()).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> RecallHandle:
+        """Read the text.
+
+        Raises:
+            RemoteProtocolError: it is no handle, or one of a version that is not known.
+        """
+        try:
+            if len(text) > _MAX_LENGTH or not text.isascii():
+                raise ValueError("too long, or not ASCII")
+            version, topic, broker_name, timestamp, message_id = urlsafe_b64decode(text).decode().split(" ")
+            if version != _VERSION:
+                raise ValueError(f"version {version!r:.20}")
+        except (ValueError, binascii.Error) as exc:
+            raise RemoteProtocolError(f"not a handle to recall a message by: {text!r:.100} ({exc})") from exc
+        return cls(topic, broker_name, timestamp, message_id)
