@@ -196,6 +196,12 @@ class JavaAdmin(Driver):
             raise InteropError(f"{command} {arguments}: {event['error']}")
         return event["value"]
 
+    def mqadmin(self, command: str, **options: object) -> str:
+        """What Apache's command `mqadmin` prints, given its options by their letters: `n="127.0.0.1:9876"`."""
+        pairs = [text for letter, value in options.items() for text in (f"-{letter}", _spelled(value))]
+        printed: str = self.run("mqadmin", arguments=[command, *pairs])
+        return printed
+
     def _answers(self) -> list[Event]:
         return [event for event in self.events if event["event"] in {"result", "failed"}]
 

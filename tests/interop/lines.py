@@ -137,7 +137,12 @@ _LINES = {
         gives_unique_ids=False,
         separators_missing=1,  # behind the last property
         lacking_keys={"enableActingMaster": "replicas that act as master came with 5.x"},
-        unanswered={901: "member groups came with 5.x", 7777: "what it does not know gets no answer at all"},
+        unanswered={
+            217: "registering a topic alone came with 5.x",
+            901: "member groups came with 5.x",
+            904: "short heartbeats came with 5.x",
+            7777: "what it does not know gets no answer at all",
+        },
         unpacked_flag=3 << 8 | 1,
         answers_as_asked=True,
     ),

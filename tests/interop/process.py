@@ -121,6 +121,10 @@ class JavaProcess:
             raise InteropError(f"{self.name} ended with status {status}\n{self.report()}")
         return status
 
+    def terminate(self) -> None:
+        """SIGTERM, and nothing more."""
+        self._popen.terminate()
+
     def stop(self, timeout: float = STOP_SECONDS) -> int:
         """SIGTERM, then SIGKILL for one that does not listen; the exit status."""
         if self.running:

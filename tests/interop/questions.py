@@ -253,7 +253,7 @@ ALIKE = [*SENDS, *PULLS, *OFFSETS, *CLIENTS, *ADMIN]
 """What both brokers answer alike."""
 
 APART: list[tuple[Question, int, int, str]] = [
-    (Question("send an empty body", SEND_V2, message(TOLD)), 1, 13, "named instead of an exception's text"),
+    (Question("send an empty body", SEND_V2, message("Same-bodiless")), 1, 13, "named instead of an exception's text"),
     (
         Question("send a delay that is no number", SEND_V2, message(TOLD, i="DELAY\x01x\x02"), b"x"),
         1,

@@ -62,7 +62,7 @@ def name_server(launch: Launch, *, overrides: Mapping[str, object] | None = None
         settings.prepare_home(home)
         values = {**settings.name_server_properties(home, port), **(overrides or {})}
         with _booted("Apache name server", launch, home, NAME_SERVER_MAIN, values, JavaProcess.kill) as process:
-            server = Server("namesrv", f"{settings.LOOPBACK}:{port}", process)
+            server = Server("namesrv", f"{settings.LOOPBACK}:{values['listenPort']}", process)
             with _blamed_on(process):
                 probe.wait_serving(server.address)
             yield server

@@ -33,11 +33,11 @@ _LOGBACK = """\
 
 
 def prepare_home(home: Path) -> None:
-    """Lay out a ROCKETMQ_HOME: both names 4.x asks for and the one we hand to 5.x are the same setup."""
+    """Lay out a ROCKETMQ_HOME: the names 4.x asks for and the one we hand to 5.x are the same setup."""
     for name in ("conf", "logs"):
         (home / name).mkdir(parents=True, exist_ok=True)
     text = _LOGBACK.format(log=home / "logs" / LOG_FILE)
-    for name in ("logback.xml", "logback_namesrv.xml", "logback_broker.xml"):
+    for name in ("logback.xml", "logback_namesrv.xml", "logback_broker.xml", "logback_tools.xml"):
         (home / "conf" / name).write_text(text, encoding="utf-8")
 
 

@@ -197,6 +197,7 @@ def test_two_java_consumers_share_and_the_one_that_stays_takes_over(
         assert first.finish()[-1]["received"] == 28
 
 
+@pytest.mark.one_line("5.3.3", "a question of the load, which both lines make alike")
 def test_a_flood_arrives_once(apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]) -> None:
     topic, group, namesrv = fresh_name("Flood"), fresh_name("flood-group"), our_servers.namesrv
     our_servers.create_topic(topic, queues=8)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.interop
 
 PUT_KV_CONFIG, GET_KV_CONFIG, DELETE_KV_CONFIG, KV_LIST = 100, 101, 102, 219
 ROUTE, CLUSTER, TOPICS, TOPICS_OF_CLUSTER, SYSTEM_TOPICS = 105, 106, 206, 224, 304
-UNIT_TOPICS, DATA_VERSION, MEMBERS, CONFIG = 311, 322, 901, 319
+UNIT_TOPICS, MEMBERS, HEARTBEAT, REGISTER_TOPIC, DELETE_TOPIC = 311, 901, 904, 217, 216
 
 
 def body(message: dict[str, Any]) -> str:
@@ -83,8 +83,8 @@ def test_our_pair_works_through_either_name_server_with_either_broker(
 # --- the two name servers ------------------------------------------------------------------------------
 
 
-def ask(mixed: Mixed, code: int, **fields: object) -> tuple[probe.Answer, probe.Answer]:
-    theirs, ours = (probe.call(each, code, fields) for each in mixed.name_servers)
+def ask(mixed: Mixed, code: int, body: bytes = b"", **fields: object) -> tuple[probe.Answer, probe.Answer]:
+    theirs, ours = (probe.call(each, code, fields, body) for each in mixed.name_servers)
     assert ours.code == theirs.code, (ours.remark, theirs.remark)
     assert dict(ours.fields) == dict(theirs.fields)
     return theirs, ours
@@ -146,6 +146,8 @@ def test_both_name_servers_refuse_alike(apache: Apache, mixed: Mixed) -> None:
         (DELETE_KV_CONFIG, {"namespace": "none", "key": "none"}),
         (KV_LIST, {"namespace": "none"}),
         (MEMBERS, {"clusterName": "none", "brokerName": "none"}),
+        (HEARTBEAT, {"clusterName": "none", "brokerName": "none", "brokerAddr": "127.0.0.1:1"}),
+        (HEARTBEAT, {}),
         (7777, {}),
     ):
         if code in line.unanswered:
@@ -163,6 +165,25 @@ def test_both_name_servers_keep_pairs(mixed: Mixed) -> None:
     assert ours.json() == theirs.json() == {"table": {"größe": "3 µm"}}
     ask(mixed, DELETE_KV_CONFIG, namespace="interop", key="größe")
     assert ask(mixed, GET_KV_CONFIG, namespace="interop", key="größe")[1].code == 22
+
+
+@pytest.mark.one_line("5.3.3", "registering a topic alone came with 5.x")
+def test_both_name_servers_take_a_topic_alone(mixed: Mixed, fresh_name: Callable[[str], str]) -> None:
+    topic = fresh_name("Alone")
+    queues = {"perm": 6, "readQueueNums": 3, "writeQueueNums": 2, "topicSysFlag": 0}
+
+    def register(*brokers: str) -> None:
+        body = {"brokerDatas": [], "queueDatas": [{"brokerName": name, **queues} for name in brokers]}
+        ask(mixed, REGISTER_TOPIC, json.dumps(body).encode(), topic=topic)
+
+    register(APACHES, "no-broker")
+    assert ask(mixed, ROUTE, topic=topic)[1].code == probe.TOPIC_NOT_EXIST
+    register(APACHES, OURS)
+    theirs, ours = ask(mixed, ROUTE, topic=topic)
+    assert ordered(ours.json()) == ordered(theirs.json())
+    assert {each["brokerName"] for each in ours.json()["queueDatas"]} == {APACHES, OURS}
+    ask(mixed, DELETE_TOPIC, topic=topic)
+    assert ask(mixed, ROUTE, topic=topic)[1].code == probe.TOPIC_NOT_EXIST
 
 
 def test_a_broker_that_goes_leaves_both_name_servers(mixed: Mixed) -> None:

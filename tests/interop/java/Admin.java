@@ -1,7 +1,9 @@
 import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.JSONObject;
 import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
+import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -17,6 +19,7 @@ import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
  * Apache's admin client behind standard input: each line a JSON object with a "command" and its arguments, each
@@ -92,6 +95,8 @@ public final class Admin {
                 return located(impl().queryMessageByUniqKey(request.getString("topic"), request.getString("id")));
             case "query_key":
                 return queryKey(request);
+            case "mqadmin":
+                return mqadmin(request.getJSONArray("arguments").toArray(new String[0]));
             default:
                 throw new IllegalArgumentException("no such command: " + request);
         }
@@ -180,6 +185,23 @@ public final class Admin {
             found.add(located(message));
         }
         return found;
+    }
+
+    /** What the command `mqadmin` prints; it is started anew for each line, in this JVM. */
+    private static String mqadmin(String[] arguments) {
+        PrintStream out = System.out;
+        PrintStream err = System.err;
+        ByteArrayOutputStream said = new ByteArrayOutputStream();
+        PrintStream both = new PrintStream(said, true, StandardCharsets.UTF_8);
+        System.setOut(both);
+        System.setErr(both);
+        try {
+            MQAdminStartup.main0(arguments, null);
+        } finally {
+            System.setOut(out);
+            System.setErr(err);
+        }
+        return said.toString(StandardCharsets.UTF_8);
     }
 
     private MQAdminImpl impl() {
