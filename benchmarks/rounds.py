@@ -158,8 +158,9 @@ def run(
         sites = [(make, stack.enter_context(make.run())) for make in makes]
         for _, site in sites:
             prepare(site, size)
-        for _, site in sites:
-            warm_up(site, size)
+        for make, site in sites:
+            for _ in range(make.warm_turns):
+                warm_up(site, size)
         others = {make.name: stack.enter_context(make.run()) for make in peers}
         for make, site in sites:
             if make.name == APACHE:
