@@ -83,6 +83,7 @@ def _itself(title: str, row: str, limit: float, *, at_least: bool = False, over:
 BARS = (
     _work("send, one in flight: trio", "trio-one", 0.60, "raw-one", "one"),
     _work("send, one in flight: blocking", "blocking-one", 0.48, "raw-one", "one"),
+    _work("send, one in flight: asyncio", "aio-one", 0.40, "raw-one", "one"),
     _work("send, 64 in flight: trio", "trio-64", 0.50, "raw-64", "64"),
     Bar(
         "work",
