@@ -1,16 +1,22 @@
 """AsyncioLocalCluster: a LocalCluster for asyncio code. The same names, and everything that may wait is awaited.
 
 It runs over TCP in the background thread of `BlockingLocalCluster`, so it belongs to no loop: one may be made before
-there is a loop, and outlive it. Calls wait in threads of the loop's executor.
+there is a loop, and outlive it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+import trio
+
+from rocketpy.errors import ClientClosedError
+from rocketpy.portal import portal
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.cluster.blocking import BlockingLocalCluster
 from rocketpy_broker_sim.cluster.contents import TIMEOUT
@@ -19,6 +25,45 @@ if TYPE_CHECKING:
     from rocketpy.message import Message, MessageExt
 
 __all__ = ["AsyncioLocalCluster"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def _call(function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run an async function where the cluster runs; who is cancelled while it waits cancels the function."""
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()
+    scope = trio.CancelScope()
+
+    async def run() -> None:
+        try:
+            with scope:
+                outcome.set_result(await function(*args, **kwargs))
+        except Exception as exc:  # noqa: BLE001 - raised again where it is awaited
+            outcome.set_exception(exc)
+        finally:
+            if not outcome.done():
+                outcome.set_exception(ClientClosedError("the call was cancelled because rocketpy is closing"))
+
+    def begin() -> None:
+        try:
+            home.start_soon(run)
+        except ClientClosedError as exc:
+            outcome.set_exception(exc)
+
+    home = portal()
+    home.post(begin)
+    try:
+        return await asyncio.wrap_future(outcome)
+    finally:
+        if not outcome.done():
+            home.post(scope.cancel)
+
+
+async def _soon(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Make a plain function one that can be awaited."""
+    return function(*args, **kwargs)
 
 
 class AsyncioLocalCluster:
@@ -40,6 +85,7 @@ class AsyncioLocalCluster:
         **settings: Any,
     ) -> None:
         self.blocking = BlockingLocalCluster(brokers, name_servers, data=data, insecure=insecure, **settings)
+        self._cluster = self.blocking.trio_cluster
 
     @property
     def name_server_addresses(self) -> str:
@@ -66,45 +112,45 @@ class AsyncioLocalCluster:
 
     async def stop_broker(self, number: int) -> None:
         """Stop a broker as its operator would. See `LocalCluster.stop_broker`."""
-        await asyncio.to_thread(self.blocking.stop_broker, number)
+        await _call(self._cluster.stop_broker, number)
 
     async def start_broker(self, number: int) -> None:
         """Start a broker again, on its port and with its data. See `LocalCluster.start_broker`."""
-        await asyncio.to_thread(self.blocking.start_broker, number)
+        await _call(self._cluster.start_broker, number)
 
     async def restart_broker(self, number: int) -> None:
         """Stop a broker and start it again."""
-        await asyncio.to_thread(self.blocking.restart_broker, number)
+        await _call(self._cluster.restart_broker, number)
 
     async def stop_name_server(self, number: int) -> None:
         """Stop a name server. See `LocalCluster.stop_name_server`."""
-        await asyncio.to_thread(self.blocking.stop_name_server, number)
+        await _call(self._cluster.stop_name_server, number)
 
     async def start_name_server(self, number: int) -> None:
         """Start a name server again, on its port. See `LocalCluster.start_name_server`."""
-        await asyncio.to_thread(self.blocking.start_name_server, number)
+        await _call(self._cluster.start_name_server, number)
 
     async def restart_name_server(self, number: int) -> None:
         """Stop a name server and start it again."""
-        await asyncio.to_thread(self.blocking.restart_name_server, number)
+        await _call(self._cluster.restart_name_server, number)
 
     # --- topics and messages ---------------------------------------------------------------------------
 
     async def create_topic(self, topic: str, *, queues: int = 4) -> None:
         """Create a topic at every broker that runs. See `LocalCluster.create_topic`."""
-        await asyncio.to_thread(self.blocking.create_topic, topic, queues=queues)
+        await _call(self._cluster.create_topic, topic, queues=queues)
 
     async def send(self, message: Message) -> str:
         """Store a message without a producer; returns its id. See `LocalCluster.send`."""
-        return await asyncio.to_thread(self.blocking.send, message)
+        return await _call(self._cluster.send, message)
 
     async def messages(self, topic: str) -> list[MessageExt]:
         """Every message of a topic, in the order in which they were stored; nothing is consumed by that."""
-        return await asyncio.to_thread(self.blocking.messages, topic)
+        return await _call(_soon, self._cluster.messages, topic)
 
     async def dead_letters(self, group: str) -> list[MessageExt]:
         """The messages that a group could not consume, however often it tried."""
-        return await asyncio.to_thread(self.blocking.dead_letters, group)
+        return await _call(_soon, self._cluster.dead_letters, group)
 
     # --- waiting ---------------------------------------------------------------------------------------
 
@@ -114,7 +160,7 @@ class AsyncioLocalCluster:
         Raises:
             WaitTimeoutError: it holds fewer after `timeout` seconds.
         """
-        return await asyncio.to_thread(self.blocking.wait_messages, topic, count, timeout=timeout)
+        return await _call(self._cluster.wait_messages, topic, count, timeout=timeout)
 
     async def wait_dead_letters(self, group: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
         """Wait until a group has at least so many dead letters; returns them all.
@@ -122,7 +168,7 @@ class AsyncioLocalCluster:
         Raises:
             WaitTimeoutError: there are fewer after `timeout` seconds.
         """
-        return await asyncio.to_thread(self.blocking.wait_dead_letters, group, count, timeout=timeout)
+        return await _call(self._cluster.wait_dead_letters, group, count, timeout=timeout)
 
     async def wait_consumed(self, group: str, topic: str, *, timeout: float = TIMEOUT) -> None:
         """Wait until a group has consumed everything of a topic. See `LocalCluster.wait_consumed`.
@@ -130,7 +176,7 @@ class AsyncioLocalCluster:
         Raises:
             WaitTimeoutError: something is left after `timeout` seconds; `missing` of the error says what.
         """
-        await asyncio.to_thread(self.blocking.wait_consumed, group, topic, timeout=timeout)
+        await _call(self._cluster.wait_consumed, group, topic, timeout=timeout)
 
     # --- what goes wrong: plain functions, for they only note what is to happen ----------------------------
 

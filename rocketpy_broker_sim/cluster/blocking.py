@@ -63,6 +63,11 @@ class BlockingLocalCluster:
         self._opened: Opened[LocalCluster] | None = None
 
     @property
+    def trio_cluster(self) -> LocalCluster:
+        """The cluster behind it, which lives in the loop of the background thread."""
+        return self._cluster
+
+    @property
     def name_server_addresses(self) -> str:
         """The name servers as clients are told them: "127.0.0.1:9876;127.0.0.1:9877"."""
         return self._cluster.name_server_addresses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -352,3 +353,20 @@ def test_everything_on_the_asyncio_cluster() -> None:
                 await cluster.wait_dead_letters("billing", timeout=0.01)
 
     asyncio.run(main())
+
+
+def test_who_gives_up_waiting_on_asyncio_leaves_nothing_behind() -> None:
+    import asyncio
+
+    async def main(cluster: AsyncioLocalCluster) -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(cluster.wait_messages("Orders", timeout=600), 0.01)
+        await cluster.send(Message("Orders", b"1"))
+        assert len(await cluster.wait_messages("Orders")) == 1
+
+    cluster = AsyncioLocalCluster()
+    with cluster.blocking:
+        began = time.perf_counter()
+        asyncio.run(main(cluster))
+        assert time.perf_counter() - began < 60, "the loop waited for what had been given up"
+        asyncio.run(cluster.wait_messages("Orders"))  # another loop, the same cluster
