@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rocketpy.logs import quote
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -219,7 +221,7 @@ class BrokerError(RocketMQError):
         self.address = address
         where = f" by {address}" if address else ""
         what = f"{doing} refused" if doing else "request refused"
-        super().__init__(f"{what}{where} with code {code}: {self.remark or 'no remark'}")
+        super().__init__(f"{what}{where} with code {code}: {quote(self.remark) or 'no remark'}")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by the facts, not by the text."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -19,11 +18,12 @@ import trio
 
 from rocketpy.client.lifecycle import forks
 from rocketpy.errors import ClientClosedError, ConfigError
+from rocketpy.logs import get_logger
 from rocketpy.portal import Opened, Portal, portal
 
 __all__ = ["Bridge", "Call", "Inbox", "Pending"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")

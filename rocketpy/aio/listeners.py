@@ -8,7 +8,6 @@ one post for all that have ended meanwhile. Every call runs in a copy of the con
 from __future__ import annotations
 
 import asyncio
-import logging
 import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
@@ -20,6 +19,7 @@ import trio
 from rocketpy.consumer.listeners import Raised
 from rocketpy.consumer.runners import YIELD_AFTER, Call, Finished
 from rocketpy.errors import ClientClosedError
+from rocketpy.logs import get_logger
 
 if TYPE_CHECKING:
     import contextvars
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoopRunner"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _PATIENCE = 1.0
 """Seconds that listeners have to clean up after they were cancelled."""

@@ -7,9 +7,9 @@ part of ClientRemotingProcessor.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
+from rocketpy.logs import get_logger
 from rocketpy.remoting.dispatch import Dispatcher
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.headers.group import NotifyConsumerIdsChangedRequestHeader
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["callbacks"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def callbacks(roles: RoleTable) -> Dispatcher:

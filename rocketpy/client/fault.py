@@ -8,16 +8,16 @@ no other. Plain state, no I/O; the clock is given. Plays the part of MQFaultStra
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 
 import attrs
 
 from rocketpy.config import LatencyTable
+from rocketpy.logs import get_logger
 
 __all__ = ["FaultItem", "MQFaultStrategy"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 @attrs.define

@@ -13,6 +13,7 @@ import trio
 
 from rocketpy.client.api import group as group_api
 from rocketpy.errors import RocketMQError
+from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.route import MASTER_ID
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Heartbeats"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class Heartbeats:

@@ -9,7 +9,6 @@ Order of closing: roles begin nothing new; brokers are told that we leave; servi
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -27,6 +26,7 @@ from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
 from rocketpy.client.routing import RouteTable
 from rocketpy.config import ClientConfig
 from rocketpy.errors import RocketMQError
+from rocketpy.logs import get_logger
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.services import open_services, ticks
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MQClientInstance"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class MQClientInstance(NotPicklable):

@@ -6,7 +6,6 @@ until it fails. Plays the part of the name-server half of NettyRemotingClient.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from rocketpy.errors import (
     SystemBusyError,
     TransportError,
 )
+from rocketpy.logs import get_logger
 from rocketpy.remoting.backoff import at_once, retrying
 from rocketpy.seams import random_source
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NameServers"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _FAILURES = (TransportError, RequestTimeoutError, SystemBusyError)
 """What speaks against one name server, so that the next is asked."""

@@ -9,7 +9,6 @@ brokerAddrTable in MQClientInstance.
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +26,7 @@ from rocketpy.errors import (
     TopicNotFoundError,
     TopicNotWritableError,
 )
+from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.route import MASTER_ID, TopicRouteData
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerAddress", "RouteTable"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _NEARLY = 0.01
 """Seconds before a deadline that count as having reached it: the last try gets a little less than what is left."""

@@ -6,7 +6,6 @@ up the route, dialling, trying other brokers. Every try of a send shares one dea
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from rocketpy.errors import (
     SystemBusyError,
     TooManyRequestsError,
 )
+from rocketpy.logs import get_logger
 from rocketpy.remoting.backoff import FullJitter, retrying
 from rocketpy.results import SendResult
 from rocketpy.wire.codes import ResponseCode
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cancel", "Done", "send", "send_oneway", "start_send"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Done = Callable[[SendResult | RocketMQError], None]
 """Told once how a send went, in the trio thread; must not raise."""

@@ -6,7 +6,6 @@ part of the processQueueTable in RebalanceImpl.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import trio
 from rocketpy.consumer.process_queue import FlowLimits
 from rocketpy.consumer.pull import PullParts, QueuePuller
 from rocketpy.errors import RocketMQError
+from rocketpy.logs import get_logger
 
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Assignment", "flow_limits"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 PULL_OVERDUE_AFTER = 120.0
 """Seconds without a pull, and without a reason for that, after which a queue is taken anew."""

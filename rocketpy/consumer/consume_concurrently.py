@@ -7,7 +7,6 @@ here. An offset moves only past messages that are dealt with. Plays the part of 
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import repeat
@@ -21,6 +20,7 @@ from rocketpy.consumer.process_queue import ProcessQueue
 from rocketpy.consumer.runners import Call, Finished, ListenerRunner, RunnerMaker, TaskRunner, messages_of
 from rocketpy.consumer.subscription import Listener
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
+from rocketpy.logs import get_logger
 from rocketpy.message import MessageExt
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsumeCounters", "ConsumeMessageConcurrentlyService"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 RETRY_HERE_AFTER = 5.0
 """Seconds after which a message is tried again that no broker took back."""

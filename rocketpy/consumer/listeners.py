@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 import trio
 
+from rocketpy.logs import get_logger
 from rocketpy.results import ConsumeResult, RetryLater
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Raised", "Verdict", "is_async_listener", "judge", "must_pass"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 BROKER_DECIDES = 0
 """The delay level that leaves the time of the next try to the broker."""

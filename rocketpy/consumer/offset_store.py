@@ -13,6 +13,7 @@ import trio
 
 from rocketpy.client.api import offset as offset_api
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
+from rocketpy.logs import get_logger
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OffsetStore", "RemoteBrokerOffsetStore"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class OffsetStore(Protocol):

@@ -29,6 +29,7 @@ from rocketpy.errors import (
     RemoteProtocolError,
     RocketMQError,
 )
+from rocketpy.logs import get_logger
 from rocketpy.results import PullResult, PullStatus
 from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.codes import ResponseCode
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumption", "PullCounters", "PullParts", "QueuePuller"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 MAX_BYTES = 256 * 1024
 AFTER_FLOW_CONTROL = 0.02

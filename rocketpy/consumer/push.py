@@ -5,7 +5,6 @@ What happens while it runs is the business of `running.RunningConsumer`, which a
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 from collections.abc import Iterable
@@ -24,6 +23,7 @@ from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus,
 from rocketpy.consumer.subscription import Listener, Subscriptions
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
 from rocketpy.errors import ConfigError, NameServerUnreachableError, RequestTimeoutError, RocketMQError
+from rocketpy.logs import get_logger
 from rocketpy.results import MessageModel
 from rocketpy.services import open_services
 from rocketpy.wire.bodies.heartbeat import ConsumerData
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PushConsumer"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 @final

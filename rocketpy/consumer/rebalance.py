@@ -16,6 +16,7 @@ import trio
 from rocketpy.client.api import group as group_api
 from rocketpy.consumer.allocate import allocate, strategy
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
+from rocketpy.logs import get_logger
 from rocketpy.seams import random_source
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "Rebalance", "plan_rebalance"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 FIRST_RETRY = 1.0
 """Seconds until the next look while something is missing: a route, a list of members, an offset."""

@@ -8,7 +8,6 @@ the part of DefaultMQPushConsumerImpl.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import trio
@@ -20,6 +19,7 @@ from rocketpy.consumer.pull import PullParts
 from rocketpy.consumer.rebalance import Rebalance
 from rocketpy.consumer.send_back import SendBack
 from rocketpy.consumer.start_position import StartPosition
+from rocketpy.logs import get_logger
 from rocketpy.services import ticks
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunningConsumer"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class RunningConsumer:

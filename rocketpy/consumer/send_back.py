@@ -7,7 +7,6 @@ through any broker. Plays the part of sendMessageBack and sendMessageBackAsNorma
 from __future__ import annotations
 
 import ipaddress
-import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from rocketpy.client.send_drivers import send
 from rocketpy.client.sending import SendCore
 from rocketpy.config import ProducerConfig
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
+from rocketpy.logs import get_logger
 from rocketpy.message import Message, MessageExt, PropertyName
 from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from rocketpy.wire.message_id import UniqueIds
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SendBack"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _TIMEOUT = 5.0
 _DEFAULT_MAX_RECONSUME_TIMES = 16

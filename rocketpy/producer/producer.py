@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -21,6 +20,7 @@ from rocketpy.client.selection import QueueSelector, select_by
 from rocketpy.client.sending import Choice, SendCore
 from rocketpy.config import ProducerConfig
 from rocketpy.errors import ConfigError
+from rocketpy.logs import get_logger
 from rocketpy.message import Message, MessageQueue
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Producer"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 @final

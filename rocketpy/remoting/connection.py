@@ -8,7 +8,6 @@ Plays the part of NettyRemotingAbstract and of ChannelWrapper.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.errors import ConnectionLostError, LocalProtocolError, RemoteProtocolError, RocketMQError
+from rocketpy.logs import get_logger
 from rocketpy.remoting.inbound import Handler, Inbound
 from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits
 from rocketpy.remoting.liveness import Liveness
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "open_connection"]
 
-_logger = logging.getLogger(__name__)
+_logger = get_logger(__name__)
 _FAREWELL = 1.0
 
 

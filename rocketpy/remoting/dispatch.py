@@ -8,12 +8,11 @@ NettyRemotingAbstract.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError, RemoteProtocolError
-from rocketpy.remoting.peer_log import quote
+from rocketpy.logs import get_logger, quote
 from rocketpy.seams import random_source
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.command import RemotingCommand
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dispatcher", "Processor", "answer_for_error"]
 
-_logger = logging.getLogger(__name__)
+_logger = get_logger(__name__)
 
 Processor = Callable[["Connection", RemotingCommand], RemotingCommand | None]
 

@@ -8,18 +8,18 @@ process; ours is per connection, so that no server answers for another.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 
 import trio
 
 from rocketpy.errors import LocalProtocolError, RocketMQError, TooManyRequestsError
+from rocketpy.logs import get_logger
 from rocketpy.wire.frame import Frame
 
 __all__ = ["Done", "InFlight"]
 
-_logger = logging.getLogger(__name__)
+_logger = get_logger(__name__)
 _MAX_OPAQUE = 0x7FFFFFFF
 
 Done = Callable[[Frame | RocketMQError], None]

@@ -7,13 +7,13 @@ part of NettyDecoder and NettyServerHandler.
 
 from __future__ import annotations
 
-import logging
 import math
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import trio
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError
+from rocketpy.logs import get_logger
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from rocketpy.wire.fast_answer import peek
 from rocketpy.wire.frame import Frame, FrameDecoder
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Handler", "Inbound"]
 
-_logger = logging.getLogger(__name__)
+_logger = get_logger(__name__)
 
 
 class Handler(Protocol):

@@ -1,7 +1,4 @@
-"""Log lines about peers: escaped, short, and no more of them than somebody can read.
-
-What a peer sends may hold line ends and escape codes, and a scanner may knock a thousand times a second.
-"""
+"""Log lines about peers: no more of them than somebody can read. A scanner may knock a thousand times a second."""
 
 from __future__ import annotations
 
@@ -10,18 +7,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rocketpy.logs import quote
+
 if TYPE_CHECKING:
     import logging
 
-__all__ = ["PeerLog", "quote"]
+__all__ = ["PeerLog"]
 
-_MAX_TEXT = 256
 _MAX_HOSTS = 1024
-
-
-def quote(text: object) -> str:
-    """Text of a peer's as it may stand in a log: escaped, and cut to 256 characters."""
-    return repr(str(text)[:_MAX_TEXT])[1:-1][:_MAX_TEXT]
 
 
 class PeerLog:

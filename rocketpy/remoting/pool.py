@@ -18,6 +18,7 @@ import attrs
 import trio
 
 from rocketpy.errors import ClientClosedError, ConnectError, RequestTimeoutError
+from rocketpy.logs import get_logger
 from rocketpy.remoting.backoff import FullJitter
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import Dispatcher
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectionPool", "PoolStatistics"]
 
-_logger = logging.getLogger(__name__)
+_logger = get_logger(__name__)
 _MAX_PEERS = 4096
 """Addresses that a client knows at a time."""
 _SECOND = 1.0

@@ -7,7 +7,6 @@ nursery. Plays the part of NettyRemotingServer.
 from __future__ import annotations
 
 import errno
-import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.errors import RemoteProtocolError, TransportError
+from rocketpy.logs import get_logger
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.limits import ServerLimits
 from rocketpy.remoting.network import LOOPBACK, Listener, Network, address_of_listener, addresses_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RemotingServer", "serve"]
 
-_logger = logging.getLogger(__name__)
+_logger = get_logger(__name__)
 _RESOURCES_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 _ACCEPT_PAUSE = 0.1
 _CLOSE_WITHIN = 1.0

@@ -5,11 +5,11 @@ Plays the part of DefaultConsumerIdsChangeListener and Broker2Client.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.errors import RocketMQError
+from rocketpy.logs import get_logger
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.group import NotifyConsumerIdsChangedRequestHeader
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["notify_consumer_ids_changed"]
 
-_logger = logging.getLogger(__name__)
+_logger = get_logger(__name__)
 
 
 def notify_consumer_ids_changed(group: str, channels: Iterable[Channel]) -> None:

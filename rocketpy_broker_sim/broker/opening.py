@@ -8,7 +8,6 @@ Plays the part of BrokerStartup and of start and shutdown in BrokerController.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 import trio
 
 from rocketpy.errors import StoreError
+from rocketpy.logs import get_logger
 from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy.remoting.pool import ConnectionPool
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["name_server_list", "open_broker"]
 
-_logger = logging.getLogger(__name__)
+_logger = get_logger(__name__)
 
 SCAN_CLIENTS_EVERY = 10.0
 GOODBYE_WITHIN = 3.0

@@ -7,13 +7,13 @@ in the managers of BrokerController.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import trio
 
 from rocketpy.errors import StoreError
+from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking, ticks
 from rocketpy.wire.codes import ResponseCode
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Persistence"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 Done = Callable[[StoreError | None], None]
 """Told once, whether what had changed is on the disk."""

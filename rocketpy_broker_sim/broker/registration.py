@@ -7,7 +7,6 @@ Plays the part of BrokerOuterAPI and of registerBrokerAll in BrokerController.
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
@@ -17,6 +16,7 @@ import attrs
 import trio
 
 from rocketpy.errors import BrokerError, ProtocolError, RequestTimeoutError, TooManyRequestsError, TransportError
+from rocketpy.logs import get_logger
 from rocketpy.remoting.connection import Connection
 from rocketpy.services import ticks
 from rocketpy.wire.bodies.registration import RegisterBrokerBody, TopicConfigAndMappingSerializeWrapper
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Registration", "Topics"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 AGAIN_AFTER = 10.0
 """Seconds to the second registration, and to the next one after a failure."""

@@ -9,7 +9,6 @@ ScheduleMessageService.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.errors import MessageDecodeError, StoreError
-from rocketpy.remoting.peer_log import quote
+from rocketpy.logs import get_logger, quote
 from rocketpy.seams import wall_ms
 from rocketpy.services import run_blocking, ticks
 from rocketpy.wire.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, is_valid_stored_topic
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ScheduleService"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 BATCH = 32
 """Messages of a level that are delivered before the other levels have their go."""

@@ -6,7 +6,6 @@ FlushConsumeQueueService.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import attrs
 import trio
 
 from rocketpy.errors import StoreError
+from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking, ticks
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.turn import Answer, Turn
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Disk", "GroupCommit"]
 
-_logger = logging.getLogger(__name__)
+_logger = get_logger(__name__)
 
 
 class Disk:

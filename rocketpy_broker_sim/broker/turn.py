@@ -8,11 +8,11 @@ Plays the part of the asynchronous put in SendMessageProcessor and of handleDisk
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.errors import StoreError
+from rocketpy.logs import get_logger
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import ResponseCode
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Turn"]
 
-_logger = logging.getLogger(__name__)
+_logger = get_logger(__name__)
 
 
 class Answer(NamedTuple):

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rocketpy.errors import ConfigError
+from rocketpy.logs import get_logger
 
 __all__ = ["log", "logging_of"]
 
-log = logging.getLogger("rocketpy_broker_sim.cli")
+log = get_logger("rocketpy_broker_sim.cli", longest=4096)
 """For what concerns the start and the end of a command. It reaches standard error even beside a log file."""
 
 
@@ -25,7 +26,7 @@ class _Short(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, unless it is a bug."""
         text = f"{self._program}: {record.levelname.lower()}: {record.getMessage()}"
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        return f"{text}\n{record.exc_text or self.formatException(record.exc_info)}" if record.exc_info else text
 
 
 @contextmanager

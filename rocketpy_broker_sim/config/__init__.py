@@ -14,12 +14,13 @@ from rocketpy_broker_sim.config.reading import (
 )
 from rocketpy_broker_sim.config.server import NettyServerConfig
 from rocketpy_broker_sim.config.store import BrokerRole, FlushDiskType, MessageStoreConfig
-from rocketpy_broker_sim.config.updates import BROKER_UPDATES, NAMESRV_UPDATES, update_settings
+from rocketpy_broker_sim.config.updates import BROKER_UPDATES, MAX_UPDATE, NAMESRV_UPDATES, update_settings
 
 __all__ = [
     "BROKER_PORT",
     "BROKER_UPDATES",
     "MASTER_ID",
+    "MAX_UPDATE",
     "NAMESRV_PORT",
     "NAMESRV_UPDATES",
     "BrokerConfig",

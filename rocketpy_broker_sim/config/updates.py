@@ -13,7 +13,10 @@ from rocketpy.errors import BrokerError, ConfigError
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.config.keys import fields_by_key, read_value
 
-__all__ = ["BROKER_UPDATES", "NAMESRV_UPDATES", "update_settings"]
+__all__ = ["BROKER_UPDATES", "MAX_UPDATE", "NAMESRV_UPDATES", "update_settings"]
+
+MAX_UPDATE = 64 * 1024
+"""Bytes of a request to change settings."""
 
 _MILLIS = (0, 3_600_000)
 _COUNT = (1, 1_000_000)

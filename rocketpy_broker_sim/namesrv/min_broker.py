@@ -6,12 +6,12 @@ brokers ask for their group now and then as well. Plays the part of notifyMinBro
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import attrs
 
 from rocketpy.errors import RocketMQError
+from rocketpy.logs import get_logger
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.route import NotifyMinBrokerIdChangeRequestHeader
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MinBrokerChange", "MinBrokerNotifier", "change_after_joining", "change_after_leaving"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 TELL_WITHIN = 0.3
 """Seconds to reach one broker: the next change may come soon."""

@@ -6,11 +6,11 @@ ClientRequestProcessor.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rocketpy.errors import BrokerError
+from rocketpy.errors import BrokerError, ConfigError
+from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.registration import RegisterBrokerBody
 from rocketpy.wire.bodies.route import GetBrokerMemberGroupResponseBody, KVTable, TopicRouteData
 from rocketpy.wire.bodies.topics import DataVersion
@@ -41,6 +41,7 @@ from rocketpy.wire.message_codec import body_crc
 from rocketpy.wire.names import is_valid_topic
 from rocketpy.wire.sysflag import TopicSysFlag
 from rocketpy_broker_sim.config import (
+    MAX_UPDATE,
     NAMESRV_UPDATES,
     as_properties,
     format_properties,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["processors"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 V4_9_4 = 401
 """Clients from this version on are given routes in standard JSON."""
@@ -281,11 +282,14 @@ def kv_list(server: NameServer, connection: Connection, request: RemotingCommand
 
 
 def update_config(server: NameServer, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """UPDATE_NAMESRV_CONFIG: harmless keys only, all of them or none."""
+    """UPDATE_NAMESRV_CONFIG: harmless keys only, all of them or none; nothing of it is written to a file."""
+    if len(request.body) > MAX_UPDATE:
+        return request.answer(ResponseCode.INVALID_PARAMETER, f"settings of more than {MAX_UPDATE} bytes")
     try:
         properties = parse_properties(request.body.decode())
-    except UnicodeDecodeError as exc:
-        raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the settings are not UTF-8") from exc
+    except (UnicodeDecodeError, ConfigError) as exc:
+        remark = "the body is no text of key=value lines"
+        raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, remark) from exc
     update_settings([server.config], properties, NAMESRV_UPDATES)
     logger.info("settings changed from %s: %r", connection.address, properties)
     return request.answer()

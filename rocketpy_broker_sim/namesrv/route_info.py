@@ -6,11 +6,11 @@ the same tables. Plays the part of RouteInfoManager.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
+from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
 from rocketpy.wire.bodies.route import BrokerData, QueueData
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMappingInfo
@@ -19,7 +19,7 @@ from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, change_after
 
 __all__ = ["DEFAULT_EXPIRY_MS", "BrokerKey", "Identity", "LiveBroker", "Registered", "Registration", "RouteInfo"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 MAX_TOPICS = 100_000
 MAX_BROKERS = 10_000

@@ -5,7 +5,6 @@ Plays the part of NamesrvController and BrokerHousekeepingService.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rocketpy.logs import get_logger
 from rocketpy.remoting.dispatch import Dispatcher
 from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.network import Network, TcpNetwork
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NameServer", "open_name_server"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _STOP_GRACE = 0.5
 """Seconds that answers under way get when the server stops; none of its requests takes longer."""

@@ -8,13 +8,13 @@ Plays the part of DefaultMessageStore.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreError
+from rocketpy.logs import get_logger
 from rocketpy.wire.enums import BoundaryType
 from rocketpy_broker_sim.config import FlushDiskType, MessageStoreConfig
 from rocketpy_broker_sim.store import consume_queue
@@ -42,7 +42,7 @@ __all__ = ["MessageStore"]
 
 ABORT = "abort"
 LOCK = "lock"
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 def _ignore(arrival: Arrival) -> None:

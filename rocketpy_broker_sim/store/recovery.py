@@ -8,11 +8,11 @@ Plays the part of CommitLog.recoverNormally and recoverAbnormally.
 
 from __future__ import annotations
 
-import logging
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
+from rocketpy.logs import get_logger
 from rocketpy_broker_sim.store.consume_queue import OffsetGapError, Replay
 from rocketpy_broker_sim.store.dispatch import DelayLevels, Dispatcher
 from rocketpy_broker_sim.store.log_scan import LogRecord, LogScan, find_record
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Recovery"]
 
 CHUNK = 1000
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class Recovery:

@@ -5,17 +5,17 @@ Settings change by an allow-list; no path, address or command can be reached.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConfigError
-from rocketpy.remoting.peer_log import quote
+from rocketpy.logs import get_logger, quote
 from rocketpy.wire.bodies.route import KVTable
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.headers.admin import GetBrokerConfigResponseHeader
 from rocketpy_broker_sim.broker.runtime_info import runtime_info
 from rocketpy_broker_sim.config import (
     BROKER_UPDATES,
+    MAX_UPDATE,
     as_properties,
     format_properties,
     parse_properties,
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["get_config", "get_runtime_info", "update_config"]
 
-log = logging.getLogger(__name__)
-
-_MAX_UPDATE = 64 * 1024
+log = get_logger(__name__)
 
 
 def update_config(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -40,8 +38,8 @@ def update_config(broker: Broker, connection: Connection, request: RemotingComma
     Raises:
         BrokerError: a key may not be changed, or a value is not acceptable.
     """
-    if len(request.body) > _MAX_UPDATE:
-        return request.answer(ResponseCode.INVALID_PARAMETER, f"settings of more than {_MAX_UPDATE} bytes")
+    if len(request.body) > MAX_UPDATE:
+        return request.answer(ResponseCode.INVALID_PARAMETER, f"settings of more than {MAX_UPDATE} bytes")
     try:
         properties = parse_properties(request.body.decode())
     except (UnicodeDecodeError, ConfigError):

@@ -6,11 +6,10 @@ An answer to a change leaves when the change is on the disk.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rocketpy.remoting.peer_log import quote
+from rocketpy.logs import get_logger, quote
 from rocketpy.wire.bodies.groups import GroupForbidden, SubscriptionGroupConfig, SubscriptionGroupList
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.headers.admin import (
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["create_group", "create_groups", "delete_group", "forbid_group", "get_all_groups", "get_group"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 # --- create and change ---------------------------------------------------------------------------------

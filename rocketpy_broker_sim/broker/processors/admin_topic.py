@@ -5,12 +5,11 @@ An answer to a change leaves when the change is on the disk.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError, StoreError
-from rocketpy.remoting.peer_log import quote
+from rocketpy.logs import get_logger, quote
 from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
 from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
 from rocketpy.wire.codes import ResponseCode
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["create_topic", "create_topics", "delete_topic", "get_all_topics", "get_topic"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 # --- create and change ---------------------------------------------------------------------------------

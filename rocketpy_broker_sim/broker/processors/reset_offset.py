@@ -7,12 +7,11 @@ to be connected, or it sends them to the clients of the group, which commit them
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.errors import BrokerError, RocketMQError
+from rocketpy.logs import get_logger, quote
 from rocketpy.message import MessageQueue
-from rocketpy.remoting.peer_log import quote
 from rocketpy.wire.bodies.offsets import MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
 from rocketpy.wire.codes import LanguageCode, RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["reset_offset"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 _NO_OFFSET = -1
 _V3_0_7 = 28

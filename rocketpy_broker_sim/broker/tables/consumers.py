@@ -5,13 +5,13 @@ Plays the part of ConsumerManager and ConsumerGroupInfo. It is not stored: clien
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import attrs
 
 from rocketpy.errors import BrokerError
+from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, MessageModel
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsumerGroup", "ConsumerTable"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 Notify = Callable[[str, list[Channel]], None]
 """Tell the channels that the members or subscriptions of the group changed."""

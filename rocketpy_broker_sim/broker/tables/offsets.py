@@ -5,10 +5,10 @@ An offset is the next one to consume. Names are those of existing topics and gro
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.offsets import ConsumerOffsetSerializeWrapper
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, StoredTable, pretty_json
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOT_FOUND", "ConsumerOffsetTable"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 NOT_FOUND = -1
 _SEPARATOR = "@"

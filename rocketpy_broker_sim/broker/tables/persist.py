@@ -6,13 +6,13 @@ be read the broker does not start, and nothing is deleted. Plays the part of Con
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rocketpy.errors import RemoteProtocolError, StoreCorruptError, StoreError
+from rocketpy.logs import get_logger
 from rocketpy.wire.limits import WireLimits
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILE_LIMITS", "ConfigFile", "StoredTable", "pretty_json"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 FILE_LIMITS = WireLimits(max_json_body=1 << 30, max_body_members=100_000_000)
 """Our own files may be larger than anything that a peer may send."""

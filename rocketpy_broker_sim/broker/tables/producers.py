@@ -5,11 +5,11 @@ It is not stored: clients register again. Brokers ask these clients about the st
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError
+from rocketpy.logs import get_logger
 from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerTable"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class ProducerTable:

@@ -5,12 +5,12 @@ Plays the part of SubscriptionGroupManager.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError
+from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_GROUPS", "SubscriptionGroupTable"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 DEFAULT_GROUPS = (
     "TOOLS_CONSUMER",

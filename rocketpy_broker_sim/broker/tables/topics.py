@@ -5,12 +5,12 @@ Plays the part of TopicConfigManager. Names that come from a peer are checked he
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError
+from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READ_WRITE", "TopicTable"]
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 READ_WRITE = Permission.READ | Permission.WRITE
 _SCHEDULE_QUEUES = 18

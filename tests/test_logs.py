@@ -1,0 +1,122 @@
+"""Nothing that a peer sends writes log lines of its own: one place escapes, and every logger comes from it."""
+
+from __future__ import annotations
+
+import ast
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketpy.errors import BrokerError, RocketMQError
+from rocketpy.logs import MAX_TEXT, get_logger, printable, quote
+from tests.hostile import HOSTILE, assert_harmless, said
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARY = [path for folder in ("rocketpy", "rocketpy_broker_sim") for path in sorted((ROOT / folder).rglob("*.py"))]
+# Whoever makes loggers; the commands also set up the handlers of the root logger, and log nothing by it.
+MAKERS = {"rocketpy/logs.py", "rocketpy_broker_sim/cli/logs.py"}
+LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+LOGGERS = {"log", "logger", "_log", "_logger"}
+
+logger = get_logger("tests.hostile")
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_threat_A5_any_text_becomes_one_short_line(text: str) -> None:
+    line = printable(text)
+    assert line.isprintable()
+    assert len(line) <= MAX_TEXT
+    assert printable(line) == line
+    if text.isprintable() and len(text) <= MAX_TEXT:
+        assert line == text
+
+
+def test_text_is_escaped_as_repr_does_it() -> None:
+    assert quote("a\r\n\x1b\x00\x9b\u2028\ud800é☃'\"") == "a\\r\\n\\x1b\\x00\\x9b\\u2028\\ud800é☃'\""
+
+
+class Rude:
+    """An object whose texts are as bad as its fields."""
+
+    def __str__(self) -> str:
+        return "\r\nrude"
+
+    def __repr__(self) -> str:
+        return "\x1brude"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_threat_A5_arguments_are_escaped_whatever_they_are(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        logger.debug("%s and %r and %.100r", text, text, [text])
+        logger.info("%s: %s", Rude(), RocketMQError(text))
+        logger.info("%r at %d and %.1f for %5s", Rude(), 7, 1.5, True)
+        logger.warning("no argument")
+    assert_harmless(caplog)
+    assert "'\\x1brude' at 7".replace("'", "") in said(caplog)
+    assert "1.5" in said(caplog)
+
+
+def test_threat_A5_a_traceback_cannot_pass_for_a_record(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        raise ValueError("first\nERROR root: all is lost \x1b[31m")
+    except ValueError as error:
+        logger.warning("it failed", exc_info=error)
+    assert_harmless(caplog)
+    text = logging.Formatter().format(caplog.records[0])
+    assert "\n  ERROR root: all is lost \\x1b[31m" in text
+    assert "tests/test_logs.py" in text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_threat_A5_the_error_of_an_answer_is_one_line_and_keeps_the_remark(text: str) -> None:
+    error = BrokerError.for_code(1, text, address="b:1", doing="a send")
+    assert str(error).isprintable()
+    assert len(str(error)) < MAX_TEXT + 60
+    assert error.remark == text
+
+
+def test_a_logger_escapes_once_and_stays_the_logger_of_its_name() -> None:
+    assert get_logger("tests.hostile") is logger is logging.getLogger("tests.hostile")
+    assert len(logger.filters) == 1
+
+
+# --- every logger comes from there ----------------------------------------------------------------------
+
+
+def calls(path: Path) -> list[ast.Call]:
+    return [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+
+
+def attribute(call: ast.Call) -> tuple[str, str]:
+    """`("logger", "info")` for `logger.info(...)` and `self.logger.info(...)`; empty texts for other calls."""
+    if not isinstance(call.func, ast.Attribute):
+        return "", ""
+    owner = call.func.value
+    name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
+    return name, call.func.attr
+
+
+def test_threat_A5_no_logger_is_made_elsewhere() -> None:
+    raw = {
+        path.relative_to(ROOT).as_posix()
+        for path in LIBRARY
+        for call in calls(path)
+        if attribute(call)[1] == "getLogger"
+    }
+    assert raw == MAKERS
+
+
+def test_threat_A5_no_text_is_put_into_a_message_before_its_logger_sees_it() -> None:
+    found = 0
+    for path in LIBRARY:
+        for call in calls(path):
+            owner, method = attribute(call)
+            if owner in LOGGERS and method in LEVELS:
+                found += 1
+                text = call.args[1 if method == "log" else 0]
+                assert isinstance(text, ast.Constant), f"{path}:{call.lineno} formats its text itself"
+    assert found > 80
