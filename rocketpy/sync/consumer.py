@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
@@ -154,6 +155,8 @@ class _Signals:
         self._restore()
 
     def _restore(self) -> None:
-        while self._before:
-            number, handler = self._before.popitem()
-            signal.signal(number, handler)
+        # A signal may strike at any moment of this, and have the rest done by the time that it goes on.
+        with suppress(KeyError):
+            while True:
+                number, handler = self._before.popitem()
+                signal.signal(number, handler)

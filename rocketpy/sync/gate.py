@@ -16,21 +16,23 @@ _EASED = 0.75
 class Gate:
     """Lets sends through while fewer than `count` and fewer than `size` bytes are under way.
 
-    A message larger than `size` goes through alone.
+    A message larger than `size` goes through alone. Whoever enters shows a ticket, any object of its own, and leaves
+    with it, once or more often: so that a place which Ctrl-C struck at any moment can be given back without asking
+    whether it was taken yet.
     """
 
     def __init__(self, count: int, size: int) -> None:
         self._count = count
         self._size = size
         self._eased = int(count * _EASED), int(size * _EASED)
-        self._used_count = 0
+        self._inside: dict[object, int] = {}
         self._used_size = 0
         self._closed = False
         self._lock = threading.Lock()  # used without the condition around it where nobody waits: it is faster
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
 
-    def enter(self, size: int) -> None:
+    def enter(self, ticket: object, size: int) -> None:
         """Wait for room and take it.
 
         Raises:
@@ -45,22 +47,24 @@ class Gate:
                     self._waiting -= 1
             if self._closed:
                 raise ClientClosedError("the producer is closed: no message can be sent with it any more")
-            self._used_count += 1
+            self._inside[ticket] = size
             self._used_size += size
 
     def _has_room(self, size: int) -> bool:
-        return not self._used_count or (self._used_count < self._count and self._used_size + size <= self._size)
+        return not self._inside or (len(self._inside) < self._count and self._used_size + size <= self._size)
 
-    def leave(self, size: int) -> None:
+    def leave(self, ticket: object) -> None:
         """Give the room back."""
         with self._lock:
-            self._used_count -= 1
-            self._used_size -= size
+            size = self._inside.pop(ticket, None)
+            if size is None:
+                return
+            self._used_size = self._used_size - size if self._inside else 0
             if self._waiting and self._is_eased():
                 self._changed.notify(self._waiting)
 
     def _is_eased(self) -> bool:
-        return not self._used_count or (self._used_count <= self._eased[0] and self._used_size <= self._eased[1])
+        return not self._inside or (len(self._inside) <= self._eased[0] and self._used_size <= self._eased[1])
 
     def open(self) -> None:
         """Let sends through."""

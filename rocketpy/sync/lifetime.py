@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from rocketpy.client.lifecycle import NotPicklable
+from rocketpy.client.lifecycle import NotPicklable, forks
 from rocketpy.errors import ClientClosedError
 from rocketpy.portal import Opened, Portal, portal
 
@@ -28,13 +28,19 @@ class Lifetime(NotPicklable, Generic[T]):
         self._opened: Opened[Any] | None = None
         self._home: Portal | None = None
         self._lock = threading.Lock()
+        self._forks = forks()
 
     def start(self) -> None:
         """Open it; the same as entering it with `with`.
 
         Raises:
-            ClientClosedError: it was started before, or is closed.
+            ClientClosedError: it was started before, is closed, or was made before a fork.
         """
+        if self._crossed_fork:
+            raise ClientClosedError(
+                f"{self._inner!r} was made before a fork: sockets and background threads do not cross it; make a new "
+                "one in the child from the same config"
+            )
         # Held while it opens: whoever closes it meanwhile waits, and then closes what there is.
         with self._lock:
             home = portal()
@@ -56,7 +62,14 @@ class Lifetime(NotPicklable, Generic[T]):
         """Close it; an error of the block comes out as it is."""
         self._leave(error)
 
+    @property
+    def _crossed_fork(self) -> bool:
+        """Whether this is a copy in a child: what it held belongs to the parent, and so do threads that had locks."""
+        return self._forks != forks()
+
     def _leave(self, error: BaseException | None) -> None:
+        if self._crossed_fork:
+            return
         with self._lock:
             opened, self._opened = self._opened, None
         if opened is not None:

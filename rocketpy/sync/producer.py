@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, final
 
-from rocketpy.errors import ClientClosedError, RocketMQError
+from rocketpy.errors import RocketMQError
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.sync.gate import Gate
 from rocketpy.sync.lifetime import Lifetime
@@ -26,7 +26,7 @@ __all__ = ["Producer"]
 class _Soon:
     """One send on its way, from the hand-over to its future. A single object, for there may be very many of them."""
 
-    __slots__ = ("_future", "_gate", "_options", "_outgoing", "_producer", "_size")
+    __slots__ = ("_future", "_gate", "_options", "_outgoing", "_producer")
 
     def __init__(
         self,
@@ -34,14 +34,12 @@ class _Soon:
         gate: Gate,
         outgoing: Outgoing,
         future: Future[SendResult],
-        size: int,
         *options: Any,
     ) -> None:
         self._producer = producer
         self._gate = gate
         self._outgoing = outgoing
         self._future = future
-        self._size = size
         self._options = options
 
     def __call__(self) -> None:
@@ -52,12 +50,12 @@ class _Soon:
                 self._outgoing, self.done, queue=queue, selector=selector, arg=arg, timeout=timeout
             )
         except Exception as error:  # noqa: BLE001 - whatever a selector raises belongs to whoever sends
-            self._gate.leave(self._size)
+            self._gate.leave(self)
             self._future.set_exception(error)
 
     def done(self, outcome: SendResult | RocketMQError) -> None:
         """End, in the trio thread."""
-        self._gate.leave(self._size)
+        self._gate.leave(self)
         if isinstance(outcome, RocketMQError):
             self._future.set_exception(outcome)
         else:
@@ -94,13 +92,14 @@ class Producer(Lifetime[TrioProducer]):
         """Open it; the same as entering it with `with`.
 
         Raises:
-            ClientClosedError: it was started before, or is closed.
+            ClientClosedError: it was started before, is closed, or was made before a fork.
         """
         super().start()
         self._gate.open()  # closing it before it was started, or after a start that failed, had shut it
 
     def _leave(self, error: BaseException | None) -> None:
-        self._gate.close()
+        if not self._crossed_fork:
+            self._gate.close()
         super()._leave(error)
 
     def send(
@@ -136,14 +135,14 @@ class Producer(Lifetime[TrioProducer]):
         """
         home = self._portal
         outgoing = self._inner.prepare(message)
-        size = len(outgoing.body)
-        self._gate.enter(size)
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()  # a message on its way cannot be called back
+        soon = _Soon(self._inner, self._gate, outgoing, future, queue, selector, arg, timeout)
         try:
-            home.post(_Soon(self._inner, self._gate, outgoing, future, size, queue, selector, arg, timeout))
-        except ClientClosedError:
-            self._gate.leave(size)
+            self._gate.enter(soon, len(outgoing.body))
+            home.post(soon)
+        except BaseException:
+            self._gate.leave(soon)
             raise
         return future
 

@@ -191,22 +191,24 @@ def test_a_consumer_that_was_closed_by_another_thread_ends_run_forever(namesrv, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("surface", ["blocking", "trio"])
+@pytest.mark.parametrize("surface", ["blocking", "trio", "asyncio"])
 def test_a_signal_ends_run_forever_with_offsets_committed(namesrv, topic, producer, number, surface):
     program = textwrap.dedent(
         """
-        import sys, trio, rocketpy, rocketpy.sync
+        import asyncio, sys, trio, rocketpy, rocketpy.aio, rocketpy.sync
         surface, namesrv, topic = sys.argv[1:]
         def show(message):
             print(message.body.decode(), flush=True)
-        kind = rocketpy.sync.PushConsumer if surface == "blocking" else rocketpy.PushConsumer
+        kind = {"blocking": rocketpy.sync, "trio": rocketpy, "asyncio": rocketpy.aio}[surface].PushConsumer
         first = rocketpy.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
         consumer = kind("signalled", namesrv=namesrv, consume_from_where=first)
         consumer.subscribe(topic, show)
         if surface == "blocking":
             consumer.run_forever()
-        else:
+        elif surface == "trio":
             trio.run(consumer.run_forever)
+        else:
+            asyncio.run(consumer.run_forever())
         print("closed", flush=True)
         """
     )
@@ -255,3 +257,20 @@ def test_a_signal_may_strike_while_the_event_is_locked():
         thread.join(5)
         assert not thread.is_alive()
     assert event.wait(5)
+
+
+def test_a_signal_may_strike_while_handlers_are_put_back():
+    signals = _Signals(portal(), threading.Event())
+    restored = []
+
+    class Before(dict):
+        def popitem(self):
+            if not restored:
+                restored.append(True)
+                signals._restore()  # as the handler does, in the very same thread
+            return super().popitem()
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with signals:
+        signals._before = Before(signals._before)
+    assert {number: signal.getsignal(number) for number in before} == before

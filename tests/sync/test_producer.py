@@ -153,31 +153,32 @@ def test_S6_errors_are_those_of_the_trio_surface(namesrv):
 
 def test_the_gate_bounds_number_and_bytes():
     gate = Gate(2, 100)
-    gate.enter(60)
+    gate.enter("one", 60)
     entered = threading.Event()
 
     def second():
-        gate.enter(60)
+        gate.enter("two", 60)
         entered.set()
 
     thread = threading.Thread(target=second, daemon=True)
     thread.start()
     assert not entered.wait(0.05)
-    gate.leave(60)
+    gate.leave("one")
     assert entered.wait(10)
     thread.join(10)
-    gate.leave(60)
-    gate.enter(1000)  # larger than the bound: alone it may pass
-    gate.leave(1000)
-    gate.enter(1)
-    gate.enter(1)
+    gate.leave("two")
+    gate.enter("large", 1000)  # larger than the bound: alone it may pass
+    gate.leave("large")
+    gate.leave("large")  # a place that was given back, or never taken, changes nothing
+    gate.enter("three", 1)
+    gate.enter("four", 1)
     waiting = threading.Event()
     refused = []
 
     def third():
         waiting.set()
         try:
-            gate.enter(1)
+            gate.enter("five", 1)
         except ClientClosedError as error:
             refused.append(error)
 
@@ -187,6 +188,21 @@ def test_the_gate_bounds_number_and_bytes():
     gate.close()
     thread.join(10)
     assert len(refused) == 1
+
+
+def test_ctrl_c_while_a_send_soon_is_handed_over_loses_no_place(namesrv, topic, monkeypatch):
+    with Producer("pg", namesrv=namesrv, back_pressure_for_async_send_num=10) as producer:
+        producer.send(Message(topic, b"x"))
+
+        def interrupted(*args):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(producer._home, "post", interrupted)
+            for _ in range(20):
+                with pytest.raises(KeyboardInterrupt):
+                    producer.send_soon(Message(topic, b"x"))
+        assert producer.send_soon(Message(topic, b"x")).result(10).status is SendStatus.SEND_OK
 
 
 # --- forks and signals ----------------------------------------------------------------------------------
@@ -219,12 +235,12 @@ def test_threat_L12_a_producer_used_after_a_fork_says_what_to_do(namesrv, topic)
         assert producer.send(Message(topic, b"parent")).status is SendStatus.SEND_OK
 
 
-@pytest.mark.parametrize("surface", ["blocking", "trio"])
+@pytest.mark.parametrize("surface", ["blocking", "trio", "asyncio"])
 def test_ctrl_c_ends_a_program_that_waits_in_a_send(surface, tmp_path):
     """A listener that never answers stands for a broker that hangs; Ctrl-C must not."""
     program = textwrap.dedent(
         """
-        import socket, sys, trio, rocketpy, rocketpy.sync
+        import asyncio, socket, sys, trio, rocketpy, rocketpy.aio, rocketpy.sync
         hole = socket.create_server(("127.0.0.1", 0))
         address = "127.0.0.1:%d" % hole.getsockname()[1]
         message = rocketpy.Message("T", b"x")
@@ -233,10 +249,11 @@ def test_ctrl_c_ends_a_program_that_waits_in_a_send(surface, tmp_path):
             with rocketpy.sync.Producer("pg", namesrv=address, send_timeout=600, request_timeout=600) as producer:
                 producer.send(message)
         else:
+            kind = rocketpy.Producer if sys.argv[1] == "trio" else rocketpy.aio.Producer
             async def main():
-                async with rocketpy.Producer("pg", namesrv=address, send_timeout=600, request_timeout=600) as producer:
+                async with kind("pg", namesrv=address, send_timeout=600, request_timeout=600) as producer:
                     await producer.send(message)
-            trio.run(main)
+            trio.run(main) if sys.argv[1] == "trio" else asyncio.run(main())
         """
     )
     with subprocess.Popen(
