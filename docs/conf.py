@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "_ext"))
 
 from rocketpy import __version__  # the line above makes the checkout importable
 
@@ -14,7 +15,7 @@ author = "The rocketpy contributors"
 copyright = f"2026, {author}"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.doctest", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.doctest", "sphinx.ext.napoleon", "request_codes"]
 exclude_patterns = ["_build", "newsfragments"]
 html_theme = "furo"
 html_title = f"rocketpy {release}"

@@ -19,7 +19,7 @@ from rocketpy.wire.body_codecs import BodyCodec, plain_codec
 from rocketpy.wire.codes import RequestCode as Code
 from rocketpy.wire.fields import Header
 
-__all__ = ["EXCHANGES", "Exchange", "body_codec", "body_name", "header_class"]
+__all__ = ["EXCHANGES", "Exchange", "body_codec", "body_module", "body_name", "header_class"]
 
 
 class Exchange(NamedTuple):
@@ -293,8 +293,9 @@ def _by_code() -> dict[int, Exchange]:
     return {code: exchange for codes in EXCHANGES.values() for code, exchange in codes.items()}
 
 
-def _declarations(kind: str, subject: str) -> ModuleType:
-    return importlib.import_module(f"rocketpy.wire.{kind}.{subject}")
+def body_module(subject: str) -> ModuleType:
+    """The module that declares the bodies of a subject."""
+    return importlib.import_module(f"rocketpy.wire.bodies.{subject}")
 
 
 @cache
@@ -303,7 +304,7 @@ def header_class(code: int, *, answer: bool = False) -> type[Header] | None:
     subject = _by_code().get(code, _NONE).headers
     if not subject:
         return None
-    for kind in vars(_declarations("headers", subject)).values():
+    for kind in vars(importlib.import_module(f"rocketpy.wire.headers.{subject}")).values():
         if isinstance(kind, type) and issubclass(kind, Header) and kind.is_answer == answer and code in kind.codes:
             return kind
     return None
@@ -324,5 +325,5 @@ def body_codec(code: int, *, answer: bool = False) -> BodyCodec | None:
     if "." not in name:
         return plain_codec(name)
     subject, _, kind = name.strip("[]").partition(".")
-    declared = getattr(_declarations("bodies", subject), kind)
+    declared = getattr(body_module(subject), kind)
     return BodyCodec.of_array(declared) if name.startswith("[") else BodyCodec.of(declared)
