@@ -17,7 +17,7 @@ from rocketpy.wire.batch import check_batch, encode_batch
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.compression import compress, compression_flag
 from rocketpy.wire.names import NOT_ALLOWED_SEND, check_topic, is_retry_topic
-from rocketpy.wire.properties import encode_properties, put_property
+from rocketpy.wire.properties import encode_properties
 
 if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
@@ -45,6 +45,9 @@ class Outgoing:
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
 
+    has_counts: bool = False
+    """Whether the counts of a message to a retry topic stand in the header."""
+
     @property
     def topic(self) -> str:
         """Where it goes."""
@@ -52,7 +55,7 @@ class Outgoing:
 
 
 class Preparer:
-    """Makes messages ready for one producer. Safe from any thread: it keeps nothing but a cache of good names."""
+    """Makes messages ready for one producer. Safe from any thread: it keeps what can be replaced as a whole."""
 
     def __init__(self, config: ProducerConfig, unique_ids: UniqueIds) -> None:
         """Look at the settings once.
@@ -63,6 +66,9 @@ class Preparer:
         self._config = config
         self._unique_ids = unique_ids
         self._known_topics: set[str] = set()
+        self._encoded: tuple[dict[str, str], str] = {}, ""
+        self._small = min(config.compress_body_over, config.max_message_size)
+        """Bodies of fewer bytes travel as they are."""
         self._compressed = compression_flag(config.compress_type)
         compress(b"", config.compress_type)  # so that a missing package is found out now, not at the first large body
 
@@ -72,21 +78,36 @@ class Preparer:
         Raises:
             ConfigError: it may not be sent; the text says what is wrong.
         """
-        self._check(message)
-        properties = message.properties
-        text = encode_properties(properties, refuse_separators=True)
+        if type(message) is not Message or type(message.body) is not bytes or message.topic not in self._known_topics:
+            self._check(message)
+        body, properties, sys_flag = message.body, message.properties, 0
+        if not 0 < len(body) < self._small:
+            self._check(message)
+            body, sys_flag = self._compress(body)
+        known, text = self._encoded
+        if properties != known:
+            text = self._encode(properties)
         message_id = properties.get(PropertyName.UNIQUE_KEY)
         if message_id is None:
             message_id = self._unique_ids.next()
-            text = put_property(text, PropertyName.UNIQUE_KEY, message_id)
-        body, sys_flag = message.body, 0
-        if len(body) >= self._config.compress_body_over:
-            config = self._config
-            body, sys_flag = compress(body, config.compress_type, config.compress_level), self._compressed
+            text = f"{text}{PropertyName.UNIQUE_KEY}\x01{message_id}\x02"
         outgoing = Outgoing(message, RequestCode.SEND_MESSAGE_V2, body, text, sys_flag, message_id)
         if is_retry_topic(message.topic):
             _move_reconsume_times(outgoing)
         return outgoing
+
+    def _compress(self, body: bytes) -> tuple[bytes, int]:
+        """The body as it travels, and what the flags say of it."""
+        config = self._config
+        if len(body) < config.compress_body_over:
+            return body, 0
+        return compress(body, config.compress_type, config.compress_level), self._compressed
+
+    def _encode(self, properties: dict[str, str]) -> str:
+        """The text of properties. It is kept, for those of the next message are often the same."""
+        text = encode_properties(properties, refuse_separators=True)
+        self._encoded = properties.copy(), text  # replaced as a whole: other threads read it
+        return text
 
     def batch(self, messages: Sequence[Message]) -> Outgoing:
         """Make a batch ready: one frame, one queue, a unique id for every message.
@@ -149,3 +170,4 @@ def _move_reconsume_times(outgoing: Outgoing) -> None:
     outgoing.properties = encode_properties(properties, refuse_separators=True)
     outgoing.reconsume_times = int(times) if times is not None else 0
     outgoing.max_reconsume_times = int(maximum) if maximum is not None else None
+    outgoing.has_counts = outgoing.reconsume_times != 0 or maximum is not None

@@ -93,6 +93,8 @@ class RouteTable:
         self._brokers: dict[str, Mapping[int, str]] = {}
         self._defaults: dict[str, _Default] = {}
         self._lookups: dict[tuple[str, _Default | None], _Lookup] = {}
+        self.version = 0
+        """Another number whenever anything that is read here may have changed."""
 
     # --- reading: plain, from any thread ---------------------------------------------------------------
 
@@ -218,6 +220,7 @@ class RouteTable:
             for name, addresses in route.brokers.items():
                 named.setdefault(name, set()).update(addresses.values())
         gone: list[str] = []
+        self.version += 1
         for name, addresses in list(self._brokers.items()):
             kept = {number: each for number, each in addresses.items() if each in named.get(name, ())}
             gone += [each for each in addresses.values() if each not in kept.values()]
@@ -289,6 +292,7 @@ class RouteTable:
         else:
             self._publish.pop(route.topic, None)
         self._brokers.update(route.brokers)
+        self.version += 1
         if route != before:
             logger.info("route of %s: %d queues to write", route.topic, len(route.publish.queues))
             self._on_change(route.topic)

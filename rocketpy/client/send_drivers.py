@@ -126,7 +126,7 @@ class _Send:
         started = trio.current_time()
         try:
             connection = await core.client.pool.get(address, timeout=self.deadline - started)
-            attempt = core.make_try(self.outgoing, queue, broker_name, address, connection)
+            attempt = core.make_try(self.outgoing, queue, broker_name, address, connection, started)
             try:
                 return core.finish(attempt, await connection.exchange(attempt.opaque, attempt.frame, self.deadline))
             except BrokerError as error:
@@ -142,7 +142,9 @@ class _Send:
         core, pool = self.core, self.core.client.pool
         pool.retire(attempt.connection)
         connection = await pool.get(attempt.address, timeout=max(0.001, self.deadline - trio.current_time()))
-        again = core.make_try(attempt.outgoing, attempt.queue, attempt.broker_name, attempt.address, connection)
+        again = core.make_try(
+            attempt.outgoing, attempt.queue, attempt.broker_name, attempt.address, connection, trio.current_time()
+        )
         return core.finish(again, await connection.exchange(again.opaque, again.frame, self.deadline))
 
     async def recover(self, attempt: Try, error: RocketMQError) -> SendResult:
@@ -186,8 +188,9 @@ async def send(core: SendCore, outgoing: Outgoing, *, choice: Choice | None, tri
     Raises:
         RocketMQError: it was not acknowledged; unless the error says otherwise the outcome is unknown.
     """
-    deadline = trio.current_time() + timeout
-    attempt = core.begin(outgoing, choice)
+    started = trio.current_time()
+    deadline = started + timeout
+    attempt = core.begin(outgoing, choice, started)
     if attempt is None:
         return await _Send(core, outgoing, choice, tries, deadline, timeout).go_on()
     try:
@@ -256,9 +259,10 @@ def start_send(
     Returns:
         What gives the send up, in the trio thread, unless it has ended: `done` hears of that soon, too.
     """
-    deadline = trio.current_time() + timeout
+    started = trio.current_time()
+    deadline = started + timeout
     try:
-        attempt = core.begin(outgoing, choice)
+        attempt = core.begin(outgoing, choice, started)
     except RocketMQError as error:
         done(error)
         return _nothing

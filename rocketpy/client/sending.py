@@ -15,6 +15,7 @@ import trio
 from rocketpy.client.api.send import send_result
 from rocketpy.client.fault import MQFaultStrategy
 from rocketpy.client.outgoing import Outgoing
+from rocketpy.client.publish_info import MAX_QUEUES
 from rocketpy.client.selection import RoundRobin, select_queue, sharding_queue
 from rocketpy.errors import (
     BrokerError,
@@ -86,25 +87,28 @@ class SendCore:
         self.fault = MQFaultStrategy(trio.current_time, enabled=config.send_latency_enable, table=config.latency_table)
         self._round_robin = RoundRobin()
         self._templates: dict[tuple[str, str, int], SendTemplate] = {}
+        self._targets: dict[MessageQueue, tuple[str, str]] = {}
+        self._targets_of = 0
 
     # --- before the wire -------------------------------------------------------------------------------
 
-    def begin(self, outgoing: Outgoing, choice: Choice | None, avoid: str | None = None) -> Try | None:
-        """A try that can be sent at once; None when a route or a connection is missing.
+    def begin(self, outgoing: Outgoing, choice: Choice | None, started: float) -> Try | None:
+        """A first try that can be sent at once; None when a route or a connection is missing.
 
         Raises:
             ConfigError: the choice is none of the queues.
             BrokerUnreachableError: the broker of the chosen queue has no master now.
         """
-        info = self.client.routes.publish_info(outgoing.message.topic)
+        client = self.client
+        info = client.routes.publish_info(outgoing.message.topic)
         if info is None:
             return None
-        queue = self.choose(outgoing, info, choice, avoid)
+        queue = self.choose(outgoing, info, choice, None)
         broker_name, address = self.target(queue)
-        connection = self.client.pool.nowait(address)
+        connection = client.pool.nowait(address)
         if connection is None:
             return None
-        return self.make_try(outgoing, queue, broker_name, address, connection)
+        return self.make_try(outgoing, queue, broker_name, address, connection, started)
 
     def choose(
         self, outgoing: Outgoing, info: TopicPublishInfo, choice: Choice | None, avoid: str | None
@@ -125,6 +129,11 @@ class SendCore:
             BrokerUnreachableError: it has none now.
         """
         routes = self.client.routes
+        if self._targets_of != routes.version:
+            self._targets, self._targets_of = {}, routes.version
+        known = self._targets.get(queue)
+        if known is not None:
+            return known
         broker_name = routes.broker_name(queue)
         address = routes.broker_address(broker_name)
         if address is None:
@@ -132,14 +141,21 @@ class SendCore:
                 f"the broker {broker_name} of {queue.topic} has no master now: wait for it, or send to another queue",
                 topic=queue.topic,
             )
+        if len(self._targets) < MAX_QUEUES:
+            self._targets[queue] = broker_name, address
         return broker_name, address
 
     def make_try(
-        self, outgoing: Outgoing, queue: MessageQueue, broker_name: str, address: str, connection: Connection
+        self,
+        outgoing: Outgoing,
+        queue: MessageQueue,
+        broker_name: str,
+        address: str,
+        connection: Connection,
+        started: float,
     ) -> Try:
         """A try over a connection that is there."""
         opaque = connection.next_opaque()
-        started = trio.current_time()
         if connection.hooks:
             command = self._hooked(outgoing, queue, broker_name, connection, opaque)
             frame = encode_command(command)
@@ -177,30 +193,28 @@ class SendCore:
         self, outgoing: Outgoing, queue: MessageQueue, broker_name: str, opaque: int, *, oneway: bool = False
     ) -> bytes:
         """The request from the template of its producer, topic and broker."""
-        return self._template(outgoing, broker_name).frame(
+        message = outgoing.message
+        template = self._templates.get((message.topic, broker_name, outgoing.code))
+        if template is None or outgoing.has_counts:
+            template = self._new_template(outgoing, broker_name)
+        return template.frame(
             opaque,
             queue.queue_id,
             outgoing.sys_flag,
             wall_ms(),
-            outgoing.message.flag,
+            message.flag,
             outgoing.properties,
             outgoing.body,
             oneway=oneway,
         )
 
-    def _template(self, outgoing: Outgoing, broker_name: str) -> SendTemplate:
-        key = (outgoing.message.topic, broker_name, outgoing.code)
-        counts = outgoing.reconsume_times or outgoing.max_reconsume_times is not None
-        found = None if counts else self._templates.get(key)
-        if found is None:
-            found = SendTemplate(
-                self._header(outgoing, broker_name),
-                code=outgoing.code,
-                serialize_type=self.client.config.serialize_type,
-            )
-            if not counts and len(self._templates) < _MAX_TEMPLATES:
-                self._templates[key] = found
-        return found
+    def _new_template(self, outgoing: Outgoing, broker_name: str) -> SendTemplate:
+        made = SendTemplate(
+            self._header(outgoing, broker_name), code=outgoing.code, serialize_type=self.client.config.serialize_type
+        )
+        if not outgoing.has_counts and len(self._templates) < _MAX_TEMPLATES:
+            self._templates[outgoing.message.topic, broker_name, outgoing.code] = made
+        return made
 
     def _header(self, outgoing: Outgoing, broker_name: str) -> SendMessageRequestHeader:
         return SendMessageRequestHeader(

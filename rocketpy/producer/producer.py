@@ -21,7 +21,7 @@ from rocketpy.client.sending import Choice, SendCore
 from rocketpy.config import ProducerConfig
 from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
-from rocketpy.message import Message, MessageQueue
+from rocketpy.message import Message, MessageQueue, PropertyName
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
 
@@ -178,7 +178,7 @@ class Producer(NotPicklable):
         """
         self._lifecycle.check_open()
         outgoing = self._preparer.one(message)
-        choice = self._choice(message, queue, selector, arg)
+        choice = None if queue is None and selector is None else self._choice(message, queue, selector, arg)
         tries = self.tries(outgoing, choice, self.config.retry_times_when_send_failed)
         self._under_way += 1
         try:
@@ -287,7 +287,7 @@ class Producer(NotPicklable):
     @staticmethod
     def tries(outgoing: Outgoing, choice: Choice | None, retries: int) -> int:
         """How often to try: once where the queue is fixed."""
-        fixed = choice is not None or outgoing.message.sharding_key is not None
+        fixed = choice is not None or PropertyName.SHARDING_KEY in outgoing.message.properties
         return 1 if fixed else 1 + retries
 
     def _timeout(self, timeout: float | None) -> float:

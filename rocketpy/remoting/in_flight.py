@@ -17,7 +17,7 @@ from rocketpy.errors import LocalProtocolError, RocketMQError, TooManyRequestsEr
 from rocketpy.logs import get_logger
 from rocketpy.wire.frame import Frame
 
-__all__ = ["Done", "InFlight"]
+__all__ = ["Done", "InFlight", "Slot"]
 
 _logger = get_logger(__name__)
 _MAX_OPAQUE = 0x7FFFFFFF
@@ -25,13 +25,13 @@ _MAX_OPAQUE = 0x7FFFFFFF
 Done = Callable[[Frame | RocketMQError], None]
 
 
-class _Slot:
+class Slot:
     """One request: a parked task, or a function to call."""
 
     __slots__ = ("deadline", "done", "opaque", "result", "table", "task")
 
     def __init__(
-        self, table: dict[int, _Slot], opaque: int, deadline: float, task: trio.lowlevel.Task | None, done: Done | None
+        self, table: dict[int, Slot], opaque: int, deadline: float, task: trio.lowlevel.Task | None, done: Done | None
     ) -> None:
         self.table = table
         self.opaque = opaque
@@ -40,8 +40,8 @@ class _Slot:
         self.done = done
         self.result: Frame | RocketMQError | None = None
 
-    def abort(self, _: Callable[[], None]) -> trio.lowlevel.Abort:
-        """The parked caller is cancelled: forget the opaque, and nothing else."""
+    def __call__(self, _: Callable[[], None]) -> trio.lowlevel.Abort:
+        """What trio calls when the parked task is cancelled: forget the opaque, and nothing else."""
         del self.table[self.opaque]
         return trio.lowlevel.Abort.SUCCEEDED
 
@@ -64,7 +64,7 @@ class InFlight:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._slots: dict[int, _Slot] = {}
+        self._slots: dict[int, Slot] = {}
         self._next = 0
 
     def __len__(self) -> int:
@@ -79,33 +79,31 @@ class InFlight:
         self._next = (opaque + 1) & _MAX_OPAQUE
         return opaque
 
-    def check(self, opaque: int) -> None:
-        """Refuse what could not be registered, before a byte is written.
+    def check(self, opaque: int) -> int:
+        """Refuse what could not be registered, before a byte is written. How many requests wait.
 
         Raises:
             TooManyRequestsError: the table is full.
             LocalProtocolError: a request with this opaque waits already.
         """
-        if len(self._slots) >= self.limit:
-            raise TooManyRequestsError(
-                f"{len(self._slots)} requests wait for answers on this connection: send more slowly"
-            )
+        waiting = len(self._slots)
+        if waiting >= self.limit:
+            raise TooManyRequestsError(f"{waiting} requests wait for answers on this connection: send more slowly")
         if opaque in self._slots:
             raise LocalProtocolError(f"a request with opaque {opaque} waits already: take it from next_opaque()")
+        return waiting
 
-    async def wait(self, opaque: int, deadline: float) -> Frame:
-        """Park the calling task until its answer is there, or the error that takes the place of it."""
-        slot = _Slot(self._slots, opaque, deadline, trio.lowlevel.current_task(), None)
-        self._slots[opaque] = slot
-        await trio.lowlevel.wait_task_rescheduled(slot.abort)
-        if isinstance(slot.result, Frame):
-            return slot.result
-        assert slot.result is not None
-        raise slot.result
+    def enter(self, opaque: int, deadline: float) -> Slot:
+        """A slot for the calling task, which parks next with the slot as its abort function.
+
+        When it goes on, `Slot.result` is its answer, or the error that takes the place of it.
+        """
+        slot = self._slots[opaque] = Slot(self._slots, opaque, deadline, trio.lowlevel.current_task(), None)
+        return slot
 
     def add(self, opaque: int, deadline: float, done: Done) -> None:
         """Let `done` be called with the answer, or with the error that takes the place of it."""
-        self._slots[opaque] = _Slot(self._slots, opaque, deadline, None, done)
+        self._slots[opaque] = Slot(self._slots, opaque, deadline, None, done)
 
     def forget(self, opaque: int) -> bool:
         """Let nobody wait for this answer any more; False when nobody did."""
@@ -116,7 +114,11 @@ class InFlight:
         slot = self._slots.pop(opaque, None)
         if slot is None:
             return False
-        slot.complete(frame)
+        if slot.task is not None:
+            slot.result = frame
+            trio.lowlevel.reschedule(slot.task)
+        else:
+            slot.complete(frame)
         return True
 
     def sweep(self, now: float, error: Callable[[], RocketMQError]) -> int:

@@ -162,7 +162,10 @@ class Inbound:
                 if len(in_flight):
                     opaque, flag, _ = peek(frame)
                     if flag & RESPONSE_FLAG:
-                        self._answer(opaque, frame)
+                        if in_flight.answer(opaque, frame):
+                            self.answers += 1
+                        else:
+                            self.unknown_answers += 1
                         continue
                 command = decode_command(frame, limits=self._limits.wire)
                 if command.flag & RESPONSE_FLAG:
@@ -173,12 +176,6 @@ class Inbound:
             self._bad = exc
         self.requests += len(requests)
         return requests
-
-    def _answer(self, opaque: int, frame: Frame) -> None:
-        if self._in_flight.answer(opaque, frame):
-            self.answers += 1
-        else:
-            self.unknown_answers += 1
 
     async def _serve(self, requests: list[RemotingCommand], arrived: float) -> None:
         """Hand requests over, as many as there is room for at a time."""

@@ -23,6 +23,7 @@ from rocketpy.errors import (
 )
 from rocketpy.remoting.in_flight import Done, InFlight
 from rocketpy.wire.codes import ONEWAY_FLAG
+from rocketpy.wire.frame import Frame
 from rocketpy.wire.serialize import decode_command, encode_command
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from rocketpy.remoting.transport import Transport
     from rocketpy.wire.codes import SerializeType
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy.wire.frame import Frame
 
 __all__ = ["Outbound"]
 
@@ -110,7 +110,13 @@ class Outbound(ABC):
         self._send_request(opaque, frame)
         if deadline < self._alarm.when:
             self._alarm.set(deadline)
-        return await self._in_flight.wait(opaque, deadline)
+        slot = self._in_flight.enter(opaque, deadline)
+        await trio.lowlevel.wait_task_rescheduled(slot)
+        result = slot.result
+        if isinstance(result, Frame):
+            return result
+        assert result is not None
+        raise result
 
     def start_request(self, opaque: int, frame: bytes, deadline: float, done: Done) -> None:
         """Send a prebuilt frame; `done` is called once, in the trio thread, with its answer or an error.
@@ -164,13 +170,16 @@ class Outbound(ABC):
 
     def _send_request(self, opaque: int, frame: bytes) -> None:
         """Write first, register after: nothing can come back in between."""
-        self._check_open()
-        self._check_output()
-        self._in_flight.check(opaque)
-        self._transport.append(frame)
-        if len(self._in_flight):
-            # Others are under way, so more will come within this tick: one send for all of them.
-            self._transport.flush_soon()
+        if self.error is not None or self.retired:
+            self._check_open()
+        transport = self._transport
+        if transport.pending > self._limits.max_pending_writes:
+            self._check_output()
+        others = self._in_flight.check(opaque)
+        transport.append(frame)
+        if others:
+            # More will come within this tick: one send for all of them.
+            transport.flush_soon()
             return
         self.flush()
         self._check_open()

@@ -48,14 +48,16 @@ def peek(frame: Frame) -> tuple[int, int, int]:
     """
     kind, header, _ = frame
     if kind == 0:
-        head, _, rest = header.rpartition(b'"opaque":')
-        digits, _, tail = rest.partition(b",")
-        flag = _FLAGS_OF_JAVA.get(head[-27:])
-        if flag is None:
-            flag = _FLAGS_OF_PYTHON.get(head[-29:], -1)
-        known = tail in _TAILS or tail.removeprefix(_FOUND) in _TAILS
-        if known and flag >= 0 and header[:10] == b'{"code":0,' and digits.isdigit() and len(digits) < 10:
-            return int(digits), flag, 0
+        at = header.rfind(b'"opaque":')
+        comma = header.find(b",", at)
+        digits = header[at + 9 : comma]
+        if header.startswith(b'{"code":0,') and digits.isdigit() and len(digits) < 10:
+            flag = _FLAGS_OF_JAVA.get(header[at - 27 : at])
+            if flag is None:
+                flag = _FLAGS_OF_PYTHON.get(header[at - 29 : at])
+            tail = header[comma + 1 :]
+            if flag is not None and (tail in _TAILS or tail.removeprefix(_FOUND) in _TAILS):
+                return int(digits), flag, 0
     elif len(header) >= _LEAD_SIZE:
         code, opaque, flag = _BINARY_HEAD.unpack_from(header)
         return opaque, flag, code

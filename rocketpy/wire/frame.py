@@ -83,12 +83,27 @@ class FrameDecoder:
         """
         found: list[Frame] = []
         buffer, position, end = self._buffer, self._start, len(self._buffer)
+        most, largest_header = self.limits.max_frame - 4, self.limits.max_header
+        chunk = buffer if isinstance(buffer, bytes) else None  # one that is cut where it lies
         while self._error is None and len(found) < limit and end - position >= 4:
-            size = self._frame_size(buffer, position, end)
-            if size is None or end - position < size:
+            total, word = _WORDS.unpack_from(buffer, position) if end - position >= _LEAD else (-1, 0)
+            # First what nearly every frame is: whole, and within all limits.
+            if (
+                chunk is not None
+                and 4 < total <= most
+                and 0 < (size := word & 0xFFFFFF) <= largest_header
+                and word < 0x2000000
+            ):
+                body_at, next_at = position + _LEAD + size, position + 4 + total
+                if body_at <= next_at <= end:
+                    found.append(Frame(word >> 24, chunk[position + _LEAD : body_at], chunk[body_at:next_at]))
+                    position = next_at
+                    continue
+            length = self._frame_size(buffer, position, end)
+            if length is None or end - position < length:
                 break
-            found.append(_cut(buffer, position, size))
-            position += size
+            found.append(_cut(buffer, position, length))
+            position += length
         self._start = position
         self._forget_consumed()
         if self._error is not None and not found:
