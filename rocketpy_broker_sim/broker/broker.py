@@ -22,6 +22,7 @@ from rocketpy_broker_sim.broker.persistence import Persistence
 from rocketpy_broker_sim.broker.processors.pull import pull_again
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.schedule import ScheduleService
+from rocketpy_broker_sim.broker.statistics import BrokerStatistics
 from rocketpy_broker_sim.broker.store_services import Disk, GroupCommit
 from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
 from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
@@ -57,6 +58,7 @@ class Broker:
         added_properties: What is added to the properties of every message, as text.
         delay_levels: How many levels of delay there are.
         boot_timestamp: When it was made, ms.
+        booted_at: How far the log went when it was opened.
         config_version: Rises when settings are changed by request.
     """
 
@@ -64,6 +66,7 @@ class Broker:
         self.config = config
         self.storage = storage
         self.boot_timestamp = wall_ms()
+        self.booted_at = 0
         self.config_version = DataVersion()
         self.address = ""
         self.store_host = bytes(8)
@@ -74,6 +77,7 @@ class Broker:
         self.persistence = Persistence([self.topics, self.groups, self.offsets])
         self.consumers = ConsumerTable(config, clock=trio.current_time, notify=notify_consumer_ids_changed)
         self.producers = ProducerTable(config, clock=trio.current_time)
+        self.statistics = BrokerStatistics(trio.current_time)
         self.store = MessageStore(storage, config.store, on_arrival=self._note_arrival)
         self.turn = Turn(self.store, hooks)
         self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn)
@@ -131,6 +135,7 @@ class Broker:
         self.turn.commit()
 
     def _note_arrival(self, arrival: Arrival) -> None:
+        self.statistics.note_put(len(arrival.tags_codes))
         self.turn.note_arrival(arrival)
 
     def _arrived(self, arrival: Arrival) -> None:

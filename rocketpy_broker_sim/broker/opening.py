@@ -134,6 +134,7 @@ def _load(broker: Broker) -> None:
             table.load()
         broker.schedule.load()
         _adopt_topics(broker)
+        broker.booted_at = broker.store.written_position
     except BaseException:
         broker.store.close()
         raise
@@ -158,6 +159,7 @@ def _start_services(broker: Broker, services: trio.Nursery) -> None:
     services.start_soon(broker.persistence.serve_periodically, config.flush_consumer_offset_interval / 1000)
     services.start_soon(broker.schedule.serve)
     services.start_soon(broker.schedule.serve_offsets, config.store.flush_delay_offset_interval / 1000)
+    services.start_soon(broker.statistics.serve)
     services.start_soon(_scan_clients, broker)
     if broker.group_commit is not None:
         services.start_soon(broker.group_commit.serve)

@@ -16,7 +16,10 @@ from rocketpy_broker_sim.broker.delay import queue_of_level
 from rocketpy_broker_sim.config import MASTER_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.statistics import Totals
 
 __all__ = ["runtime_info"]
 
@@ -30,6 +33,8 @@ _LANES = {
     "end transaction": ("EndTransactionQueue", "EndTransactionThreadPoolQueueCapacity"),
 }
 """Prefix and capacity key of each lane; Apache's are irregular."""
+_RATES = (10, 60, 600)
+"""Seconds over which rates are told."""
 _NO_TIMER = {
     "timerReadBehind": "0",
     "timerOffsetBehind": "0",
@@ -51,6 +56,7 @@ def runtime_info(broker: Broker) -> dict[str, str]:
         "runtime": _duration(now - broker.boot_timestamp),
         "startAcceptSendRequestTimeStamp": str(broker.config.start_accept_send_request_time_stamp),
         **_store(broker),
+        **_messages(broker),
         **_lanes(broker),
         **_delays(broker),
         **_NO_TIMER,
@@ -75,6 +81,34 @@ def _store(broker: Broker) -> dict[str, str]:
         "dispatchBehindBytes": str(store.dispatch_behind),
         "remainHowManyDataToFlush": _bytes(store.written_position - store.flushed_position),
         "earliestMessageTimeStamp": str(_earliest(broker)),
+    }
+
+
+def _messages(broker: Broker) -> dict[str, str]:
+    """What came and went: since the start, up to the last two midnights, and a second lately."""
+    statistics = broker.statistics
+    now, (today, yesterday) = statistics.totals(), statistics.mornings()
+    size = broker.store.written_position - broker.booted_at
+
+    def rates(which: Callable[[Totals], int]) -> str:
+        return " ".join(str(statistics.rate(which, seconds)) for seconds in _RATES)
+
+    return {
+        "putMessageTimesTotal": str(now.put),
+        "putMessageSizeTotal": str(size),
+        "putMessageAverageSize": str(size / now.put if now.put else 0.0),
+        "putTps": rates(lambda totals: totals.put),
+        "getFoundTps": rates(lambda totals: totals.found),
+        "getMissTps": rates(lambda totals: totals.missed),
+        "getTotalTps": rates(lambda totals: totals.found + totals.missed),
+        "getTransferredTps": rates(lambda totals: totals.transferred),
+        "msgPutTotalTodayNow": str(now.put),
+        "msgPutTotalTodayMorning": str(today.put),
+        "msgPutTotalYesterdayMorning": str(yesterday.put),
+        "msgGetTotalTodayNow": str(now.transferred),
+        "msgGetTotalTodayMorning": str(today.transferred),
+        "msgGetTotalYesterdayMorning": str(yesterday.transferred),
+        "pageCacheLockTimeMills": "0",
     }
 
 

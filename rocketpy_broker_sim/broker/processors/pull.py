@@ -86,6 +86,7 @@ def _pull(
     match = tag_match(wanted)
     count = max(1, min(header.max_msg_nums, _MOST_MESSAGES))
     found = broker.store.get(header.topic, header.queue_id, header.queue_offset, count, match=match)
+    broker.statistics.note_get(found.count)
     if may_wait and header.sys_flag & PullSysFlag.COMMIT_OFFSET and header.commit_offset >= 0:
         broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
     code = _code_of(found.status, header.queue_offset)

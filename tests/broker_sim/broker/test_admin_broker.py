@@ -159,6 +159,36 @@ async def test_A8_the_state_is_a_table_of_text(autojump_clock: MockClock) -> Non
         assert table["runtime"].startswith("[ 0 days, 0 hours, 0 minutes, ")
 
 
+async def test_A8_the_state_says_what_comes_and_goes(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+
+        async def state() -> dict[str, str]:
+            return KVTable.decode((await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+
+        await trio.sleep(100)
+        for _ in range(30):
+            await client.send(body=b"x" * 100)
+            await client.pull()
+            await trio.sleep(1)
+        await client.pull(offset=30)
+        busy = await state()
+        assert busy["putMessageTimesTotal"] == busy["msgPutTotalTodayNow"] == "30"
+        assert busy["putMessageSizeTotal"] == busy["commitLogMaxOffset"]
+        assert float(busy["putMessageAverageSize"]) == int(busy["commitLogMaxOffset"]) / 30
+        last_ten, last_minute, last_ten_minutes = map(float, busy["putTps"].split())
+        assert last_ten == pytest.approx(1.0, abs=0.11)
+        assert last_minute == pytest.approx(0.5, abs=0.02)
+        assert last_ten_minutes == pytest.approx(0.05)
+        assert busy["getFoundTps"].split()[2] == "0.05"
+        assert float(busy["getMissTps"].split()[1]) == pytest.approx(1 / 60)
+        assert float(busy["getTransferredTps"].split()[2]) == pytest.approx(sum(range(1, 31)) / 600)
+        assert busy["pageCacheLockTimeMills"] == "0"
+        await trio.sleep(610)
+        idle = runtime_info(broker)
+        assert {idle[key] for key in ("putTps", "getTotalTps", "getTransferredTps")} == {"0.0 0.0 0.0"}
+        assert idle["msgPutTotalTodayNow"] == "30"
+
+
 async def test_R6_codes_that_nobody_knows_are_not_supported(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (_, client):
         for code in (7777, 9999, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, RequestCode.AUTH_CREATE_USER, -1):
