@@ -97,7 +97,7 @@ def test_the_shop_stays_open_when_a_broker_dies(rocketmq: BlockingLocalCluster, 
         for number in range(20):
             place_order(producer, number, "tea")
             if number == 10:
-                rocketmq.stop_broker(0)
+                rocketmq.kill_broker(0)
         rocketmq.start_broker(0)
         rocketmq.wait_consumed("billing", "Orders", timeout=30)
     assert set(charged) == set(range(20))  # in a fault some may be charged twice: at least once is what is promised

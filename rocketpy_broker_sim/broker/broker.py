@@ -60,6 +60,7 @@ class Broker:
         boot_timestamp: When it was made, ms.
         booted_at: How far the log went when it was opened.
         config_version: Rises when settings are changed by request.
+        is_killed: Whether it shall end as it stands.
     """
 
     def __init__(self, config: BrokerConfig, storage: Storage, hooks: Sequence[RequestHook] = ()) -> None:
@@ -68,6 +69,7 @@ class Broker:
         self.boot_timestamp = wall_ms()
         self.booted_at = 0
         self.config_version = DataVersion()
+        self.is_killed = False
         self.address = ""
         self.store_host = bytes(8)
         self.unique_ids = UniqueIds(bytes(4), os.getpid())
@@ -148,6 +150,17 @@ class Broker:
         if self.turn.pending_bytes > MOST_PENDING:
             # A thousand groups may wait for the same messages: their answers must not gather.
             self.turn.finish()
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """Serve nobody any more, from now on; when its block ends nothing more is said or written.
+
+        What SIGKILL does to the process of a broker, for a broker that shares its process with others.
+        """
+        self.is_killed = True
+        if self.server is not None:
+            self.server.close()
 
     # --- clients ---------------------------------------------------------------------------------------
 

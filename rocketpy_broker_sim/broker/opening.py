@@ -206,6 +206,8 @@ async def _listen(broker: Broker, services: trio.Nursery, network: Network, limi
 
 async def _leave(broker: Broker) -> None:
     """Say goodbye, then let what was taken be answered; within the settings' time even when cancelled."""
+    if broker.is_killed:
+        return
     with trio.move_on_after(GOODBYE_WITHIN, shield=True):
         if broker.registration is not None:
             await broker.registration.unregister()
@@ -218,6 +220,9 @@ async def _leave(broker: Broker) -> None:
 
 async def _close(broker: Broker) -> None:
     """Write what is left. Nobody puts any more."""
+    if broker.is_killed:
+        broker.store.abandon()
+        return
     with trio.move_on_after(CLOSE_WITHIN, shield=True):
         await broker.persistence.save()
         try:

@@ -114,6 +114,10 @@ class AsyncioLocalCluster:
         """Stop a broker as its operator would. See `LocalCluster.stop_broker`."""
         await _call(self._cluster.stop_broker, number)
 
+    async def kill_broker(self, number: int) -> None:
+        """End a broker as SIGKILL would. See `LocalCluster.kill_broker`."""
+        await _call(self._cluster.kill_broker, number)
+
     async def start_broker(self, number: int) -> None:
         """Start a broker again, on its port and with its data. See `LocalCluster.start_broker`."""
         await _call(self._cluster.start_broker, number)

@@ -111,6 +111,10 @@ class BlockingLocalCluster:
         """Stop a broker as its operator would. See `LocalCluster.stop_broker`."""
         portal().call(self._cluster.stop_broker, number)
 
+    def kill_broker(self, number: int) -> None:
+        """End a broker as SIGKILL would. See `LocalCluster.kill_broker`."""
+        portal().call(self._cluster.kill_broker, number)
+
     def start_broker(self, number: int) -> None:
         """Start a broker again, on its port and with its data. See `LocalCluster.start_broker`."""
         portal().call(self._cluster.start_broker, number)

@@ -186,6 +186,18 @@ class LocalCluster(Contents):
         """
         await self._brokers[number].stop()
 
+    async def kill_broker(self, number: int) -> None:
+        """End a broker as SIGKILL would: connections break, nothing that was taken is answered or written any more.
+
+        Messages that it had acknowledged are there when it is started again. What groups had consumed since it wrote
+        their offsets the last time they consume again.
+
+        Raises:
+            ConfigError: it does not run.
+        """
+        self.brokers[number].kill()
+        await self._brokers[number].stop()
+
     async def start_broker(self, number: int) -> Broker:
         """Start a broker again, on its port and with its data; returns when the name servers know it.
 

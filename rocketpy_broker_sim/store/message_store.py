@@ -136,6 +136,11 @@ class MessageStore:
         finally:
             self._close_files()
 
+    def abandon(self) -> None:
+        """Close the files as they stand, as the end of the process would: the next start recovers."""
+        self._is_open = False
+        self._close_files()
+
     def _finish(self) -> None:
         self._writer.commit()
         self._log.flush()

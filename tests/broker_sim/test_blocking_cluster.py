@@ -64,6 +64,21 @@ def test_LC1_start_stop_and_restart_of_each_server() -> None:
     cluster.close()
 
 
+def test_a_killed_broker_on_a_disk(tmp_path: Path) -> None:
+    with BlockingLocalCluster(data=tmp_path) as cluster:
+        send(cluster, 20)
+        cluster.kill_broker(0)
+        assert not listens(cluster.broker_addresses[0])
+        assert (tmp_path / "broker-a" / "abort").exists()
+        cluster.start_broker(0)
+        assert len(cluster.messages("Orders")) == 20
+        send(cluster)
+        cluster.kill_broker(0)
+    with BlockingLocalCluster(data=tmp_path) as cluster:
+        assert len(cluster.messages("Orders")) == 28
+    assert not (tmp_path / "broker-a" / "abort").exists()
+
+
 def test_an_error_of_the_block_comes_out_and_everything_stops() -> None:
     with pytest.raises(KeyError, match="mine"):
         with BlockingLocalCluster() as cluster:

@@ -283,6 +283,56 @@ async def test_faults_that_cannot_be(autojump_clock: MockClock) -> None:
             cluster.lose_answers(broker=1)
 
 
+# --- brokers that die ----------------------------------------------------------------------------------
+
+
+async def test_a_killed_broker_answers_nothing_more_and_keeps_what_it_had_acknowledged(
+    autojump_clock: MockClock,
+) -> None:
+    async with LocalCluster(network="memory") as cluster:
+        async with rocketpy.Producer("shop", **reach(cluster), retry_times_when_send_failed=0) as producer:
+            for number in range(10):
+                await producer.send(Message("Orders", b"%d" % number))
+            cluster.delay_sends(1)
+            async with trio.open_nursery() as nursery:
+
+                async def unlucky() -> None:
+                    with pytest.raises(rocketpy.ConnectionLostError):
+                        await producer.send(Message("Orders", b"lost"))
+
+                nursery.start_soon(unlucky)
+                await trio.sleep(0.5)
+                began = trio.current_time()
+                await cluster.kill_broker(0)
+                assert trio.current_time() - began < 0.1
+            assert cluster.storages[0].exists("abort")
+            assert cluster.name_servers[0].routes.brokers == {}
+            with pytest.raises(ConfigError, match="does not run"):
+                await cluster.kill_broker(0)
+            await cluster.start_broker(0)
+            await producer.send(Message("Orders", b"10"))
+        assert {message.body for message in cluster.messages("Orders")} == {b"%d" % number for number in range(11)}
+    assert not cluster.storages[0].exists("abort")
+
+
+async def test_what_was_consumed_before_a_broker_was_killed_may_come_again(autojump_clock: MockClock) -> None:
+    consumed = []
+
+    async def listener(message: MessageExt) -> None:
+        consumed.append(message.body)
+
+    async with LocalCluster(network="memory") as cluster:
+        await cluster.create_topic("Orders")
+        async with consumer(cluster, listener):
+            await cluster.send(Message("Orders", b"1"))
+            await cluster.wait_consumed("billing", "Orders")
+        await cluster.kill_broker(0)
+        await cluster.start_broker(0)
+        async with consumer(cluster, listener):
+            await cluster.wait_consumed("billing", "Orders")
+    assert consumed == [b"1", b"1"]
+
+
 # --- the three clusters --------------------------------------------------------------------------------
 
 
@@ -290,7 +340,7 @@ async def test_faults_that_cannot_be(autojump_clock: MockClock) -> None:
 def test_the_clusters_have_the_same_names_and_parameters(other: type) -> None:
     shared = {name for name in vars(Contents) if not name.startswith("_")}
     shared |= {name for name in vars(LocalCluster) if name.endswith(("_broker", "_name_server")) and name[0] != "_"}
-    assert len(shared) == 17, shared
+    assert len(shared) == 18, shared
     for name in shared:
         ours, theirs = inspect.signature(getattr(LocalCluster, name)), inspect.signature(getattr(other, name))
         assert list(ours.parameters.values()) == list(theirs.parameters.values()), name
@@ -340,6 +390,7 @@ def test_everything_on_the_asyncio_cluster() -> None:
             await cluster.send(Message("Orders", b"1"))
             await cluster.stop_broker(1)
             await cluster.start_broker(1)
+            await cluster.kill_broker(1)
             await cluster.restart_broker(0)
             await cluster.restart_name_server(0)
             await cluster.stop_name_server(0)
