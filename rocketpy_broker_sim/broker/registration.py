@@ -20,6 +20,7 @@ from rocketpy.logs import get_logger
 from rocketpy.remoting.connection import Connection
 from rocketpy.services import ticks
 from rocketpy.wire.bodies.registration import RegisterBrokerBody, TopicConfigAndMappingSerializeWrapper
+from rocketpy.wire.bodies.route import KVTable
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.route import (
@@ -57,6 +58,10 @@ class Topics(Protocol):
 
     def all(self) -> Mapping[str, TopicConfig]:
         """All topics by name."""
+        ...
+
+    def declare_ordered(self, names: Iterable[str]) -> None:
+        """These topics are to be consumed in order, where they are known."""
         ...
 
 
@@ -220,6 +225,9 @@ class Registration:
             raise BrokerError.for_code(
                 answer.code, answer.remark, address=connection.address, doing="registration of the broker"
             )
+        if answer.body:
+            # What operators have declared at the name server: topics to be consumed in order.
+            self._topics.declare_ordered(KVTable.decode(answer.body).table)
 
     async def _unregister(self, link: _Link) -> None:
         connection = self._pool.nowait(link.address)

@@ -178,6 +178,13 @@ class TopicTable(StoredTable):
         self._topics.update(found)
         self._changed(list(found))
 
+    def declare_ordered(self, names: Iterable[str]) -> None:
+        """Topics of these names are to be consumed in order; nothing here ever takes that back, as with Apache's."""
+        known = [self._topics[name] for name in names if name in self._topics]
+        changed = [TopicConfig.from_json({**topic.to_json(), "order": True}) for topic in known if not topic.order]
+        if changed:
+            self.put_all(changed)
+
     def delete(self, name: str) -> bool:
         """Forget a topic; whether it was there."""
         if self._topics.pop(name, None) is None:

@@ -21,6 +21,7 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.route import QueryDataVersionResponseHeader, RegisterBrokerRequestHeader
 from rocketpy.wire.message_codec import body_crc
 from rocketpy_broker_sim.broker.opening import name_server_list, open_broker
+from rocketpy_broker_sim.namesrv import open_name_server
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import client_of, settings
 
@@ -241,6 +242,23 @@ async def test_pings_that_cannot_be_sent_end_nothing(
             assert broker.registration.registered_with == [server.address]
         pings = [request for _, each, request in server.seen if each == RequestCode.QUERY_DATA_VERSION]
         assert len(pings) == 3
+
+
+async def test_N11_topics_that_the_name_server_declares_ordered_are_so_here(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with open_name_server(network=network) as server, opened(network, [server.address]) as broker:
+        async with client_of(network, broker.address) as client:
+            for topic in ("Ordered", "Plain"):
+                await client.send(topic)
+        server.kv_config.put("ORDER_TOPIC_CONFIG", "Ordered", f"{broker.config.broker_name}:4")
+        server.kv_config.put("ORDER_TOPIC_CONFIG", "Unknown", "elsewhere:4")
+        await trio.sleep(61)
+        assert broker.topics.is_order("Ordered")
+        assert not broker.topics.is_order("Plain")
+        assert "Unknown" not in broker.topics
+        version = broker.topics.data_version
+        await trio.sleep(120)
+        assert broker.topics.data_version == version
 
 
 def test_lists_of_name_servers() -> None:
