@@ -14,6 +14,7 @@ from tests.interop.apache import LINES, VERSION
 
 if TYPE_CHECKING:
     from rocketpy.message import MessageExt
+    from tests.interop.probe import Answer
 
 OLDER = LINES[1]
 
@@ -105,7 +106,14 @@ _ANSWERS: dict[str, Otherwise] = {
             "create a topic with an unknown attribute",
         )
     },
-    "commit nothing": Otherwise(1, "a NullPointerException, which 5.x answers for"),
+    **{
+        name: Otherwise(1, "a NullPointerException, which 5.x answers for")
+        for name in ("commit nothing", "unregister nobody", "a version that is none")
+    },
+    **{
+        name: Otherwise(0, "5.x alone keeps a list of such keys")
+        for name in ("set the home", "set what may not be set")
+    },
     "send without a topic": Otherwise(
         1, "region and trace are in every answer to a send", {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
     ),
@@ -141,6 +149,7 @@ _LINES = {
             217: "registering a topic alone came with 5.x",
             901: "member groups came with 5.x",
             904: "short heartbeats came with 5.x",
+            0: "what it does not know gets no answer at all",
             7777: "what it does not know gets no answer at all",
         },
         unpacked_flag=3 << 8 | 1,
@@ -152,6 +161,14 @@ _LINES = {
 def of(version: str) -> Line:
     """What to expect of a line."""
     return _LINES[version]
+
+
+def check_otherwise(theirs: Answer, ours: Answer, known: Otherwise) -> None:
+    """The other line gives the answer that is known of it, and ours another one."""
+    assert theirs.code == known.code, (known.why, theirs.remark)
+    assert theirs.fields.items() >= known.fields.items(), known.why
+    same_fields = ours.fields.items() >= known.fields.items()
+    assert (ours.code, same_fields) != (theirs.code, True), "there is no difference any more"
 
 
 def known(properties: Mapping[str, str], line: Line) -> dict[str, str]:

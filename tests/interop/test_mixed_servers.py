@@ -27,7 +27,7 @@ pytestmark = pytest.mark.interop
 
 PUT_KV_CONFIG, GET_KV_CONFIG, DELETE_KV_CONFIG, KV_LIST = 100, 101, 102, 219
 ROUTE, CLUSTER, TOPICS, TOPICS_OF_CLUSTER, SYSTEM_TOPICS = 105, 106, 206, 224, 304
-UNIT_TOPICS, MEMBERS, HEARTBEAT, REGISTER_TOPIC, DELETE_TOPIC = 311, 901, 904, 217, 216
+UNIT_TOPICS, MEMBERS, REGISTER_TOPIC, DELETE_TOPIC = 311, 901, 217, 216
 
 
 def body(message: dict[str, Any]) -> str:
@@ -132,29 +132,9 @@ def test_both_name_servers_tell_the_same_of_the_cluster(apache: Apache, mixed: M
         (MEMBERS, {"clusterName": cluster, "brokerName": OURS}),
     ):
         if code in line.unanswered:
-            continue  # test_both_name_servers_refuse_alike says so
+            continue  # test_same_name_servers says so
         theirs, ours = ask(mixed, code, **fields)
         assert ordered(ours.json()) == ordered(theirs.json()), (code, fields)
-
-
-def test_both_name_servers_refuse_alike(apache: Apache, mixed: Mixed) -> None:
-    line = lines.of(apache.version)
-    for code, fields in (
-        (ROUTE, {"topic": "No-such-topic"}),
-        (ROUTE, {}),
-        (GET_KV_CONFIG, {"namespace": "none", "key": "none"}),
-        (DELETE_KV_CONFIG, {"namespace": "none", "key": "none"}),
-        (KV_LIST, {"namespace": "none"}),
-        (MEMBERS, {"clusterName": "none", "brokerName": "none"}),
-        (HEARTBEAT, {"clusterName": "none", "brokerName": "none", "brokerAddr": "127.0.0.1:1"}),
-        (HEARTBEAT, {}),
-        (7777, {}),
-    ):
-        if code in line.unanswered:
-            assert [probe.is_answered(each, code) for each in mixed.name_servers] == [False, True]
-            continue
-        theirs, ours = ask(mixed, code, **fields)
-        assert bool(ours.body) == bool(theirs.body), code
 
 
 def test_both_name_servers_keep_pairs(mixed: Mixed) -> None:

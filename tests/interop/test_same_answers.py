@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.interop.apache import Apache, Cluster
-    from tests.interop.lines import Line, Otherwise
+    from tests.interop.lines import Line
     from tests.interop.probe import Answer
 
 pytestmark = pytest.mark.interop
@@ -71,21 +71,13 @@ def test_both_answer_alike(apache: Apache, brokers: tuple[str, str], question: Q
     theirs, ours = ask(brokers, question)
     line = lines.of(apache.version)
     if question.name in line.answers:
-        check_otherwise(theirs, ours, line.answers[question.name])
+        lines.check_otherwise(theirs, ours, line.answers[question.name])
         return
     assert ours.code == theirs.code, (ours.remark, theirs.remark)
     assert not theirs.fields.keys() & line.lacking_fields.keys()
     expected = {name: value for name, value in fixed_fields(ours).items() if name not in line.lacking_fields}
     assert expected == fixed_fields(theirs)
     assert meaning(question, ours, line) == meaning(question, theirs, line, line.separators_missing)
-
-
-def check_otherwise(theirs: Answer, ours: Answer, known: Otherwise) -> None:
-    """The other line gives the answer that is known of it, and ours another one."""
-    assert theirs.code == known.code, (known.why, theirs.remark)
-    assert theirs.fields.items() >= known.fields.items(), known.why
-    same_fields = ours.fields.items() >= known.fields.items()
-    assert (ours.code, same_fields) != (theirs.code, True), "there is no difference any more"
 
 
 @pytest.mark.parametrize(("question", "apache_code", "our_code", "why"), APART, ids=[each[0].name for each in APART])
