@@ -38,7 +38,7 @@ def encodings(name_server: str, broker: str) -> list[tuple[int, int]]:
     ]
 
 
-def test_in_which_form_servers_answer(
+def test_P3_in_which_form_servers_answer(
     apache: Apache, apache_cluster: Cluster, our_servers: Cluster, mixed: Mixed
 ) -> None:
     """5.x answers in the form that it is set to, 4.x and ours in that of the request."""
