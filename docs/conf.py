@@ -15,7 +15,14 @@ author = "The rocketpy contributors"
 copyright = f"2026, {author}"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.doctest", "sphinx.ext.napoleon", "request_codes"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.doctest",
+    "sphinx.ext.napoleon",
+    "request_codes",
+    "settings_tables",
+]
 exclude_patterns = ["_build", "newsfragments"]
 html_theme = "furo"
 html_title = f"rocketpy {release}"

@@ -27,12 +27,15 @@ class BrokerConfig:
 
     # --- who it is ---
     broker_name: str = text("broker-a")
+    """What the broker is called in routes; masters of one cluster have different names."""
     broker_cluster_name: str = text("DefaultCluster")
+    """The cluster it says it belongs to."""
     broker_id: int = number(MASTER_ID)
     """0 is the master of its name."""
     broker_ip1: str = text("", key="brokerIP1")
     """Address that is told to clients; "" takes the one listened on, or the first of the machine."""
     region_id: str = text("DefaultRegion")
+    """Told to producers, and put into messages."""
     trace_on: bool = switch(True)
     """Whether clients are told to send traces."""
 
@@ -40,15 +43,19 @@ class BrokerConfig:
     namesrv_addr: str = text("")
     """Name servers as "a:9876;b:9876"; "" registers nowhere."""
     register_broker_timeout_mills: int = count(24_000)
+    """How long a name server may take for a registration."""
     register_name_server_period: int = number(30_000)
     """Between registrations; kept within 10 s and 60 s."""
     force_register: bool = switch(True)
     """Register every time; without it a name server is asked first whether anything changed."""
     compressed_register: bool = switch(False)
+    """Whether registrations are compressed."""
     broker_heartbeat_interval: int = count(1000)
     """Between light pings, which are sent with `enable_slave_acting_master` only."""
     broker_not_active_timeout_millis: int = number(10_000)
+    """After how long a name server is to think it dead, with `enable_slave_acting_master` only."""
     enable_slave_acting_master: bool = switch(False)
+    """Ping name servers, and ask them to let a replica act as master."""
     compatible_with_old_name_srv: bool = switch(True)
     """Ping with QUERY_DATA_VERSION, which every name server knows."""
 
@@ -56,31 +63,49 @@ class BrokerConfig:
     broker_permission: int = number(6, at_most=7)
     """4 read, 2 write."""
     default_topic_queue_nums: int = count(8)
+    """Queues that a topic made on first use has at most."""
     auto_create_topic_enable: bool = switch(True)
+    """Whether a topic is made when something is sent to it."""
     cluster_topic_enable: bool = switch(True)
+    """Whether the topic of the name of the cluster may be read and written."""
     broker_topic_enable: bool = switch(True)
+    """Whether the topic of the name of the broker may be read and written."""
     auto_create_subscription_group: bool = switch(True)
+    """Whether a group is made when it consumes."""
     enable_create_sys_group: bool = switch(True)
+    """Whether groups of tools are made on first use."""
     trace_topic_enable: bool = switch(False)
+    """Whether the topic of message traces exists."""
     msg_trace_topic_name: str = text("RMQ_SYS_TRACE_TOPIC")
+    """What it is called."""
     validate_system_topic_when_update_topic: bool = switch(True)
+    """Refuse to change system topics."""
     start_accept_send_request_time_stamp: int = number(0)
     """Sends before this moment (ms since 1970) are refused."""
 
     # --- consumers ---
     long_polling_enable: bool = switch(True)
+    """Whether a pull that finds nothing is held for as long as it asks."""
     short_polling_time_mills: int = number(1000)
     """How long a pull is held when long polling is off."""
     lite_pull_message_enable: bool = switch(True)
+    """Whether lite pulls are answered."""
     slave_read_enable: bool = switch(False)
+    """Whether answers to pulls far behind suggest a replica."""
     reject_pull_consumer_enable: bool = switch(False)
+    """Whether consumers that are no push consumers are refused."""
     notify_consumer_ids_changed_enable: bool = switch(True)
+    """Whether members hear of changes of their group."""
     use_server_side_reset_offset: bool = switch(True)
+    """Whether offsets that administrators reset are kept here and told with the next pull."""
     channel_expired_timeout: int = count(120_000)
     """A client that sends no heartbeat for so long is forgotten."""
     flush_consumer_offset_interval: int = count(5000)
+    """Between writes of the offsets of consumers."""
     consumer_offset_update_version_step: int = count(500)
+    """Commits after which their table gets a new version."""
     delay_offset_update_version_step: int = count(200)
+    """Deliveries after which the table of delay offsets gets a new version."""
 
     # --- lanes: how many at once ---
     send_message_thread_pool_nums: int = count(min(_CPUS, 4))
@@ -121,9 +146,13 @@ class BrokerConfig:
 
     # --- bounds of ours, not of Java's ---
     max_topics: int = own(100_000)
+    """Topics that may exist."""
     max_groups: int = own(100_000)
+    """Consumer groups that may exist."""
     max_clients_per_group: int = own(2000)
+    """Clients that a group may have."""
     max_held_pulls: int = own(100_000)
+    """Pulls that may be held at once."""
     max_hold_millis: int = own(30_000)
     """No pull is held longer, whatever it asks for."""
 

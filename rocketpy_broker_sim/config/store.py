@@ -40,6 +40,7 @@ class MessageStoreConfig:
 
     # --- files
     store_path_root_dir: str = text("~/store")
+    """Folder of the store."""
     store_path_commit_log: str = text("", without=",")
     """Folder of the commit log, where it does not stand in the root."""
     mapped_file_size_commit_log: int = number(1024 * 1024 * 1024, at_least=128)
@@ -61,6 +62,7 @@ class MessageStoreConfig:
 
     # --- flushing (the services around the store read the times)
     flush_disk_type: FlushDiskType = attrs.field(default=FlushDiskType.ASYNC_FLUSH, converter=FlushDiskType)
+    """ASYNC_FLUSH acknowledges what is written, SYNC_FLUSH what has reached the disk."""
     sync_flush_timeout: int = number(5000)
     """Milliseconds that a send waits for its flush."""
     flush_interval_commit_log: int = count(500)
@@ -70,14 +72,19 @@ class MessageStoreConfig:
 
     # --- recovery
     check_crc_on_recover: bool = switch(True, key="checkCRCOnRecover")
+    """Whether recovery checks the checksums of bodies."""
     force_verify_prop_crc: bool = switch(False, key="forceVerifyPropCRC")
     """Recovery takes only records whose whole-record checksum is there and right."""
 
     # --- reading
     max_transfer_bytes_on_message_in_memory: int = number(256 * 1024)
+    """Bytes of an answer to a pull, for messages in memory."""
     max_transfer_count_on_message_in_memory: int = number(32)
+    """Messages of an answer, likewise."""
     max_transfer_bytes_on_message_in_disk: int = number(64 * 1024)
+    """Bytes of an answer to a pull, for messages on the disk only."""
     max_transfer_count_on_message_in_disk: int = number(8)
+    """Messages of an answer, likewise."""
     access_message_in_memory_max_ratio: int = number(40)
     """Percent of the machine's memory: what lies within that distance of the log's end counts as in memory."""
     memory_size: int | None = own(None)

@@ -1,0 +1,50 @@
+"""The page of settings shows every setting, and says of each what it means or why it is not here."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import attrs
+import pytest
+
+from rocketpy.config import ProducerConfig, PushConsumerConfig
+from rocketpy.config.java import NOT_THERE
+from rocketpy_broker_sim.config.table import broker_keys, namesrv_keys
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def extension() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("settings_tables", DOCS / "_ext" / "settings_tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    source = [(DOCS / "settings.md").read_text("utf-8")]
+    extension().fill_page(None, "settings", source)
+    return source[0]
+
+
+def test_every_setting_is_on_the_page(page: str) -> None:
+    fields = [*attrs.fields(ProducerConfig), *attrs.fields(PushConsumerConfig)]
+    names = {field.name for field in fields} | set(NOT_THERE) | set(broker_keys()) | set(namesrv_keys())
+    assert {name for name in names if f"`{name}`" not in page} == set()
+    assert "<!-- settings" not in page
+
+
+def test_every_setting_says_what_it_means(page: str) -> None:
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    assert [row for row in rows if not row[-1].strip(" |")] == []
+    assert len(rows) > 200
+
+
+def test_a_marker_that_asks_for_no_table_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        extension().fill_page(None, "settings", ["<!-- settings: nothing -->"])
