@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
 from rocketpy.config.checks import no_separator, seconds
 from rocketpy.errors import ConfigError
-from rocketpy.security.credentials import Credentials
 from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.hosts import format_address, parse_address
+
+if TYPE_CHECKING:
+    from rocketpy.security.credentials import Credentials
 
 __all__ = ["ClientConfig", "parse_addresses"]
 
@@ -128,6 +130,8 @@ class ClientConfig:
         """What requests are signed with; None when they are not."""
         if self.access_key is None or self.secret_key is None:
             return None
+        from rocketpy.security.credentials import Credentials
+
         return Credentials(self.access_key, self.secret_key, self.security_token)
 
     @classmethod
