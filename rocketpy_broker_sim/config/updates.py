@@ -37,13 +37,11 @@ BROKER_UPDATES: dict[str, tuple[int, int]] = {
     "slaveReadEnable": _SWITCH,
     "traceOn": _SWITCH,
     "useServerSideResetOffset": _SWITCH,
-    "waitTimeMillsInAckQueue": _MILLIS,
     "waitTimeMillsInAdminBrokerQueue": _MILLIS,
     "waitTimeMillsInHeartbeatQueue": _MILLIS,
     "waitTimeMillsInLitePullQueue": _MILLIS,
     "waitTimeMillsInPullQueue": _MILLIS,
     "waitTimeMillsInSendQueue": _MILLIS,
-    "waitTimeMillsInTransactionQueue": _MILLIS,
 }
 """Keys of a broker that may change, with the bounds of their values."""
 

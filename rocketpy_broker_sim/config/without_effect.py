@@ -26,6 +26,12 @@ _BOTH = {
 }
 
 _BROKER = {
+    "no request of this kind is taken here": """
+        ackMessageThreadPoolNums ackThreadPoolQueueCapacity endTransactionPoolQueueCapacity
+        endTransactionThreadPoolNums processReplyMessageThreadPoolNums queryMessageThreadPoolNums
+        queryThreadPoolQueueCapacity replyThreadPoolQueueCapacity waitTimeMillsInAckQueue
+        waitTimeMillsInTransactionQueue
+    """,
     "threads, buffers and limits of a JVM and of Netty": """
         asyncSendEnable enableFastChannelEventProcess enableNetWorkFlowControl highSpeedMode
         putMessageFutureThreadPoolNums putThreadPoolQueueCapacity transferMsgByHeap

@@ -13,6 +13,8 @@ import attrs
 import pytest
 
 import rocketpy_broker_sim
+from rocketpy_broker_sim.broker.router import _TABLE, lanes_of
+from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.config import broker as broker_module
 from rocketpy_broker_sim.config.keys import key_of, text_of
 from rocketpy_broker_sim.config.refused import NOT_OF_SERVERS
@@ -30,8 +32,34 @@ BROKER = ("BrokerConfig", "MessageStoreConfig", "NettyServerConfig", "NettyClien
 NAMESRV = ("NamesrvConfig", "NettyServerConfig", "NettyClientConfig", "ControllerConfig")
 TABLES = {"broker": (broker_keys(), BROKER), "name server": (namesrv_keys(), NAMESRV)}
 ROWS = [(server, row) for server, (rows, _) in TABLES.items() for row in rows.values()]
-# Its fields are read by a name that is put together; tests of the lanes show that each has its effect.
+# Its fields are read by a name that is put together; the tests of lanes below know them.
 READ_BY_NAME = "wait_time_mills_in_"
+# How many at once, how many may wait, and for how long. The names are Java's, irregular as they are.
+KEYS_OF_LANE = {
+    "heartbeat": ("heartbeatThreadPoolNums", "heartbeatThreadPoolQueueCapacity", "waitTimeMillsInHeartbeatQueue"),
+    "send": ("sendMessageThreadPoolNums", "sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue"),
+    "pull": ("pullMessageThreadPoolNums", "pullThreadPoolQueueCapacity", "waitTimeMillsInPullQueue"),
+    "lite pull": (
+        "litePullMessageThreadPoolNums",
+        "litePullThreadPoolQueueCapacity",
+        "waitTimeMillsInLitePullQueue",
+    ),
+    "reply": ("processReplyMessageThreadPoolNums", "replyThreadPoolQueueCapacity"),
+    "query": ("queryMessageThreadPoolNums", "queryThreadPoolQueueCapacity"),
+    "end transaction": (
+        "endTransactionThreadPoolNums",
+        "endTransactionPoolQueueCapacity",
+        "waitTimeMillsInTransactionQueue",
+    ),
+    "client": ("clientManageThreadPoolNums", "clientManagerThreadPoolQueueCapacity"),
+    "consumer": ("consumerManageThreadPoolNums", "consumerManagerThreadPoolQueueCapacity"),
+    "ack": ("ackMessageThreadPoolNums", "ackThreadPoolQueueCapacity", "waitTimeMillsInAckQueue"),
+    "admin": ("adminBrokerThreadPoolNums", "adminBrokerThreadPoolQueueCapacity", "waitTimeMillsInAdminBrokerQueue"),
+}
+
+
+def keys_of_lanes() -> set[str]:
+    return {key for keys in KEYS_OF_LANE.values() for key in keys}
 
 
 def golden(owners: tuple[str, ...]) -> dict[str, Key]:
@@ -69,8 +97,29 @@ def test_a_row_says_why_and_keeps_only_what_it_can_use(server: str, row: KeyRow)
         assert row.reason == ""
     else:
         assert 0 < len(row.reason) < 80
-    if row.status is KeyStatus.WITHOUT_EFFECT:
+    if row.status is KeyStatus.WITHOUT_EFFECT and row.key not in keys_of_lanes():
         assert row.field is None, "a value that is kept is read by somebody, or else not kept"
+
+
+@pytest.mark.parametrize("lane", KEYS_OF_LANE)
+def test_bounds_of_a_lane_are_honoured_when_it_takes_requests(lane: str) -> None:
+    taken = {name for _, name in _TABLE.values()}
+    expected = KeyStatus.HONOURED if lane in taken else KeyStatus.WITHOUT_EFFECT
+    assert {broker_keys()[key].status for key in KEYS_OF_LANE[lane]} == {expected}
+
+
+def test_the_bounds_of_a_lane_come_from_its_keys() -> None:
+    config = BrokerConfig()
+    for number, key in enumerate(sorted(keys_of_lanes()), 2):
+        field = broker_keys()[key].field
+        assert field is not None
+        setattr(config, field.name, number)
+    given = {key: number for number, key in enumerate(sorted(keys_of_lanes()), 2)}
+    for lane in lanes_of(config):
+        threads, capacity, *wait = KEYS_OF_LANE[lane.name]
+        assert (lane.threads, lane.capacity) == (given[threads], given[capacity])
+        assert lane.max_age() == (given[wait[0]] / 1000 if wait else 0.0)
+    assert {lane.name for lane in lanes_of(config)} == set(KEYS_OF_LANE)
 
 
 def test_what_is_said_to_be_honoured_is_read() -> None:
