@@ -222,6 +222,9 @@ async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | No
     if connection is None:
         connection = await core.client.pool.get(address, timeout=max(0.001, deadline - trio.current_time()))
     connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
+    await connection.take_turn()
+    if not connection.is_full:
+        return
     with trio.move_on_at(deadline):
         await connection.wait_writable()
         return

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Outbound"]
 
+_FRAMES_A_TURN = 32
+_BYTES_A_TURN = 64 * 1024
+
 
 class Outbound(ABC):
     """What a connection offers to those who ask its peer.
@@ -66,6 +69,7 @@ class Outbound(ABC):
         self._alarm = alarm
         self._limits = limits
         self._in_flight = InFlight(limits.max_in_flight)
+        self._unanswered = 0
 
     @property
     def is_open(self) -> bool:
@@ -151,6 +155,28 @@ class Outbound(ABC):
         self._transport.append(frame)
         self._transport.flush_soon()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether more waits for the peer to read than may be added to without waiting."""
+        return self._transport.pending > self._limits.pending_writes
+
+    async def take_turn(self) -> None:
+        """What a task does after each frame that nobody answers, so that it may send them in a loop.
+
+        A cancellation strikes here every time. Other tasks, the one that writes among them, get their turn when some
+        frames or some bytes have gathered: a turn of the loop and a write for each frame would cost more than all else.
+
+        Raises:
+            ConnectionLostError: the connection is closed.
+        """
+        self._unanswered += 1
+        if self._unanswered < _FRAMES_A_TURN and self._transport.pending < _BYTES_A_TURN:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            return
+        self._unanswered = 0
+        await trio.lowlevel.checkpoint()
+        self._check_open()
+
     async def wait_writable(self) -> None:
         """Wait until the peer has read enough for more to be sent. Always a checkpoint.
 
@@ -158,7 +184,7 @@ class Outbound(ABC):
             ConnectionLostError: the connection is closed.
         """
         await trio.lowlevel.checkpoint()
-        while self.is_open and self._transport.pending > self._limits.pending_writes:
+        while self.is_open and self.is_full:
             await self._transport.wait_progress()
         self._check_open()
 

@@ -107,6 +107,32 @@ async def test_S3_oneway_is_written_once_and_never_answered(autojump_clock, open
         assert broker.taken[2].header.queue_id == abs(string_hash("x")) % 4
 
 
+async def test_a_task_that_sends_oneway_in_a_loop_lets_others_run_and_can_be_cancelled(autojump_clock, opened):
+    broker = SendBroker()
+    turns = 0
+
+    async def other():
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with opened(broker) as (producer, _), trio.open_nursery() as nursery:
+        await producer.send(message())
+        nursery.start_soon(other)
+        for number in range(320):
+            await producer.send_oneway(message(b"%d" % number))
+        assert turns >= 5
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await producer.send_oneway(message(b"the last"))
+        assert scope.cancelled_caught
+        nursery.cancel_scope.cancel()
+    bodies = [taken.body for taken in broker.taken[1:]]
+    assert bodies[:320] == [b"%d" % number for number in range(320)]
+    assert bodies[320:] in ([], [b"the last"])  # whether a cancelled send gets there is unknown
+
+
 async def test_S4_what_can_never_be_sent_is_refused_before_the_network(autojump_clock, opened):
     broker = SendBroker()
     async with opened(broker, max_message_size=100) as (producer, _):
