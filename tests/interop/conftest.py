@@ -34,7 +34,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """
     if "apache" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("one_line")
-        lines = LINES if marker is None else (marker.args[0],)
+        lines = LINES
+        if marker is not None:
+            version, _why = marker.args
+            lines = (version,)
         metafunc.parametrize("apache", lines, indirect=True, scope="session")
 
 
