@@ -42,7 +42,7 @@ class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper):
 
 @body
 class RegisterBrokerBody(Body):
-    """The body of REGISTER_BROKER."""
+    """The body of REGISTER_BROKER. There are other forms, which the header and the version tell: see `decode_any`."""
 
     topic_config_serialize_wrapper: TopicConfigAndMappingSerializeWrapper = member(
         factory=TopicConfigAndMappingSerializeWrapper
