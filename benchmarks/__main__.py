@@ -89,7 +89,9 @@ def publish(results: Results, options: argparse.Namespace) -> int:
         except BenchmarkError as error:
             print(f"\nbench: {error}", file=sys.stderr)
             return 1
-    return 0
+    for failure in results.failures:
+        print(f"\nbench: not measured: {failure}", file=sys.stderr)
+    return 1 if results.failures else 0
 
 
 if __name__ == "__main__":

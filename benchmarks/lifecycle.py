@@ -12,7 +12,7 @@ from benchmarks.task import BODY, Outcome
 if TYPE_CHECKING:
     from benchmarks.servers import Servers
 
-SETTLE = 1.0
+SETTLE = 0.5
 """Of the time that idle servers are watched, this many times as long passes before, so that starting is over."""
 
 

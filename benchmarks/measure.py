@@ -32,7 +32,7 @@ class Size:
 
     budget: Budget
     filled: int = 40_000
-    idle_seconds: float = 1.5
+    idle_seconds: float = 3.0
     warm_seconds: float = 2.0
     isolated: bool = True
 

@@ -78,7 +78,7 @@ def plot(verdicts: Sequence[Verdict], file: Path, caption: str) -> None:
     axes.set_xscale("log")
     axes.set_yticks(list(rows), [line.title for line in lines])
     axes.set_xlabel(f"times as good as the bar asks for\n{caption}")
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper right")
     try:
         figure.savefig(file)
     except (OSError, ValueError) as error:

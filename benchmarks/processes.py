@@ -100,7 +100,7 @@ class Child:
         try:
             pipe.write(line + "\n")
             pipe.flush()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise BenchmarkError(f"{self._name()} takes no more input\n{''.join(self._errors)}") from error
 
     def stop(self, timeout: float = 30.0) -> float:

@@ -56,7 +56,13 @@ def _line(verdict: Verdict, peers: Sequence[str], units: dict[str, str]) -> tupl
 def _judged(verdict: Verdict, value: float | None, unit: str) -> str:
     if value is None:
         return "–"
-    return f"{value:.2f}" if verdict.bar.over else shown(value, unit)
+    return ratio(value, verdict.bar.limit) if verdict.bar.over else shown(value, unit)
+
+
+def ratio(value: float, limit: float) -> str:
+    """A ratio with as many digits as tell it from the bar."""
+    texts = (f"{value:.{digits}f}" for digits in (2, 3, 4))
+    return next((text for text in texts if value == limit or float(text) != limit), f"{value:g}")
 
 
 def _limit(verdict: Verdict, unit: str) -> str:

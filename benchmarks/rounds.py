@@ -24,6 +24,7 @@ from benchmarks.peers.work import works
 from benchmarks.processes import cpu_seconds
 from benchmarks.servers import OURS, Servers, Site
 from benchmarks.task import BATCH, LARGE_BODY, Outcome
+from benchmarks.trouble import BenchmarkError
 from benchmarks.verdicts import Verdict, judge_all
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Results:
     peers: tuple[PeerMake, ...] = ()
     samples: dict[tuple[str, str], list[Outcome]] = field(default_factory=dict)
     """By row and servers."""
+    failures: list[str] = field(default_factory=list)
+    """Samples that could not be taken, and why; the others count."""
     seconds: float = 0.0
     date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
 
@@ -67,6 +70,7 @@ class Results:
             "servers": {make.name: make.title for make in self.makes},
             "peers": {make.name: make.title for make in self.peers},
             "missing": self.missing,
+            "failures": self.failures,
             "figures": [
                 {
                     **asdict(row),
@@ -161,15 +165,27 @@ def run(
         for make, site in sites:
             for _ in range(make.warm_turns):
                 warm_up(site, size)
-        others = {make.name: stack.enter_context(make.run()) for make in peers}
-        for make, site in sites:
-            if make.name == APACHE:
-                for peer in peers:
-                    warm_up_peer(peer, others[peer.name], Ground(make, site, size, f"{os.getpid()}_warm"))
+        others = _peers(stack, peers, sites, size, results)
         steps = [step for measure in measures for step in _steps(measure, sites, others)]
         _take(steps, results, rounds, size)
     results.seconds = time.monotonic() - began
     return results
+
+
+def _peers(
+    stack: ExitStack, makes: Sequence[PeerMake], sites: Sequence[tuple[Servers, Site]], size: Size, results: Results
+) -> dict[str, Peer]:
+    """Start the peers and warm them up on Apache's servers; one that fails is missing, and the run goes on."""
+    found = {}
+    for servers, site in sites:
+        for make in makes if servers.name == APACHE else ():
+            try:
+                peer = stack.enter_context(make.run())
+                warm_up_peer(make, peer, Ground(servers, site, size, f"{os.getpid()}_warm"))
+                found[make.name] = peer
+            except BenchmarkError as error:
+                results.missing[make.name] = str(error)
+    return found
 
 
 def _take(steps: Sequence[Step], results: Results, rounds: int, size: Size) -> None:
@@ -180,8 +196,11 @@ def _take(steps: Sequence[Step], results: Results, rounds: int, size: Size) -> N
             progress.step(number, rounds, f"{step.measure.rows[0].title} ({step.make.title})")
             rest(step.site)
             ground = Ground(step.make, step.site, size, f"{os.getpid()}_{number}_{index}", step.peer)
-            for row, outcome in step.measure.take(ground).items():
-                results.add(row, step.servers, outcome)
+            try:
+                for row, outcome in step.measure.take(ground).items():
+                    results.add(row, step.servers, outcome)
+            except BenchmarkError as error:
+                results.failures.append(f"round {number}, {step.measure.rows[0].title} ({step.make.title}): {error}")
     progress.end()
 
 

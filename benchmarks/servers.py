@@ -141,15 +141,19 @@ OURS = Servers("ours", "rocketpy_broker_sim", _our_pair)
 def apache() -> Servers | str:
     """Apache's servers, or the reason why they cannot be had here."""
     from tests.interop.apache import Apache, unavailable
+    from tests.interop.failure import InteropError
 
     missing = unavailable()
     if missing is not None:
         return missing
-    release = Apache.resolve(options=APACHE_OPTIONS)
+    try:
+        release = Apache.resolve(options=APACHE_OPTIONS)
+    except InteropError as error:
+        return str(error)
 
     @contextmanager
     def pair() -> Iterator[Site]:
-        with release.cluster(overrides=APACHE_SETTINGS) as cluster:
+        with _translated(InteropError), release.cluster(overrides=APACHE_SETTINGS) as cluster:
             (broker,) = cluster.brokers
             namesrv = cluster.name_server.process.pid
 
@@ -161,3 +165,12 @@ def apache() -> Servers | str:
             yield Site(cluster.namesrv, broker.address, broker.process.pid, namesrv, stop)
 
     return Servers("apache", f"Apache RocketMQ {release.version}", pair, APACHE_WARM_TURNS)
+
+
+@contextmanager
+def _translated(kind: type[Exception]) -> Iterator[None]:
+    """Errors of the harness as ours: one figure is lost then, not the run."""
+    try:
+        yield
+    except kind as error:
+        raise BenchmarkError(str(error)) from error

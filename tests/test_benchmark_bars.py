@@ -11,7 +11,7 @@ import pytest
 from benchmarks.bars import ALONE, APACHE, BARS, OURS, Bar, Figure
 from benchmarks.plan import measures
 from benchmarks.plot import LEAST, MOST, distance, marks, plot
-from benchmarks.report import report
+from benchmarks.report import ratio, report
 from benchmarks.task import Outcome
 from benchmarks.trouble import BenchmarkError
 from benchmarks.verdicts import MISSED, REACHED, UNMEASURED, judge, middle
@@ -92,6 +92,11 @@ def test_the_print_says_figure_ratio_bar_verdict_and_reasons():
     assert lines["late"] == ["late", "250", "ms", "<=", "200", "ms", "not", "reached"]
     assert "Unmeasured, because it left: gone." in text
     assert text.endswith("1 bars reached, 1 not reached, 1 unmeasured.")
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.5, "0.50"), (0.4987, "0.499"), (0.49996, "0.49996"), (1.234, "1.23")])
+def test_a_ratio_never_looks_like_the_bar_that_it_misses(value: float, text: str):
+    assert ratio(value, 0.5) == text
 
 
 # --- the picture

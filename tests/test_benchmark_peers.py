@@ -34,6 +34,8 @@ if sys.argv[1:]:
 print(json.dumps({"ready": "1"}), flush=True)
 for line in sys.stdin:
     task = json.loads(line)
+    if task["shape"] == "end":
+        sys.exit(3)
     answer = {"messages": task["messages"], "seconds": 2.0, "cpu": 0.5}
     print(json.dumps(answer if task["shape"] == "one" else {"error": "no such shape"}), flush=True)
 """
@@ -71,6 +73,14 @@ def test_a_driver_answers_between_lines_of_its_libraries():
         with pytest.raises(BenchmarkError, match="the java driver failed: no such shape"):
             peer.measure("64", TASK)
         assert peer.first_send("ns:1", "Send").value > 0
+
+
+def test_a_driver_that_has_ended_is_not_waited_for():
+    with MAKE.run() as peer:
+        with pytest.raises(BenchmarkError, match="ended with status"):
+            peer.measure("end", TASK)
+        with pytest.raises(BenchmarkError, match="takes no more input"):
+            peer.measure("one", TASK)
 
 
 def test_peers_follow_the_work_of_ours_and_are_divided_by_the_same():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.bars import ALONE, APACHE, PEERS
 from benchmarks.budget import Budget, Tickets
-from benchmarks.measure import Row, Size
+from benchmarks.measure import Ground, Measure, Row, Size
 from benchmarks.plan import measures
 from benchmarks.rounds import Results, run
 from benchmarks.servers import OURS
@@ -74,6 +75,21 @@ def test_a_worker_process_measures_as_this_one_does():
     size = Size(Budget(5.0, 20), filled=100, warm_seconds=0.1)
     (outcome,) = run(chosen, [OURS], {}, rounds=1, size=size).samples["raw-one", OURS.name]
     assert outcome.messages == 20
+
+
+def test_a_figure_that_cannot_be_taken_is_told_and_the_run_goes_on(
+    capsys: pytest.CaptureFixture[str],
+):
+    def fails(ground: Ground) -> Mapping[str, Outcome]:
+        raise BenchmarkError("it is broken")
+
+    steps = [Measure((Row("bad", "bad", "/s"),), fails), *measures(["raw-one"])]
+    found = run(steps, [OURS], {}, rounds=1, size=TINY)
+    assert found.failures == ["round 1, bad (rocketpy_broker_sim): it is broken"]
+    assert ("raw-one", OURS.name) in found.samples
+    assert json.loads(json.dumps(found.to_json()))["failures"] == found.failures
+    assert command.publish(found, command.arguments([])) == 1
+    assert "not measured: round 1, bad" in capsys.readouterr().err
 
 
 def test_asking_for_a_figure_brings_its_floor_and_nothing_else():

@@ -19,16 +19,20 @@ def java() -> PeerMake | str:
     """Apache's client, or the reason why it cannot be had here."""
     from tests.interop import compiler, jvm, settings
     from tests.interop.apache import Apache, unavailable
+    from tests.interop.failure import InteropError
     from tests.interop.servers import temporary_home
 
     missing = unavailable()
     if missing is not None:
         return missing
-    release = Apache.resolve()
+    try:
+        release = Apache.resolve()
+        class_path = (compiler.compiled(release.version, release.jars, SOURCES), *release.jars)
+    except InteropError as error:
+        return str(error)
 
     @contextmanager
     def installed() -> Iterator[Launch]:
-        class_path = (compiler.compiled(release.version, release.jars, SOURCES), *release.jars)
         with temporary_home("bench-java") as home:
             settings.prepare_home(home)
 

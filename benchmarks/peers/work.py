@@ -70,7 +70,7 @@ class Work:
 def works() -> tuple[Work, ...]:
     """All kinds, in the order of the table."""
     return (
-        Work("one", "send, one in flight", "blocking-one", "raw-one"),
+        Work("one", "send, one in flight", "aio-one", "raw-one"),
         Work("64", "send, 64 in flight", "send-soon", "raw-64"),
         Work("batch", "batches of 100", "batch", "raw-batch"),
         Work("consume", "push consume 1 KiB", "consume-async", "raw-consume"),
