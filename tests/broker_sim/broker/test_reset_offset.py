@@ -97,7 +97,7 @@ async def test_OF4_the_next_pull_hears_of_it_once_and_commits_do_not_count_befor
         assert bodies(await client.pull(offset=1)) == [b"1", b"2", b"3", b"4"]
 
 
-async def test_OF4_a_held_pull_hears_of_it_when_its_time_is_up(autojump_clock: MockClock) -> None:
+async def test_OF4_a_held_pull_hears_of_it_at_once(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (_, client):
         await filled(client)
         answers = []
@@ -108,7 +108,9 @@ async def test_OF4_a_held_pull_hears_of_it_when_its_time_is_up(autojump_clock: M
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
             await trio.sleep(1)
-            await reset(client, queue_id=0, offset=0)
+            assert (await reset(client, queue_id=0, offset=0)).code == 0
+            reset_at = trio.current_time()
+        assert trio.current_time() == reset_at
         assert [(a.code, a.ext_fields["nextBeginOffset"]) for a in answers] == [(ResponseCode.PULL_OFFSET_MOVED, "0")]
 
 
