@@ -31,6 +31,15 @@ def test_an_order_is_published(rocketmq: BlockingLocalCluster, producer: Produce
     assert (message.message_id, message.tags, message.keys) == (message_id, "created", ("42",))
 
 
+def test_the_address_may_come_from_the_environment(
+    rocketmq: BlockingLocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", rocketmq.name_server_addresses)
+    with Producer("shop") as producer:
+        place_order(producer, 42, "coffee")
+    assert len(rocketmq.messages("Orders")) == 1
+
+
 def test_a_busy_broker_is_asked_again(rocketmq: BlockingLocalCluster, producer: Producer) -> None:
     rocketmq.refuse_sends(times=2)
     place_order(producer, 42, "coffee")
@@ -93,7 +102,7 @@ def test_the_bank_is_asked_again(rocketmq: BlockingLocalCluster, producer: Produ
 @pytest.mark.rocketmq(brokers=2)
 def test_the_shop_stays_open_when_a_broker_dies(rocketmq: BlockingLocalCluster, producer: Producer) -> None:
     charged: list[int] = []
-    with Billing(rocketmq.name_server_addresses, charged.append):
+    with Billing(rocketmq.name_server_addresses, charged.append, pull_time_delay_when_exception=0.1):
         for number in range(20):
             place_order(producer, number, "tea")
             if number == 10:
