@@ -1,8 +1,9 @@
 """The signature of a request, the same for the accounts of 4.x and the users of 5.x.
 
-What is signed are the values (not the names) of all extension fields but the signature, in the order of their names,
-and then the body. It proves who asks and that nothing was changed on the way; it hides nothing, and whoever can read
-the connection can send the same request again. Plays the part of AclUtils and AclSigner.
+What is signed are the values (not the names) of all extension fields but the signature, in the order of their names
+and with nothing between them, and then the body. It proves who asks; it hides nothing. The request code is not covered
+and there is no time in it: whoever can read the connection can send a request again, or its fields under another code.
+Plays the part of AclUtils and AclSigner.
 """
 
 from __future__ import annotations

@@ -5,15 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import trio
 
+import rocketpy
 import rocketpy.sync
 from rocketpy import BrokerError, ConsumeFromWhere, Message
+from rocketpy.wire.bodies.plain_access import GetBrokerClusterAclConfigResponseBody
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.headers.plain_access import (
+    CreateAccessConfigRequestHeader,
+    DeleteAccessConfigRequestHeader,
+    GetBrokerAclConfigResponseHeader,
+    UpdateGlobalWhiteAddrsConfigRequestHeader,
+)
+from tests.interop import probe
 from tests.interop.inbox import Inbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from rocketpy.remoting.connection import Connection
     from tests.interop.apache import Apache
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_line("4.9.7", "5.x has users instead, which test_signing tries")]
@@ -84,3 +97,51 @@ def test_who_may_not_is_told_so(namesrv: str, keys: dict[str, str], topic: str, 
     with rocketpy.sync.Producer("signers", namesrv=namesrv, retry_times_when_send_failed=0, **keys) as producer:
         with pytest.raises(BrokerError, match=says):
             producer.send(Message(topic, b"x"))
+
+
+# --- the list itself, in our declarations ---------------------------------------------------------------
+
+
+async def call(connection: Connection, code: int, fields: dict[str, str] | None = None) -> RemotingCommand:
+    answer = await connection.request(RemotingCommand(code, fields or {}), timeout=10)
+    assert answer.code == 0, answer.remark
+    return answer
+
+
+async def listed(connection: Connection) -> GetBrokerClusterAclConfigResponseBody:
+    answer = await call(connection, RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG)
+    return GetBrokerClusterAclConfigResponseBody.decode(answer.body)
+
+
+async def test_accounts_are_made_listed_and_deleted(namesrv: str) -> None:
+    address = await trio.to_thread.run_sync(lambda: probe.broker_addresses(namesrv)["broker-a"]["0"])
+    async with rocketpy.Producer("managers", namesrv=namesrv, **ADMIN) as producer:
+        connection = await producer.client.pool.get(address, timeout=10)
+        header = CreateAccessConfigRequestHeader(
+            access_key="ali-the-user",
+            secret_key="alis-secret",
+            default_topic_perm="DENY",
+            default_group_perm="SUB",
+            topic_perms="Orders=PUB|SUB,Audit=SUB",
+        )
+        await call(connection, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header.to_ext())
+        white = UpdateGlobalWhiteAddrsConfigRequestHeader(global_white_addrs="10.9.8.7")
+        await call(connection, RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, white.to_ext())
+
+        found = await listed(connection)
+        assert found.global_white_addrs == ["10.9.8.7"]
+        accounts = {each.access_key: each for each in found.plain_access_configs or ()}
+        assert accounts.keys() == {ADMIN["access_key"], USER["access_key"], "ali-the-user"}
+        ali = accounts["ali-the-user"]
+        assert (ali.default_topic_perm, ali.default_group_perm, ali.admin) == ("DENY", "SUB", False)
+        assert set(ali.topic_perms or ()) == {"Orders=PUB|SUB", "Audit=SUB"}
+
+        answer = await call(connection, RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
+        version = GetBrokerAclConfigResponseHeader.from_ext(answer.ext_fields)
+        assert version.to_ext() == answer.ext_fields
+        assert (version.broker_name, version.broker_addr) == ("broker-a", address)
+
+        gone = DeleteAccessConfigRequestHeader(access_key="ali-the-user")
+        await call(connection, RequestCode.DELETE_ACL_CONFIG, gone.to_ext())
+        left = {each.access_key for each in (await listed(connection)).plain_access_configs or ()}
+        assert left == {ADMIN["access_key"], USER["access_key"]}
