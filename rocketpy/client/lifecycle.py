@@ -41,6 +41,9 @@ class State(Enum):
     CLOSED = "closed"
 
 
+_OPEN = State.OPEN  # asked for with every message, and slow to look up in its class
+
+
 class Lifecycle:
     """Guards the way from new to closed.
 
@@ -106,7 +109,7 @@ class Lifecycle:
         Raises:
             ClientClosedError: it is not open, or was opened before a fork; the text says what to do.
         """
-        if self.state is not State.OPEN or self._forks != _forks:
+        if self.state is not _OPEN or self._forks != _forks:
             self._refuse()
 
     def _refuse(self) -> NoReturn:

@@ -130,9 +130,8 @@ class ConnectionPool:
     def nowait(self, address: str) -> Connection | None:
         """The connection to an address if there is one that is open: a look into a table."""
         peer = self._peers.get(address)
-        if peer is None or peer.connection is None or not peer.connection.is_open:
-            return None
-        return peer.connection
+        connection = peer.connection if peer is not None else None
+        return connection if connection is not None and connection.error is None else None
 
     async def get(self, address: str, *, timeout: float) -> Connection:
         """The connection to an address, dialled if need be. Always a checkpoint.
