@@ -295,7 +295,9 @@ class Registration:
             topic_config_table={topic.topic_name: self._advertised(topic) for topic in topics},
         )
         payload = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
-        body = payload.encode_compressed() if config.compressed_register else payload.encode()
+        # Name servers of 4.x cannot read attributes in the compressed form, and none looks at them.
+        packed = config.compressed_register
+        body = payload.encode_compressed(with_attributes=False) if packed else payload.encode()
         host, _, port = self._address.rpartition(":")
         header = RegisterBrokerRequestHeader(
             broker_name=config.broker_name,

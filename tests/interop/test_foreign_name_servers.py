@@ -61,6 +61,19 @@ def test_our_master_serves_clients_of_both_kinds_at_apaches_name_server(
     assert probe.route(namesrv, topic) is None
 
 
+def test_our_master_registers_with_packed_topics(
+    apache_cluster: Cluster, our_servers: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    topic, both = fresh_name("Packed"), (apache_cluster.namesrv, our_servers.namesrv)
+    create = {"topic": topic, "readQueueNums": 3, "writeQueueNums": 2, "perm": 6, "topicFilterType": "SINGLE_TAG"}
+    with our_broker(";".join(both), name="broker-packing", overrides={"compressedRegister": True}) as broker:
+        fields = {**create, "defaultTopic": "TBW102", "attributes": "+message.type=FIFO"}
+        assert probe.call(broker.address, probe.UPDATE_AND_CREATE_TOPIC, fields).code == probe.SUCCESS
+        for name_server in both:
+            (queues,) = probe.wait_route(name_server, topic)["queueDatas"]
+            assert (queues["brokerName"], queues["readQueueNums"], queues["writeQueueNums"]) == (broker.name, 3, 2)
+
+
 @pytest.mark.one_line("4.9.7", "what a name server has lost asks nothing of its line")
 def test_our_master_comes_back_when_apaches_name_server_does(apache: Apache) -> None:
     """Its connection is gone, and all that the name server knew."""

@@ -49,13 +49,13 @@ class RegisterBrokerBody(Body):
     )
     filter_server_list: list[str] = member(factory=list)
 
-    def encode_compressed(self) -> bytes:
-        """The compressed form."""
+    def encode_compressed(self, *, with_attributes: bool = True) -> bytes:
+        """The compressed form, with the attributes of topics or without."""
         wrapper = self.topic_config_serialize_wrapper
         topics = list(wrapper.topic_config_table.values())
         mappings = list(wrapper.topic_queue_mapping_info_map.values())
         parts = [_sized(wrapper.data_version.encode()), _INT32.pack(len(topics))]
-        parts += [_sized(topic.to_text().encode()) for topic in topics]
+        parts += [_sized(topic.to_text(with_attributes=with_attributes).encode()) for topic in topics]
         parts += [_sized(write_json(self.filter_server_list).encode()), _INT32.pack(len(mappings))]
         parts += [_sized(mapping.encode()) for mapping in mappings]
         return zlib.compress(b"".join(parts), 9)

@@ -51,11 +51,14 @@ class TopicConfig(Body):
     order: bool = False
     attributes: dict[str, str] = member(factory=dict)
 
-    def to_text(self) -> str:
-        """The text form: one line without `topic_sys_flag` and `order`, which it has never carried."""
+    def to_text(self, *, with_attributes: bool = True) -> str:
+        """The text form: one line without `topic_sys_flag` and `order`, which it has never carried.
+
+        Peers of 4.x refuse one that has attributes.
+        """
         numbers = f"{self.read_queue_nums} {self.write_queue_nums} {self.perm}"
-        attributes = write_json(dict(sorted(self.attributes.items())))
-        return f"{self.topic_name} {numbers} {self.topic_filter_type.name} {attributes}"
+        text = f"{self.topic_name} {numbers} {self.topic_filter_type.name}"
+        return f"{text} {write_json(dict(sorted(self.attributes.items())))}" if with_attributes else text
 
     @classmethod
     def from_text(cls, text: str) -> TopicConfig:
