@@ -50,6 +50,14 @@ def apache(request: pytest.FixtureRequest) -> Apache:
 
 
 @pytest.fixture(scope="session")
+def both_lines() -> tuple[Apache, ...]:
+    """The releases of both lines at once."""
+    for version in LINES:
+        require(unavailable(version))
+    return tuple(Apache.resolve(version, options=jvm.QUICK) for version in LINES)
+
+
+@pytest.fixture(scope="session")
 def apache_cluster(apache: Apache) -> Iterator[Cluster]:
     """One Apache name server and one Apache broker, shared: use topics and groups of your own."""
     with apache.cluster(overrides=QUICK_RETRIES) as cluster:

@@ -1,4 +1,4 @@
-"""One group of Apache's consumer and ours, on Apache's servers and on ours: they share queues and messages."""
+"""One group of Apache's consumers and ours, on Apache's servers and on ours: they share queues and messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.interop.drivers import java_push_consumer
 from tests.interop.inbox import Inbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tests.interop.apache import Apache, Cluster
     from tests.interop.drivers import JavaPushConsumer
@@ -52,7 +52,7 @@ def test_a_mixed_group_shares_the_queues_and_gets_all_messages_once(
         )
         ours.subscribe(topic, inbox.take)
         with ours:
-            javas, own = settled_shares(java, ours, topic)
+            javas, own = settled_shares([java], ours, topic)
             assert sorted(map(len, (javas, own))) == [2, 3]
             send(cluster, topic, 0, 100)
             wait_for_both(java, inbox, 100)
@@ -68,13 +68,43 @@ def test_a_mixed_group_shares_the_queues_and_gets_all_messages_once(
     assert committed(cluster, group, topic) == 120
 
 
-def settled_shares(java: JavaPushConsumer, ours: rocketpy.sync.PushConsumer, topic: str) -> tuple[set[str], set[str]]:
-    """Wait until the two have all queues between them, and none twice."""
+def test_clients_of_both_lines_and_ours_make_one_group(
+    both_lines: tuple[Apache, ...], our_servers: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    topic, group, inbox, namesrv = fresh_name("Three"), fresh_name("three-group"), Inbox(), our_servers.namesrv
+    our_servers.create_topic(topic, queues=QUEUES)
+    ours = rocketpy.sync.PushConsumer(
+        group, namesrv=namesrv, consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    )
+    ours.subscribe(topic, inbox.take)
+    with (
+        java_push_consumer(both_lines[0], namesrv, group, topic) as newer,
+        java_push_consumer(both_lines[1], namesrv, group, topic) as older,
+        ours,
+    ):
+        *shares, own = settled_shares([newer, older], ours, topic)
+        assert sorted(map(len, (*shares, own))) == [1, 2, 2]
+        send(our_servers, topic, 0, 100)
+        probe.eventually(
+            lambda: len(newer.messages) + len(older.messages) + len(inbox.messages) >= 100 or None, "100 messages", 30.0
+        )
+        for java, share in zip((newer, older), shares, strict=True):
+            assert {f"{each['brokerName']}:{each['queueId']}" for each in java.messages} == share
+        got = java_bodies(newer) + java_bodies(older) + [message.body.decode() for message in inbox.messages]
+        assert sorted(got) == sorted(f"body-{n}" for n in range(100))
+        for java in (older, newer):
+            java.finish()
+    assert committed(our_servers, group, topic) == 100
 
-    def look() -> tuple[set[str], set[str]] | None:
-        theirs = set(java.share.get(topic, ()))
-        own = {f"{queue.broker_name}:{queue.queue_id}" for queue in ours.assignment}
-        return (theirs, own) if theirs and own and not theirs & own and len(theirs | own) == QUEUES else None
+
+def settled_shares(javas: Sequence[JavaPushConsumer], ours: rocketpy.sync.PushConsumer, topic: str) -> list[set[str]]:
+    """Wait until they have all queues between them, and none twice; ours comes last."""
+
+    def look() -> list[set[str]] | None:
+        shares = [set(java.share.get(topic, ())) for java in javas]
+        shares.append({f"{queue.broker_name}:{queue.queue_id}" for queue in ours.assignment})
+        settled = all(shares) and sum(map(len, shares)) == len(set.union(*shares)) == QUEUES
+        return shares if settled else None
 
     return probe.eventually(look, "settled shares", 40.0)
 
