@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config, warnings = broker_settings(options)
         name_server_list(config.namesrv_addr)
         if options.printConfigItem or options.printImportantConfig:
-            print_settings(config, () if options.printConfigItem else IMPORTANT)
+            print_settings(config, warnings, () if options.printConfigItem else IMPORTANT)
             return 0
         return serve(partial(_open, config), warnings)
 

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def body() -> int:
         config, warnings = name_server_settings(options)
         if options.printConfigItem:
-            print_settings(config)
+            print_settings(config, warnings)
             return 0
         storage = RealStorage(os.path.dirname(os.path.expanduser(config.kv_config_path)) or ".")
         return serve(partial(_open, config, storage), warnings)

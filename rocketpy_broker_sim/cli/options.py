@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rocketpy._version import __version__
 from rocketpy.errors import ConfigError
+from rocketpy_broker_sim.cli.logs import log
 from rocketpy_broker_sim.config import (
     BrokerConfig,
     NamesrvConfig,
@@ -104,8 +105,12 @@ def _text_of(file: str) -> str:
         return data.decode("latin-1")  # what Java takes every such file for
 
 
-def print_settings(config: BrokerConfig | NamesrvConfig, only: Sequence[str] = ()) -> None:
-    """Print settings under Java's keys, all or some, to standard output."""
+def print_settings(
+    config: BrokerConfig | NamesrvConfig, warnings: Sequence[str] = (), only: Sequence[str] = ()
+) -> None:
+    """Print settings under Java's keys, all or some, to standard output; what is odd about them goes to the log."""
+    for warning in warnings:
+        log.warning("%s", warning)
     properties: Mapping[str, str] = as_properties(config)
     if only:
         properties = {key: properties[key] for key in only}

@@ -7,22 +7,21 @@ it. Keys without a meaning here are accepted; keys that no release knows are rep
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from rocketpy.errors import ConfigError
 from rocketpy_broker_sim.config.broker import BROKER_PORT, BrokerConfig
-from rocketpy_broker_sim.config.keys import fields_by_key, read_value, set_value
+from rocketpy_broker_sim.config.keys import fields_by_key, read_value, set_value, text_of
 from rocketpy_broker_sim.config.namesrv import NAMESRV_PORT, NamesrvConfig
 from rocketpy_broker_sim.config.properties import Entry, parse_entries
 from rocketpy_broker_sim.config.refused import BROKER_REFUSED, NAMESRV_REFUSED, NOT_OF_SERVERS, Refusal, refuse
 from rocketpy_broker_sim.config.server import NettyServerConfig
-from rocketpy_broker_sim.config.table import broker_keys, closest_key, namesrv_keys
+from rocketpy_broker_sim.config.table import KeyRow, broker_keys, closest_key, namesrv_keys
 
 __all__ = ["broker_config", "namesrv_config", "read_broker_properties", "read_namesrv_properties"]
 
 _EVERYWHERE = "0.0.0.0"  # Java's default, kept for Java's files and warned about
-_Config = TypeVar("_Config", BrokerConfig, NamesrvConfig)
 
 
 # --- from a file ---------------------------------------------------------------------------------------
@@ -126,7 +125,8 @@ def broker_config(**settings: Any) -> BrokerConfig:
         ConfigError: there is no such setting, or its value is not usable.
     """
     config = BrokerConfig()
-    return _spread(config, [config, config.store, config.server], settings)
+    _spread([config, config.store, config.server], settings, broker_keys(), BROKER_REFUSED)
+    return config
 
 
 def namesrv_config(**settings: Any) -> NamesrvConfig:
@@ -136,15 +136,27 @@ def namesrv_config(**settings: Any) -> NamesrvConfig:
         ConfigError: there is no such setting, or its value is not usable.
     """
     config = NamesrvConfig()
-    return _spread(config, [config, config.server], settings)
+    _spread([config, config.server], settings, namesrv_keys(), NAMESRV_REFUSED)
+    return config
 
 
-def _spread(config: _Config, parts: list[Any], settings: Mapping[str, Any]) -> _Config:
+def _spread(
+    parts: list[Any], settings: Mapping[str, Any], rows: Mapping[str, KeyRow], refused: Mapping[str, Refusal]
+) -> None:
     owners = {name: (part, key, kind) for part in parts for key, (name, kind) in fields_by_key(type(part)).items()}
     for name, value in settings.items():
         if name not in owners:
-            meant = closest_key(name, owners)
-            raise ConfigError(f"there is no setting {name!r}" + (f": do you mean {meant}?" if meant else ""))
+            raise ConfigError(f"there is no setting {name!r}{_why_not(name, owners, rows)}")
         part, key, kind = owners[name]
+        refuse(key, value if isinstance(value, str) else text_of(value), refused)
         set_value(part, name, key, read_value(key, value, kind) if isinstance(value, str) else value)
-    return config
+
+
+def _why_not(name: str, names: Iterable[str], rows: Mapping[str, KeyRow]) -> str:
+    """What is known of a name that is no setting: it may be a key of a file, or one that has no effect here."""
+    folded = name.replace("_", "").lower()
+    row = next((row for key, row in rows.items() if key.lower() == folded), None)
+    if row is None:
+        meant = closest_key(name, names)
+        return f": do you mean {meant}?" if meant else ""
+    return f": it is called {row.field.name}" if row.field is not None else f": {row.reason}"

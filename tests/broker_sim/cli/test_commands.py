@@ -54,6 +54,19 @@ def test_the_stock_configuration_is_printed_under_javas_keys(place: Place, capsy
     assert len(printed) > 80
 
 
+@pytest.mark.parametrize("option", ["-p", "-m"])
+def test_printing_a_file_says_what_is_odd_about_it(
+    place: Place, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    file = place.write("broker.conf", "bindAddress=127.0.0.1\nbrokerNmae=b")
+    assert broker.main(["-c", file, option]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == [
+        f"rocketpy-broker: warning: {file}, line 2: unknown key 'brokerNmae' is ignored: do you mean brokerName?"
+    ]
+    assert "bindAddress=127.0.0.1" in printed.out.splitlines()
+
+
 def test_the_important_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert broker.main(["-m"]) == 0
     printed = parse_properties(capsys.readouterr().out)

@@ -193,6 +193,23 @@ def test_a_keyword_nobody_knows_is_refused() -> None:
         namesrv_config(broker_name="b")
 
 
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"file_reserved_time": 48}, "'file_reserved_time': files are never deleted by age"),
+        ({"flushDiskType": "SYNC_FLUSH"}, "'flushDiskType': it is called flush_disk_type"),
+        ({"use_tls": True}, "'use_tls': TLS on connections to name servers"),
+        ({"broker_role": "SLAVE"}, r"brokerRole=SLAVE: a replica \(SLAVE\) is not available here"),
+        ({"broker_role": BrokerRole.SLAVE}, r"brokerRole=SLAVE: a replica \(SLAVE\) is not available here"),
+        ({"broker_id": 1}, "brokerId=1: a replica"),
+        ({"something_else": 1}, "'something_else'$"),
+    ],
+)
+def test_a_keyword_that_cannot_be_says_why(settings: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        broker_config(**settings)
+
+
 def test_two_configs_share_no_part() -> None:
     one, other = broker_config(listen_port=1), broker_config(listen_port=2)
     assert (one.server.listen_port, other.server.listen_port) == (1, 2)
