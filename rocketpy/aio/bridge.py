@@ -192,8 +192,9 @@ class Bridge:
 
         Raises:
             ConfigError: it belongs to another loop.
+            ClientClosedError: it was made before a fork.
         """
-        if self.is_bound:
+        if self.is_bound or self.crossed_fork:
             self.check()
             return False
         self.loop = asyncio.get_running_loop()

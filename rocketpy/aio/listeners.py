@@ -33,6 +33,9 @@ logger = get_logger(__name__)
 _PATIENCE = 1.0
 """Seconds that listeners have to clean up after they were cancelled."""
 
+_PAUSE = 0.1
+"""Seconds without new workers after somebody else cancelled one: it may have been the end of `asyncio.run`."""
+
 
 class _Worker:
     """One task. The portal reads `call` first and `since` after it, the loop writes them the other way round."""
@@ -70,6 +73,7 @@ class LoopRunner:
         self._asked = False
         self._told = False
         self._waking = False
+        self._paused = False
         self._stopped = False
         self._cut_off = False
         self._ended = trio.Event()
@@ -136,7 +140,7 @@ class LoopRunner:
 
     def _wake_one(self) -> None:
         """Have one more worker look for calls, unless one is on its way to them already."""
-        if not self._calls or self._waking or self._stopped:
+        if not self._calls or self._waking or self._paused or self._stopped:
             return
         if self._idle:
             self._open(self._idle.pop())
@@ -190,9 +194,14 @@ class LoopRunner:
                 self._idle.remove(worker)
             self._waking = False
             self._workers.discard(worker)
-            if self._calls and not self._stopped:
-                self._bridge.loop.call_soon(self._wake_one)
+            if not self._stopped and not self._paused:
+                self._paused = True
+                self._bridge.loop.call_later(_PAUSE, self._go_on)
             self._note_end()
+
+    def _go_on(self) -> None:
+        self._paused = False
+        self._wake_one()
 
     async def _make_calls(self, worker: _Worker) -> None:
         """Make calls until there are none. One call's failure is that call's affair."""

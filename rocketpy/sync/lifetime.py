@@ -36,11 +36,7 @@ class Lifetime(NotPicklable, Generic[T]):
         Raises:
             ClientClosedError: it was started before, is closed, or was made before a fork.
         """
-        if self._crossed_fork:
-            raise ClientClosedError(
-                f"{self._inner!r} was made before a fork: sockets and background threads do not cross it; make a new "
-                "one in the child from the same config"
-            )
+        self._check_process()
         # Held while it opens: whoever closes it meanwhile waits, and then closes what there is.
         with self._lock:
             home = portal()
@@ -67,6 +63,13 @@ class Lifetime(NotPicklable, Generic[T]):
         """Whether this is a copy in a child: what it held belongs to the parent, and so do threads that had locks."""
         return self._forks != forks()
 
+    def _check_process(self) -> None:
+        if self._crossed_fork:
+            raise ClientClosedError(
+                f"{self._inner!r} was made before a fork: sockets and background threads do not cross it; make a new "
+                "one in the child from the same config"
+            )
+
     def _leave(self, error: BaseException | None) -> None:
         if self._crossed_fork:
             return
@@ -80,8 +83,9 @@ class Lifetime(NotPicklable, Generic[T]):
         """Where it runs.
 
         Raises:
-            ClientClosedError: it was not started.
+            ClientClosedError: it was not started, or was made before a fork.
         """
+        self._check_process()
         if self._home is None:
             raise ClientClosedError(f"{self._inner!r} is not started: use it inside `with`, or call start() first")
         return self._home

@@ -7,8 +7,15 @@ import faulthandler
 import functools
 import gc
 import inspect
+import os
+import threading
 
 LIMIT = 40.0
+
+
+def _give_up():
+    faulthandler.dump_traceback()
+    os._exit(2)
 
 
 def run(main, *, limit=LIMIT):
@@ -24,11 +31,13 @@ def run(main, *, limit=LIMIT):
         return result
 
     # Also for what does not even hear of its cancellation.
-    faulthandler.dump_traceback_later(limit + 20, exit=True)
+    watch = threading.Timer(limit + 20, _give_up)
+    watch.daemon = True
+    watch.start()
     try:
         return asyncio.run(bounded(), debug=True)
     finally:
-        faulthandler.cancel_dump_traceback_later()
+        watch.cancel()
         gc.collect()  # what was not closed or not awaited complains here, in the test that did it
 
 
