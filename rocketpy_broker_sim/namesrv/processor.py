@@ -291,6 +291,7 @@ def update_config(server: NameServer, connection: Connection, request: RemotingC
         remark = "the body is no text of key=value lines"
         raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, remark) from exc
     update_settings([server.config], properties, NAMESRV_UPDATES)
+    server.refresh_settings()
     logger.info("settings changed from %s: %r", connection.address, properties)
     return request.answer()
 

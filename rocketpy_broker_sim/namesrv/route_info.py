@@ -94,8 +94,10 @@ class RouteInfo:
     """The tables. Not thread-safe: one loop owns them.
 
     Args:
-        delete_topic_with_registration: whether a topic that a registration leaves out is forgotten.
         on_min_broker_changed: told when the lowest id among the brokers of one name has changed.
+
+    Attributes:
+        delete_topic_with_registration: whether a topic that a registration leaves out is forgotten.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class RouteInfo:
         self.live: dict[BrokerKey, LiveBroker] = {}
         self.filter_servers: dict[BrokerKey, tuple[str, ...]] = {}
         self.queue_mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
-        self._delete_topic_with_registration = delete_topic_with_registration
+        self.delete_topic_with_registration = delete_topic_with_registration
         self._on_min_broker_changed = on_min_broker_changed
 
     # --- registration ----------------------------------------------------------------------------------
@@ -195,7 +197,7 @@ class RouteInfo:
         if identity.broker_id != 0 and not is_prime_slave:
             return
         changed = is_first or self.is_changed(identity.key, _version(registration))
-        if self._delete_topic_with_registration and not topics.topic_queue_mapping_info_map:
+        if self.delete_topic_with_registration and not topics.topic_queue_mapping_info_map:
             self._remove_missing_topics(identity.broker_name, topics.topic_config_table.keys())
         for name, config in topics.topic_config_table.items():
             if changed or identity.broker_name not in self.queues.get(name, {}):

@@ -50,15 +50,17 @@ class NameServer:
 
     def __init__(self, config: NamesrvConfig, storage: Storage | None = None) -> None:
         self.config = config
-        self.routes = RouteInfo(
-            delete_topic_with_registration=config.delete_topic_with_broker_registration,
-            on_min_broker_changed=self._min_broker_changed,
-        )
+        self.routes = RouteInfo(on_min_broker_changed=self._min_broker_changed)
+        self.refresh_settings()
         self.kv_config = KVConfig(storage, os.path.basename(config.kv_config_path) or FILE_NAME)
         self.address = ""
         self.remoting: RemotingServer | None = None
         self.notifier: MinBrokerNotifier | None = None
         self._started_at = 0.0
+
+    def refresh_settings(self) -> None:
+        """Take over settings that are kept in another place; call it when they have changed."""
+        self.routes.delete_topic_with_registration = self.config.delete_topic_with_broker_registration
 
     def now(self) -> float:
         """Seconds of the monotonic clock."""

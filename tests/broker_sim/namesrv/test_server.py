@@ -302,6 +302,17 @@ async def test_N8_topics_are_registered_and_deleted_over_the_wire(autojump_clock
             assert (await peer.route("by-hand")).code == gone
 
 
+async def test_N8_whether_topics_are_forgotten_can_be_changed_while_it_runs(autojump_clock):
+    async with running() as peer:
+        await peer.ask(register(body("t1", "t2", "t3", version=1).encode()))
+        await peer.ask(register(body("t1", "t2", version=2).encode()))
+        assert (await peer.route("t3")).code == ResponseCode.SUCCESS
+        line = b"deleteTopicWithBrokerRegistration=true\n"
+        assert (await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, data=line)).code == 0
+        await peer.ask(register(body("t1", "t2", version=3).encode()))
+        assert (await peer.route("t3")).code == ResponseCode.TOPIC_NOT_EXIST
+
+
 async def test_N14_a_client_that_asks_for_its_zone_hears_of_no_other(autojump_clock):
     async with running() as peer:
         for name, zone in (("b", "east"), ("b2", "west")):
