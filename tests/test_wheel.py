@@ -68,5 +68,5 @@ def test_the_pytest_plugin_of_the_wheel_works_beside_others_and_without_them(whe
     assert "3 passed" in run(*pytest_smoke, cwd=tmp_path)
     run(python, "-m", "pip", "install", "--quiet", "pytest-trio", "pytest-asyncio", "anyio", cwd=tmp_path)
     said = run(*pytest_smoke, "-o", "asyncio_default_fixture_loop_scope=function", cwd=tmp_path)
-    assert "7 passed" in said
+    assert "8 passed" in said
     assert "skipped" not in said
