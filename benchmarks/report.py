@@ -82,4 +82,5 @@ def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
 def _sum(verdicts: Sequence[Verdict]) -> str:
     words = [verdict.word for verdict in verdicts]
     missed = len(words) - words.count(REACHED) - words.count(UNMEASURED)
-    return f"{words.count(REACHED)} bars reached, {missed} not reached, {words.count(UNMEASURED)} unmeasured."
+    reached, open_ones = words.count(REACHED), words.count(UNMEASURED)
+    return f"Of {len(words)} bars, {reached} reached, {missed} not reached, {open_ones} unmeasured."

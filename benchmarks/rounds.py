@@ -181,7 +181,7 @@ def _peers(
         for make in makes if servers.name == APACHE else ():
             try:
                 peer = stack.enter_context(make.run())
-                warm_up_peer(make, peer, Ground(servers, site, size, f"{os.getpid()}_warm"))
+                warm_up_peer(make, peer, Ground(servers, site, size, f"{os.getpid()}_warm"), results.rows)
                 found[make.name] = peer
             except BenchmarkError as error:
                 results.missing[make.name] = str(error)
@@ -228,12 +228,13 @@ def warm_up(site: Site, size: Size) -> None:
         shape.measure(task_of(shape.name, Ground(OURS, site, Size(budget, size.filled), "warm")))
 
 
-def warm_up_peer(make: PeerMake, peer: Peer, ground: Ground) -> None:
-    """Let a peer do each of its works for a while: just-in-time compilers need it."""
+def warm_up_peer(make: PeerMake, peer: Peer, ground: Ground, rows: Sequence[Row]) -> None:
+    """Let a peer do each of its works that are measured for a while: just-in-time compilers need it."""
     size = replace(ground.size, budget=Budget(ground.size.warm_seconds, ground.size.budget.messages))
+    names = {row.name for row in rows}
     for turn in range(make.warm_turns):
         for work in works():
-            if work.shape in make.shapes:
+            if work.row_of(make.name) in names:
                 work.take(replace(ground, size=size, peer=peer, run=f"{ground.run}_{turn}"))
 
 

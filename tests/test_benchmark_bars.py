@@ -91,7 +91,7 @@ def test_the_print_says_figure_ratio_bar_verdict_and_reasons():
     assert lines["share"] == ["share", "1,000/s", "–", "0.77", "650/s", "0.65", ">=", "0.6", "reached"]
     assert lines["late"] == ["late", "250", "ms", "<=", "200", "ms", "not", "reached"]
     assert "Unmeasured, because it left: gone." in text
-    assert text.endswith("1 bars reached, 1 not reached, 1 unmeasured.")
+    assert text.endswith("Of 3 bars, 1 reached, 1 not reached, 1 unmeasured.")
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.5, "0.50"), (0.4987, "0.499"), (0.49996, "0.49996"), (1.234, "1.23")])

@@ -15,12 +15,15 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks.bars import APACHE
 from benchmarks.budget import Budget
+from benchmarks.measure import Ground, Row, Size
 from benchmarks.peers import javascript
-from benchmarks.peers.peer import Launch, PeerMake, outcome, told
+from benchmarks.peers.peer import Launch, Peer, PeerMake, outcome, told
 from benchmarks.peers.work import works
 from benchmarks.plan import measures
 from benchmarks.processes import Child
-from benchmarks.task import Task
+from benchmarks.rounds import warm_up_peer
+from benchmarks.servers import OURS, Site
+from benchmarks.task import Outcome, Task
 from benchmarks.trouble import BenchmarkError
 
 TASK = Task("one", "ns:1", "b:2", "Send", "Filled", 300, 4, "7_1", None, Budget(0.5, 60))
@@ -49,7 +52,7 @@ def driver() -> Iterator[Launch]:
     yield launch
 
 
-MAKE = PeerMake("java", "a driver", ("one", "start"), driver)
+MAKE = PeerMake("java", "a driver", driver)
 
 
 def test_a_driver_is_told_what_the_worker_would_be_told():
@@ -132,3 +135,22 @@ def test_servers_that_are_left_out_leave_out_the_peers():
     makes, peers, missing = command.company(options, {"java"})
     assert ([make.name for make in makes], peers) == (["ours"], [])
     assert set(missing) == {APACHE, "java", "javascript"}
+
+
+def test_a_peer_warms_up_with_the_work_that_is_measured():
+    done: list[tuple[str, str]] = []
+
+    class Noting(Peer):
+        def measure(self, shape: str, task: Task) -> Outcome:
+            done.append((shape, task.run))
+            return Outcome(1.0, 1)
+
+    site = Site("ns:1", "b:2", 0, 0, lambda: 0.0)
+    ground = Ground(OURS, site, Size(Budget(0.5, 60)), "warm")
+    make = PeerMake("java", "a driver", driver, warm_turns=2)
+    with driver() as launch:
+        child = launch()
+        peer = Noting("java", child, launch)
+        child.kill()
+        warm_up_peer(make, peer, ground, [Row("java-64", "", "/s"), Row("raw-64", "", "/s")])
+    assert done == [("64", "warm_0_java_64"), ("64", "warm_1_java_64")]

@@ -43,4 +43,4 @@ def java() -> PeerMake | str:
 
             yield launch
 
-    return PeerMake("java", f"Java client {release.version}", SHAPES, installed, WARM_TURNS)
+    return PeerMake("java", f"Java client {release.version}", installed, WARM_TURNS)

@@ -39,7 +39,7 @@ def javascript() -> PeerMake | str:
 
         yield launch
 
-    return PeerMake("javascript", f"ali-ons {VERSION}", SHAPES, means)
+    return PeerMake("javascript", f"ali-ons {VERSION}", means)
 
 
 def installed(cache: Path = CACHE) -> Path | str:

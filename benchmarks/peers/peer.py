@@ -58,14 +58,12 @@ class PeerMake:
     Attributes:
         name: As rows begin.
         title: For readers, with its version.
-        shapes: What it can do.
         installed: Gives the means to start it for as long as the block runs.
         warm_turns: How often it does each of its works before anything is measured.
     """
 
     name: str
     title: str
-    shapes: tuple[str, ...]
     installed: Callable[[], AbstractContextManager[Launch]]
     warm_turns: int = 1
 

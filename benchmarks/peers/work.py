@@ -44,11 +44,15 @@ class Work:
     floor: str | None
     unit: str = "/s"
 
+    def row_of(self, peer: str) -> str:
+        """The name of the row of a peer."""
+        return f"{peer}-{self.shape}"
+
     def measures(self) -> Iterator[Measure]:
         """One for each peer that can do it."""
         for name in PEERS:
             if self.shape in SHAPES[name]:
-                row = Row(f"{name}-{self.shape}", f"{NAMES[name]} {self.title}", self.unit, self.floor)
+                row = Row(self.row_of(name), f"{NAMES[name]} {self.title}", self.unit, self.floor)
                 yield Measure((row,), partial(self._named, row.name), peer=name)
 
     def take(self, ground: Ground) -> Outcome:
