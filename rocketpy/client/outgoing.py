@@ -30,7 +30,7 @@ _SEND, _SEND_BATCH = int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATC
 """As plain numbers: members of an enumeration are slow to look up and to hash."""
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Outgoing:
     """Everything about a send that does not change from try to try."""
 

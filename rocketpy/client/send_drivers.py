@@ -45,7 +45,7 @@ Cancel = Callable[[], None]
 """Gives up a send that is under way."""
 
 
-@attrs.define
+@attrs.define(eq=False)
 class _Send:
     """One send with what became of its tries so far."""
 

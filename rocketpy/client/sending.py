@@ -63,7 +63,7 @@ class NotStoredOkError(RocketMQError):
         self.result = result
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Try:
     """One try of one send, under way."""
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import attrs
 
-__all__ = ["FieldMaker", "OnFirstUse", "declared", "finish"]
+__all__ = ["Declared", "FieldMaker", "OnFirstUse", "declared", "finish"]
 
 T = TypeVar("T")
 FieldMaker = Callable[[Any], Any]
@@ -41,6 +41,26 @@ class OnFirstUse:
         """The value."""
         finish(owner)
         return vars(owner)[self._name]
+
+
+class Declared:
+    """Base of what is declared: compares and describes itself by its fields; nothing is compiled for that."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is of the very same class with equal fields. So there is no hash."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _names(type(self)))
+
+    def __repr__(self) -> str:
+        """The class with its fields."""
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in _names(type(self)))})"
+
+
+def _names(cls: type) -> list[str]:
+    return [field.name for field in attrs.fields(cls)]
 
 
 def declared(
@@ -80,7 +100,7 @@ def finish(cls: type) -> None:
         pending: _Pending | None = vars(each).get(_PENDING)
         if pending is not None:
             these = {name: _field(value, pending.make_field) for name, value in pending.fields.items()}
-            attrs.define(these=these, init=True, kw_only=True, slots=False)(each)
+            attrs.define(these=these, init=True, eq=False, repr=False, kw_only=True, slots=False)(each)
             if pending.finished is not None:
                 pending.finished(each)
             setattr(each, _PENDING, None)

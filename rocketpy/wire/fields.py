@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_
 import attrs
 
 from rocketpy.errors import LocalProtocolError, RemoteProtocolError
-from rocketpy.wire.declared import declared
+from rocketpy.wire.declared import Declared, declared
 
 if TYPE_CHECKING:
     import enum
@@ -197,7 +197,7 @@ def _attrs_field(specified: Any) -> Any:
 # --- the declaration -----------------------------------------------------------------------------------
 
 
-class Header:
+class Header(Declared):
     """Base of every custom header. Subclasses are made by `header`."""
 
     __slots__ = ()

@@ -28,7 +28,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, cast, da
 import attrs
 
 from rocketpy.errors import RemoteProtocolError
-from rocketpy.wire.declared import declared, finish
+from rocketpy.wire.declared import Declared, declared, finish
 from rocketpy.wire.fields import camel_case
 from rocketpy.wire.json_refs import resolve_refs
 from rocketpy.wire.lenient_json import parse_json, write_json
@@ -91,7 +91,7 @@ def _attrs_field(value: Any) -> Any:
     return attrs.field(default=value.default, metadata={_NAMES: (value.name, value.also)})
 
 
-class Body:
+class Body(Declared):
     """Base of every JSON body. Subclasses are made by `body`."""
 
     __slots__ = ()
