@@ -77,7 +77,7 @@ class GetAllTopicConfigResponseHeader(Header):
 
 @header(RequestCode.GET_TOPIC_CONFIG)
 class GetTopicConfigRequestHeader(TopicHeader):
-    """Ask for the settings of one topic."""
+    """Ask for the settings of one topic; with `lo` also for the queues of a static one."""
 
     topic: str = text()
 
