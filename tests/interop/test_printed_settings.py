@@ -1,0 +1,83 @@
+"""One file, read by Apache's broker and by ours: both print the same settings of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rocketpy_broker_sim.config import as_properties, read_broker_properties
+from rocketpy_broker_sim.config.table import broker_keys
+from tests.interop import jvm, settings
+from tests.interop.apache import Apache
+from tests.interop.config_keys import PROCESSORS
+from tests.interop.process import JavaProcess
+from tests.interop.servers import BROKER_MAIN, temporary_home
+
+pytestmark = pytest.mark.interop
+
+SECONDS = 60.0
+# Everything that a properties text may look like, and settings of every kind.
+FILE = r"""
+# a comment
+! another one
+brokerName = broker-of-both
+brokerClusterName: a cluster
+brokerIP1 127.0.0.1
+bindAddress=127.0.0.1
+namesrvAddr=127.0.0.1\:9876;\
+    127.0.0.1:9877
+listenPort=20911
+defaultTopicQueueNums=3
+defaultTopicQueueNums=5
+   brokerPermission   =   4
+autoCreateTopicEnable=FALSE
+traceOn=false
+storePathRootDir=/tmp/somewhere/\u0073tore
+storePathCommitLog=/tmp/some\\where
+flushDiskType=SYNC_FLUSH
+mappedFileSizeCommitLog=4096
+mappedFileSizeConsumeQueue=6001
+messageDelayLevel=1s 2s\t3s
+enabledAppendPropCRC=true
+checkCRCOnRecover=false
+serverChannelMaxIdleTimeSeconds=7
+sendMessageThreadPoolNums=2
+startAcceptSendRequestTimeStamp=1700000000000
+fileReservedTime=48
+brokerRole=SYNC_MASTER
+unknownKey=x
+"""
+LINE = re.compile(r" - (\w+)=(.*)$")
+OURS_ALONE = {
+    "mappedFileSizeConsumeQueue": "Java rounds up to whole units where it uses the value, we where we read it",
+}
+
+
+def printed_by_apache(apache: Apache) -> dict[str, str]:
+    with temporary_home("printing") as home:
+        settings.prepare_home(home)
+        file = home / "conf" / "broker.conf"
+        file.write_text(FILE, "utf-8")
+        options = (*apache.options, f"-XX:ActiveProcessorCount={PROCESSORS}")
+        command = jvm.server_command(home, apache.jars, BROKER_MAIN, heap=128, options=options)
+        process = JavaProcess("Apache broker -p", [*command, "-c", str(file), "-p"], home)
+        try:
+            process.wait_end(SECONDS)
+        finally:
+            process.kill()
+        log = (home / "logs" / settings.LOG_FILE).read_text("utf-8")
+    return dict(found.groups() for found in map(LINE.search, log.splitlines()) if found)
+
+
+def test_apaches_broker_and_ours_print_the_same_settings_of_a_file(apache: Apache) -> None:
+    apaches = printed_by_apache(apache)
+    config, warnings = read_broker_properties(FILE, "broker.conf")
+    ours = as_properties(config)
+    assert len(warnings) == 1
+    assert "unknownKey" in warnings[0]
+    said = {line.strip().split(" ")[0].split("=")[0].rstrip(":") for line in FILE.splitlines()}
+    shared = {key for key in ours.keys() & apaches.keys() if key in said and key not in OURS_ALONE}
+    assert len(shared) > 18
+    assert {key: ours[key] for key in shared} == {key: apaches[key] for key in shared}
+    assert {key for key in said if key in broker_keys() and key not in ours} == {"fileReservedTime"}
