@@ -22,12 +22,23 @@ extensions = [
     "sphinx.ext.napoleon",
     "request_codes",
     "settings_tables",
+    "short_names",
 ]
 exclude_patterns = ["_build", "newsfragments"]
 html_theme = "furo"
 html_title = f"rocketpy {release}"
 
 nitpicky = True
+nitpick_ignore_regex = [
+    # Other people's, whose pages are not asked when these are built.
+    ("py:.*", r"(trio|attrs|asyncio|concurrent|collections|contextlib|pathlib|types|typing)\..*"),
+    ("py:class", r"Any|Awaitable|Callable|CancelScope|Future|Iterable|Path|Self|Sequence|TracebackType|TypeVar|T"),
+    ("py:class", r"datetime|timedelta"),
+    # Ours that no user has to name: what embedding code gets from, or hands to, functions that are documented.
+    ("py:class", r"Broker|NameServer|RunnerMaker|Network|Storage|ServerLimits|RequestHook|BrokerConfig|NamesrvConfig"),
+    ("py:.*", r"rocketpy(_broker_sim)?\.[a-z_]+\..*"),
+]
+default_role = "code"  # one backtick in a docstring is a name in code, not a link
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 myst_enable_extensions = ["deflist"]

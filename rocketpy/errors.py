@@ -1,5 +1,7 @@
 """Every error that rocketpy raises, in one tree.
 
+::
+
     RocketMQError
     ├─ ConfigError(ValueError)           ├─ ClientClosedError
     ├─ TransportError                    ├─ ProtocolError

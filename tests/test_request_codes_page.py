@@ -64,9 +64,9 @@ def test_bodies_with_their_members(page: str) -> None:
 
 
 def test_the_marker_stands_in_the_page_once(extension: ModuleType) -> None:
-    source = [(DOCS / "request-codes.md").read_text("utf-8")]
+    source = [(DOCS / "reference/request-codes.md").read_text("utf-8")]
     assert source[0].count(extension.MARKER) == 1
-    extension.fill_page(None, "request-codes", source)
+    extension.fill_page(None, "reference/request-codes", source)
     assert "### PULL_MESSAGE (11)" in source[0]
     other = [extension.MARKER]
     extension.fill_page(None, "protocol", other)

@@ -27,8 +27,8 @@ def extension() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    source = [(DOCS / "settings.md").read_text("utf-8")]
-    extension().fill_page(None, "settings", source)
+    source = [(DOCS / "reference/settings.md").read_text("utf-8")]
+    extension().fill_page(None, "reference/settings", source)
     return source[0]
 
 
@@ -47,4 +47,4 @@ def test_every_setting_says_what_it_means(page: str) -> None:
 
 def test_a_marker_that_asks_for_no_table_is_an_error() -> None:
     with pytest.raises(KeyError):
-        extension().fill_page(None, "settings", ["<!-- settings: nothing -->"])
+        extension().fill_page(None, "reference/settings", ["<!-- settings: nothing -->"])

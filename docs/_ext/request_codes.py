@@ -17,7 +17,7 @@ from rocketpy.wire.json_body import Body, members_of
 if TYPE_CHECKING:
     from rocketpy.wire.fields import Header
 
-PAGE = "request-codes"
+PAGE = "reference/request-codes"
 MARKER = "<!-- the list of request codes is put here -->"
 INHERITED = {field.name for field in TopicHeader.wire_fields}
 KINDS = {"text": "text", "int32": "32 bits", "int64": "64 bits", "boolean": "true or false", "float64": "number"}

@@ -18,7 +18,7 @@ from rocketpy.config import ClientConfig, ProducerConfig, PushConsumerConfig
 from rocketpy.config.java import NOT_THERE, OTHER_DEFAULTS
 from rocketpy_broker_sim.config import BROKER_UPDATES, NAMESRV_UPDATES, table
 
-PAGE = "settings"
+PAGE = "reference/settings"
 MARKER = re.compile(r"<!-- settings: (.+?) -->")
 
 CLIENTS = {"client": ClientConfig, "producer": ProducerConfig, "push consumer": PushConsumerConfig}

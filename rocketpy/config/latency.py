@@ -27,9 +27,9 @@ class LatencyTable:
     """For how long a broker is passed over after a send that took a given time. In milliseconds, as in Java."""
 
     latency_max_ms: tuple[int, ...] = attrs.field(converter=_steps)
-    """Lower ends of the steps, rising (Java: latencyMax)."""
+    """Lower ends of the steps, rising; latencyMax in Java."""
     not_available_ms: tuple[int, ...] = attrs.field(converter=_steps)
-    """What each step costs (Java: notAvailableDuration)."""
+    """What each step costs; notAvailableDuration in Java."""
     isolation_ms: int = attrs.field(default=30_000, validator=whole(0))
     """The latency that a send which failed counts as."""
 

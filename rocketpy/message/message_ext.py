@@ -158,7 +158,7 @@ class MessageExt(PropertyAccessors):
 
     @property
     def born_host(self) -> str:
-        """The producer's "ip:port"."""
+        """Where the producer was, as ``ip:port``."""
         return _host_text(self._head[9])
 
     @property
@@ -168,7 +168,7 @@ class MessageExt(PropertyAccessors):
 
     @property
     def store_host(self) -> str:
-        """The broker's "ip:port"."""
+        """Where the broker was, as ``ip:port``."""
         return _host_text(self._head[11])
 
     @property

@@ -213,7 +213,7 @@ class Producer(NotPicklable):
         """Send several messages of one topic in one frame: all of them are stored, one after the other, or none.
 
         Returns:
-            The result of the batch: ids joined by commas, the offset of the first.
+            What became of the batch, with all ids joined by commas and the offset of the first.
 
         Raises:
             ConfigError: they cannot travel together (topic, wait_store_ok, delay), or are too large together.

@@ -69,7 +69,7 @@ class BlockingLocalCluster:
 
     @property
     def name_server_addresses(self) -> str:
-        """The name servers as clients are told them: "127.0.0.1:9876;127.0.0.1:9877"."""
+        """What clients are told as `namesrv`, such as ``127.0.0.1:9876;127.0.0.1:9877``."""
         return self._cluster.name_server_addresses
 
     @property

@@ -100,7 +100,7 @@ class LocalCluster(Contents):
 
     @property
     def name_server_addresses(self) -> str:
-        """The name servers as clients are told them: "127.0.0.1:9876;127.0.0.1:9877"."""
+        """What clients are told as `namesrv`, such as ``127.0.0.1:9876;127.0.0.1:9877``."""
         return ";".join(server.address for server in self.name_servers)
 
     @property
