@@ -10,14 +10,22 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rocketpy.logs import get_logger, quote
-from rocketpy.wire.bodies.groups import GroupForbidden, SubscriptionGroupConfig, SubscriptionGroupList
+from rocketpy.wire.bodies.groups import (
+    GroupForbidden,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionGroupWrapper,
+)
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.headers.admin import (
     DeleteSubscriptionGroupRequestHeader,
+    GetAllSubscriptionGroupRequestHeader,
+    GetAllSubscriptionGroupResponseHeader,
     GetSubscriptionGroupConfigRequestHeader,
     UpdateGroupForbiddenRequestHeader,
 )
 from rocketpy_broker_sim.broker.processors.checks import check_group, check_queues, check_topic
+from rocketpy_broker_sim.broker.processors.pages import page
 from rocketpy_broker_sim.broker.tables.attributes import GROUP_ATTRIBUTES, alter
 
 if TYPE_CHECKING:
@@ -78,8 +86,20 @@ def delete_group(broker: Broker, connection: Connection, request: RemotingComman
 
 
 def get_all_groups(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """All groups with their settings, and what they are forbidden."""
-    return request.answer(body=broker.groups.wrapper().encode())
+    """All groups with their settings and what they are forbidden, or a page of them when the request says which."""
+    header = GetAllSubscriptionGroupRequestHeader.from_ext(request.ext_fields)
+    whole = broker.groups.wrapper()
+    if (header.group_seq, header.data_version, header.max_group_num) == (None, None, None):
+        return request.answer(body=whole.encode())
+    groups, version = whole.subscription_group_table, whole.data_version
+    part = page(groups, version, start=header.group_seq, version=header.data_version, count=header.max_group_num)
+    wrapper = SubscriptionGroupWrapper(
+        subscription_group_table=part,
+        forbidden_table={name: bits for name, bits in whole.forbidden_table.items() if name in part},
+        data_version=version,
+    )
+    fields = GetAllSubscriptionGroupResponseHeader(total_group_num=len(groups)).to_ext()
+    return request.answer(ext_fields=fields, body=wrapper.encode())
 
 
 def get_group(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:

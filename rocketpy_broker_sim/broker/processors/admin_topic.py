@@ -14,9 +14,16 @@ from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrap
 from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import TopicFilterType
-from rocketpy.wire.headers.admin import CreateTopicRequestHeader, DeleteTopicRequestHeader, GetTopicConfigRequestHeader
+from rocketpy.wire.headers.admin import (
+    CreateTopicRequestHeader,
+    DeleteTopicRequestHeader,
+    GetAllTopicConfigRequestHeader,
+    GetAllTopicConfigResponseHeader,
+    GetTopicConfigRequestHeader,
+)
 from rocketpy.wire.names import is_valid_topic, pop_retry_topic_v1, pop_retry_topic_v2
 from rocketpy_broker_sim.broker.processors.checks import check_permission, check_queues, check_topic, invalid
+from rocketpy_broker_sim.broker.processors.pages import page
 from rocketpy_broker_sim.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_changes
 
 if TYPE_CHECKING:
@@ -135,11 +142,14 @@ def _delete_queues(broker: Broker, name: str) -> None:
 
 
 def get_all_topics(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """All topics with their settings."""
-    wrapper = TopicConfigAndMappingSerializeWrapper(
-        topic_config_table=dict(broker.topics.all()), data_version=broker.topics.data_version
-    )
-    return request.answer(body=wrapper.encode())
+    """All topics with their settings, or a page of them when the request says which."""
+    header = GetAllTopicConfigRequestHeader.from_ext(request.ext_fields)
+    table, version, fields = dict(broker.topics.all()), broker.topics.data_version, {}
+    if (header.topic_seq, header.data_version, header.max_topic_num) != (None, None, None):
+        fields = GetAllTopicConfigResponseHeader(total_topic_num=len(table)).to_ext()
+        table = page(table, version, start=header.topic_seq, version=header.data_version, count=header.max_topic_num)
+    wrapper = TopicConfigAndMappingSerializeWrapper(topic_config_table=table, data_version=version)
+    return request.answer(ext_fields=fields, body=wrapper.encode())
 
 
 def get_topic(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
