@@ -15,9 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def test_the_readme_shows_both_surfaces_and_the_cluster() -> None:
+def test_the_readme_shows_every_surface_and_the_cluster() -> None:
     together = "\n".join(EXAMPLES)
     assert "trio.run" in together
+    assert "rocketpy.aio" in together
     assert "rocketpy.sync" in together
     assert "LocalCluster" in together
 

@@ -112,3 +112,9 @@ def test_apaches_quickstart_pair(namesrv: str) -> None:
             assert consumer.wait(30) == 0
         finally:
             consumer.kill()
+
+
+def test_asyncio_sends_and_receives(namesrv: str) -> None:
+    ran = run("examples.quickstart_asyncio", "-n", namesrv, "-c", "50")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == "50 sent\n50 received\n"
