@@ -55,8 +55,8 @@ def parse_json(data: bytes | str, *, max_depth: int = 64, max_members: int = 200
     _check_bounds(text, max_depth, max_members)
     scan = _scan_short if len(text) <= _MAX_DIGITS else _scan_long
     try:
-        value, end = scan(text, _skip_space(text, 0))
-        if _skip_space(text, end) != len(text):
+        value, end = scan(text, 0 if text[:1] == "{" else _skip_space(text, 0))
+        if end != len(text) and _skip_space(text, end) != len(text):
             raise ValueError("text after the end of the value")
     except (ValueError, StopIteration, RecursionError):
         value = _Lenient(text, max_depth, max_members).document()

@@ -26,7 +26,10 @@ _INT32 = struct.Struct(">i")
 _KEY = struct.Struct(">h")
 _LANGUAGES: dict[int, LanguageCode] = {int(code): code for code in LanguageCode}
 _LANGUAGE_NAMES: dict[str, LanguageCode] = {code.name: code for code in LanguageCode}
-_NAMES_OF_LANGUAGES: dict[LanguageCode, str] = {code: code.name for code in LanguageCode}
+_NAMES_OF_LANGUAGES = tuple(code.name for code in sorted(LanguageCode))
+"""By number: the codes count on from 0."""
+_JSON, _BINARY = SerializeType.JSON, SerializeType.ROCKETMQ
+"""Looked up once: a member of an enumeration takes longer to find than a header to split."""
 _quote = encode_basestring
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
@@ -39,7 +42,7 @@ def encode_command(command: RemotingCommand, *, limits: WireLimits = DEFAULT_LIM
         LocalProtocolError: a field does not fit the protocol (text that is not valid Unicode, too many bytes).
     """
     try:
-        header = _json_header(command) if command.serialize_type == SerializeType.JSON else _binary_header(command)
+        header = _json_header(command) if command.serialize_type == _JSON else _binary_header(command)
     except (UnicodeEncodeError, struct.error) as exc:
         raise LocalProtocolError(f"{command} cannot be written: {exc}") from exc
     return encode_frame(command.serialize_type, header, command.body, limits=limits)
@@ -51,7 +54,7 @@ def decode_command(frame: Frame, *, limits: WireLimits = DEFAULT_LIMITS) -> Remo
     Raises:
         RemoteProtocolError: the header is not valid.
     """
-    if frame.serialize_type == SerializeType.JSON:
+    if frame.serialize_type == 0:
         return _from_json(frame, limits)
     return _from_binary(frame, limits)
 
@@ -86,12 +89,14 @@ def _from_json(frame: Frame, limits: WireLimits) -> RemotingCommand:
         None if remark is None else _text(remark),
         _LANGUAGE_NAMES.get(language) if isinstance(language, str) else LanguageCode.JAVA,
         _number(get("version"), "version"),
-        SerializeType.JSON,
+        _JSON,
     )
 
 
 def _number(value: Any, name: str) -> int:
     """An int32 member; absent and null are 0, digits in quotes count, as fastjson reads them."""
+    if type(value) is int and _INT32_MIN <= value <= _INT32_MAX:
+        return value
     if value is None:
         return 0
     if isinstance(value, str):
@@ -159,7 +164,7 @@ def _from_binary(frame: Frame, limits: WireLimits) -> RemotingCommand:
         remark or None,
         _LANGUAGES.get(language),
         version,
-        SerializeType.ROCKETMQ,
+        _BINARY,
     )
 
 
