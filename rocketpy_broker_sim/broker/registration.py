@@ -74,6 +74,8 @@ class _Link:
     warned: bool = False
     changed: set[str] = attrs.Factory(set)
     """Topics that changed since it was told last."""
+    everything: bool = False
+    """Whether something that is told with every topic changed since then."""
     hurry: trio.Event = attrs.Factory(trio.Event)
     connection: Connection | None = None
 
@@ -106,10 +108,11 @@ class Registration:
         return [link.address for link in self._links if link.registered]
 
     def topics_changed(self, names: Iterable[str]) -> None:
-        """Register these topics soon."""
+        """Register these topics soon; all of them when none is named."""
         names = list(names)
         for link in self._links:
             link.changed.update(names)
+            link.everything = link.everything or not names
             link.hurry.set()
 
     async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -164,7 +167,8 @@ class Registration:
         known = self._topics.all()
         # A name server that does not know this broker takes a single topic for an update and refuses it, and a topic
         # that is gone can only be told by leaving it out.
-        full = full or not link.registered or not names or not names <= known.keys()
+        full = full or link.everything or not link.registered or not names or not names <= known.keys()
+        link.everything = False
         try:
             connection = await self._connect(link)
             if full and not await self._is_needed(connection, link):

@@ -198,6 +198,24 @@ async def test_a_broker_that_may_not_be_written_says_so_of_its_topics(autojump_c
             assert broker.topics.get("TBW102").perm == 7
 
 
+async def test_a_new_permission_of_the_broker_is_told_with_all_topics_although_one_changes_as_well(
+    autojump_clock: MockClock,
+) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network) as (server,), opened(network, [server.address]) as broker:
+        async with client_of(network, broker.address) as client:
+            # Both within the moment in which changes gather.
+            await client.send("T")
+            assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, b"brokerPermission=4")).code == 0
+        await trio.sleep(1)
+        told: dict[str, int] = {}
+        for _, _, body in server.registrations():
+            table = body.topic_config_serialize_wrapper.topic_config_table
+            told.update({name: topic.perm for name, topic in table.items()})
+        assert told.keys() == broker.topics.all().keys() >= {"T", "TBW102"}
+        assert {perm & 3 for perm in told.values()} == {0}
+
+
 async def test_the_compressed_form(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with name_servers(network) as (server,):
