@@ -186,7 +186,7 @@ OFFSETS = [
     Question("commit", UPDATE_OFFSET, {**QUEUE, "queueId": 1, "commitOffset": 0}),
     Question("commit behind the end", UPDATE_OFFSET, {**QUEUE, "topic": TOLD, "commitOffset": 100_000}),
     Question("commit for an unknown group", UPDATE_OFFSET, {**QUEUE, "consumerGroup": "same-no", "commitOffset": 1}),
-    Question("commit in an unknown topic", UPDATE_OFFSET, {**QUEUE, "topic": "Same-unknown", "commitOffset": 1}),
+    Question("commit in an unknown topic", UPDATE_OFFSET, {**QUEUE, "topic": "Same-no-topic", "commitOffset": 1}),
     Question("commit nothing", UPDATE_OFFSET, QUEUE),
     *(
         Question(f"{name} of {what}", code, {"topic": topic, "queueId": queue_id})

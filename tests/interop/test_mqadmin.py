@@ -11,7 +11,7 @@ import rocketpy.sync
 from rocketpy import Message
 from tests.interop import probe
 from tests.interop.drivers import java_admin
-from tests.interop.mixed import APACHES, OURS
+from tests.interop.mixed import APACHES, OURS, QUEUES
 from tests.interop.settings import CLUSTER
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.interop
 
-GET_MAX_OFFSET = 30
+QUERY_CONSUMER_OFFSET, GET_MAX_OFFSET, GET_ALL_GROUPS, GET_GROUP = 14, 30, 201, 352
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,16 @@ def wait_permissions(mixed: Mixed, topic: str, expected: dict[str, tuple[int, in
         )
 
 
+def wait_permission(mixed: Mixed, topic: str, expected: int) -> None:
+    """The same for our broker alone."""
+    for each in mixed.name_servers:
+        probe.eventually(
+            lambda name_server=each: permissions(name_server, topic)[OURS][0] == expected or None,
+            f"permission {expected} at {each}",
+            20.0,
+        )
+
+
 def test_a_topic_made_at_our_broker_appears_at_both_name_servers(
     mixed: Mixed, admin: JavaAdmin, fresh_name: Callable[[str], str]
 ) -> None:
@@ -54,9 +64,8 @@ def test_a_topic_made_at_our_broker_appears_at_both_name_servers(
     wait_permissions(mixed, topic, {OURS: (6, 3)})
     admin.mqadmin("updateTopic", n=mixed.apache_namesrv, b=mixed.our_broker, t=topic, r=5, w=4, p=4)
     wait_permissions(mixed, topic, {OURS: (4, 4)})
-    for each in mixed.name_servers:
-        assert topic in admin.mqadmin("topicList", n=each).split()
-        assert f'"brokerName":"{OURS}"' in re.sub(r"\s", "", admin.mqadmin("topicRoute", n=each, t=topic))
+    assert topic in admin.mqadmin("topicList", n=mixed.our_namesrv).split()
+    assert f'"brokerName":"{OURS}"' in re.sub(r"\s", "", admin.mqadmin("topicRoute", n=mixed.apache_namesrv, t=topic))
 
 
 def test_a_topic_comes_to_all_brokers_of_a_cluster_and_goes(
@@ -122,3 +131,53 @@ def test_pairs_and_settings_of_name_servers_are_commanded(mixed: Mixed, admin: J
     assert "success" in admin.mqadmin("updateNamesrvConfig", n=both, k="orderMessageEnable", v="true")
     for each in mixed.name_servers:
         assert re.search(r"orderMessageEnable\s*=\s*true\b", admin.mqadmin("getNamesrvConfig", n=each))
+
+
+# --- brokers -------------------------------------------------------------------------------------------
+
+
+def test_a_group_is_made_at_all_brokers_and_goes(
+    mixed: Mixed, admin: JavaAdmin, fresh_name: Callable[[str], str]
+) -> None:
+    group = fresh_name("commanded")
+    said = admin.mqadmin("updateSubGroup", n=mixed.our_namesrv, c=CLUSTER, g=group, r=5)
+    assert {mixed.apache_broker, mixed.our_broker} == set(
+        re.findall(r"create subscription group to (\S+) success", said)
+    )
+    assert probe.call(mixed.our_broker, GET_GROUP, {"group": group}).json()["retryMaxTimes"] == 5
+    admin.mqadmin("deleteSubGroup", n=mixed.our_namesrv, c=CLUSTER, g=group)
+    groups = probe.call(mixed.our_broker, GET_ALL_GROUPS).json()["subscriptionGroupTable"]
+    assert group not in groups
+
+
+@pytest.mark.one_line("5.3.3", "brokers of 4.x set offsets through the members of a group only")
+def test_the_offsets_of_a_group_are_set_at_all_brokers(
+    mixed: Mixed, admin: JavaAdmin, fresh_name: Callable[[str], str]
+) -> None:
+    topic, group = fresh_name("Commanded"), fresh_name("commanded")
+    mixed.create_topic(topic)
+    with rocketpy.sync.Producer("commanded", namesrv=mixed.our_namesrv, send_timeout=10.0) as producer:
+        for queue in producer.queues(topic):
+            producer.send(Message(topic, b"x"), queue=queue)
+    admin.mqadmin("updateSubGroup", n=mixed.our_namesrv, c=CLUSTER, g=group)
+    said = admin.mqadmin("resetOffsetByTime", n=mixed.our_namesrv, g=group, t=topic, s=-1)
+    assert set(re.findall(r"^(\S+)\s+\d\s+1\s*$", said, re.MULTILINE)) == {APACHES, OURS}
+    for broker in (mixed.apache_broker, mixed.our_broker):
+        for queue_id in range(QUEUES):
+            asked = {"consumerGroup": group, "topic": topic, "queueId": queue_id}
+            assert probe.call(broker, QUERY_CONSUMER_OFFSET, asked).fields["offset"] == "1"
+
+
+def test_our_brokers_settings_and_state_are_read_and_changed(
+    mixed: Mixed, admin: JavaAdmin, fresh_name: Callable[[str], str]
+) -> None:
+    topic, ours = fresh_name("Commanded"), {"n": mixed.apache_namesrv, "b": mixed.our_broker}
+    mixed.create_topic(topic)
+    assert "update topic perm from 6 to 4" in admin.mqadmin("updateTopicPerm", **ours, t=topic, p=4)
+    wait_permissions(mixed, topic, {APACHES: (6, QUEUES), OURS: (4, QUEUES)})
+    assert "success" in admin.mqadmin("updateBrokerConfig", **ours, k="brokerPermission", v=4)
+    wait_permission(mixed, "TBW102", 4)
+    assert re.search(r"brokerPermission\s*=\s*4\b", admin.mqadmin("getBrokerConfig", **ours))
+    assert "success" in admin.mqadmin("updateBrokerConfig", **ours, k="brokerPermission", v=6)
+    wait_permission(mixed, "TBW102", 7)
+    assert re.search(r"brokerVersionDesc\s*: V5_3_3\b", admin.mqadmin("brokerStatus", **ours))
