@@ -9,6 +9,7 @@ import trio
 
 from examples.testing.shop_trio import order, reminders
 from rocketpy import Message, Producer
+from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy_broker_sim import LocalCluster
 
 pytestmark = pytest.mark.rocketmq(topics=["Reminders"])
@@ -53,5 +54,19 @@ async def test_a_broker_that_restarts(rocketmq_trio: LocalCluster) -> None:
     async with reminders(remind, **settings), Producer("shop", **settings) as producer:
         await order(producer, 42)
         await rocketmq_trio.restart_broker(0)
+        await rocketmq_trio.wait_consumed("reminders", "Reminders", timeout=3600)
+    assert reminded == [42]
+
+
+async def test_links_that_break(rocketmq_trio: LocalCluster) -> None:
+    settings, reminded = settings_for(rocketmq_trio), []
+
+    async def remind(number: int) -> None:
+        reminded.append(number)
+
+    async with reminders(remind, **settings), Producer("shop", **settings) as producer:
+        await order(producer, 42)
+        assert isinstance(rocketmq_trio.network, MemoryNetwork)
+        rocketmq_trio.network.cut()  # every connection there is
         await rocketmq_trio.wait_consumed("reminders", "Reminders", timeout=3600)
     assert reminded == [42]
