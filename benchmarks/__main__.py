@@ -62,7 +62,7 @@ def main() -> int:
     try:
         chosen = measures(options.names)
         if options.list:
-            print("\n".join(f"{row.name:<14} {row.title}" for measure in chosen for row in measure.rows))
+            print("\n".join(f"{row.name:<18} {row.title}" for measure in chosen for row in measure.rows))
             return 0
         makes, peers, missing = company(options, {measure.peer for measure in chosen})
         size = Size(budget=Budget(options.seconds, 10**9))

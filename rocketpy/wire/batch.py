@@ -117,7 +117,7 @@ def decode_batch(data: bytes) -> list[BatchItem]:
         MessageDecodeError: the lengths in it do not add up.
     """
     items: list[BatchItem] = []
-    unpack, head_size = _HEAD.unpack_from, _HEAD.size
+    unpack, head_size, new = _HEAD.unpack_from, _HEAD.size, tuple.__new__  # the class's own takes twice as long
     position, end = 0, len(data)
     while position < end:
         if end - position < _FIXED:
@@ -131,7 +131,7 @@ def decode_batch(data: bytes) -> list[BatchItem]:
             raise _bad_item(position, len(items))
         if data[body_end] << 8 | data[body_end + 1] != left:
             raise _bad_item(position, len(items))
-        items.append(BatchItem(flag, data[body_at:body_end], data[body_end + 2 : item_end]))
+        items.append(new(BatchItem, (flag, data[body_at:body_end], data[body_end + 2 : item_end])))
         position = item_end
     return items
 

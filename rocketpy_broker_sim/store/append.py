@@ -44,6 +44,7 @@ _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 _SEPARATOR = 2
 _MAX_QUEUE_ID = 0x7FFFFFFF
 _OK = PutMessageStatus.PUT_OK
+_new = tuple.__new__
 
 
 class MessageWriter:
@@ -151,15 +152,18 @@ class MessageWriter:
         sys_flag: int,
     ) -> None:
         """Note the records of a batch for the dispatcher."""
-        offset = queue.next_offset
-        for position, size, text in zip(positions, sizes, properties, strict=True):
-            if queue.is_schedule:
-                code = self._levels.deliver_time(text, timestamp)
-            else:
-                code = tags_code_of(text) if b"TAGS" in text else 0
-            self._gathered.append(DispatchRequest(queue, offset, position, size, code, timestamp, sys_flag, text))
-            offset += 1
-        queue.next_offset = offset
+        if queue.is_schedule:
+            codes = [self._levels.deliver_time(text, timestamp) for text in properties]
+        else:
+            codes = [tags_code_of(text) if b"TAGS" in text else 0 for text in properties]
+        offsets = range(queue.next_offset, queue.next_offset + len(positions))
+        rows = zip(offsets, positions, sizes, codes, properties, strict=True)
+        # Made by `tuple.__new__`, which takes a quarter of the time of the class's own.
+        self._gathered += [
+            _new(DispatchRequest, (queue, offset, position, size, code, timestamp, sys_flag, text))
+            for offset, position, size, code, text in rows
+        ]
+        queue.next_offset = offsets.stop
 
     def _add(
         self,
