@@ -215,3 +215,14 @@ def test_a_process_ends_with_code_0_and_without_a_traceback(name, program, names
     assert ran.returncode == 0, ran.stderr
     assert not [sign for sign in ("Traceback", "never retrieved", "was destroyed") if sign in ran.stderr], ran.stderr
     assert said in ran.stdout
+
+
+@pytest.mark.parametrize("name", ["rocketpy", "rocketpy.aio", "rocketpy.sync"])
+def test_a_surface_loads_its_parts_on_first_use(name):
+    """Importing it loads nothing that costs time; a producer does not load what consumers need."""
+    program = f"import sys, {name}; early = set(sys.modules); {name}.Producer; print(*early); print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=40, check=True)
+    early, late = (set(line.split()) for line in ran.stdout.splitlines())
+    assert not early & {"trio", "asyncio", "rocketpy.client.instance", "rocketpy.portal", "rocketpy.message"}
+    assert "rocketpy.producer.producer" in late
+    assert not [module for module in late if module.startswith("rocketpy.consumer")]
