@@ -1,4 +1,4 @@
-"""One file, read by Apache's broker and by ours: both print the same settings of it."""
+"""One file, read by Apache's servers and by ours: both print the same settings of it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from rocketpy_broker_sim.config import as_properties, read_broker_properties
+from rocketpy_broker_sim.config import as_properties, read_broker_properties, read_namesrv_properties
 from rocketpy_broker_sim.config.table import broker_keys
 from tests.interop import jvm, settings
 from tests.interop.apache import Apache
 from tests.interop.config_keys import PROCESSORS
 from tests.interop.process import JavaProcess
-from tests.interop.servers import BROKER_MAIN, temporary_home
+from tests.interop.servers import BROKER_MAIN, NAME_SERVER_MAIN, temporary_home
 
 pytestmark = pytest.mark.interop
 
@@ -54,24 +54,26 @@ OURS_ALONE = {
 }
 
 
-def printed_by_apache(apache: Apache) -> dict[str, str]:
+def printed_by_apache(apache: Apache, main: str, text: str) -> dict[str, str]:
     with temporary_home("printing") as home:
         settings.prepare_home(home)
-        file = home / "conf" / "broker.conf"
-        file.write_text(FILE, "utf-8")
+        file = home / "conf" / "server.conf"
+        file.write_text(text, "utf-8")
         options = (*apache.options, f"-XX:ActiveProcessorCount={PROCESSORS}")
-        command = jvm.server_command(home, apache.jars, BROKER_MAIN, heap=128, options=options)
-        process = JavaProcess("Apache broker -p", [*command, "-c", str(file), "-p"], home)
+        command = jvm.server_command(home, apache.jars, main, heap=128, options=options)
+        process = JavaProcess(f"Apache's {main} -p", [*command, "-c", str(file), "-p"], home)
         try:
             process.wait_end(SECONDS)
         finally:
             process.kill()
-        log = (home / "logs" / settings.LOG_FILE).read_text("utf-8")
-    return dict(found.groups() for found in map(LINE.search, log.splitlines()) if found)
+        # Where the lines go depends on whether that server sets up its logging before it prints.
+        log = home / "logs" / settings.LOG_FILE
+        lines = [*process.lines, *(log.read_text("utf-8").splitlines() if log.exists() else ())]
+    return dict(found.groups() for found in map(LINE.search, lines) if found)
 
 
 def test_apaches_broker_and_ours_print_the_same_settings_of_a_file(apache: Apache) -> None:
-    apaches = printed_by_apache(apache)
+    apaches = printed_by_apache(apache, BROKER_MAIN, FILE)
     config, warnings = read_broker_properties(FILE, "broker.conf")
     ours = as_properties(config)
     assert len(warnings) == 1
@@ -81,3 +83,12 @@ def test_apaches_broker_and_ours_print_the_same_settings_of_a_file(apache: Apach
     assert len(shared) > 18
     assert {key: ours[key] for key in shared} == {key: apaches[key] for key in shared}
     assert {key for key in said if key in broker_keys() and key not in ours} == {"fileReservedTime"}
+
+
+def test_name_servers_print_the_same_settings_of_a_file(apache: Apache) -> None:
+    text = "listenPort=20876\nkvConfigPath=/tmp/kv.json\norderMessageEnable = true\nserverChannelMaxIdleTimeSeconds=9\n"
+    apaches = printed_by_apache(apache, NAME_SERVER_MAIN, text)
+    ours = as_properties(read_namesrv_properties(text)[0])
+    shared = ours.keys() & apaches.keys()
+    assert {"listenPort", "kvConfigPath", "orderMessageEnable", "serverChannelMaxIdleTimeSeconds"} <= shared
+    assert {key: ours[key] for key in shared} == {key: apaches[key] for key in shared}
