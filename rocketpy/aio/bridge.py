@@ -262,13 +262,21 @@ class Bridge:
         try:
             await pending.future
         except GeneratorExit:
-            self.portal.post(pending.cancel)  # nobody can await any more
+            self._cancel(pending)  # nobody can await any more
             raise
         except BaseException:
-            self.portal.post(pending.cancel)
-            await pending.wait_end()
+            if self._cancel(pending):
+                await pending.wait_end()
             raise
         return pending.result()
+
+    def _cancel(self, pending: Pending[Any]) -> bool:
+        """Have it end soon. False when the portal has ended, and everything in it."""
+        try:
+            self.portal.post(pending.cancel)
+        except ClientClosedError:
+            return False
+        return True
 
     async def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an async function in the portal, and await it."""

@@ -214,6 +214,27 @@ def test_a_second_cancel_changes_nothing(fakes):
         main(settings)
 
 
+def test_a_cancellation_stays_one_when_the_portal_has_ended(fakes, monkeypatch):
+    @in_asyncio
+    async def main(settings):
+        async with Producer("pg", send_timeout=0.5, **settings) as producer:
+            await producer.send(Message("T", b"connects"))
+            task = asyncio.create_task(producer.send(Message("T", b"x")))
+            await until_in_flight(producer, 1)
+
+            def gone(*args):
+                raise ClientClosedError("the background thread has ended")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(producer._bridge.portal, "post", gone)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+
+    with fakes(SendBroker(script=[0, "silence"])) as settings:
+        main(settings)
+
+
 # --- closing --------------------------------------------------------------------------------------------
 
 
