@@ -136,21 +136,22 @@ class PushConsumer(Lifetime[TrioConsumer]):
         Raises:
             ServiceCrashedError: a bug in the background stopped it.
         """
-        if self._bridge.opened is None:
-            async with self:
-                await self._until_signal()
-        else:
-            self._bridge.check()
-            await self._until_signal()
+        ended = asyncio.Event()
+        # Listening before the start: a signal that comes while it starts ends it in good order as well.
+        with _Signals(asyncio.get_running_loop(), ended.set):
+            if self._bridge.opened is None:
+                async with self:
+                    await self._until(ended)
+            else:
+                self._bridge.check()
+                await self._until(ended)
 
-    async def _until_signal(self) -> None:
-        bridge, ended = self._bridge, asyncio.Event()
+    async def _until(self, ended: asyncio.Event) -> None:
+        bridge = self._bridge
         if bridge.opened is None:
             return
         bridge.opened.on_end = partial(bridge.inbox.deliver, ended.set)
-        if bridge.opened.ended.is_set():
-            return
-        with _Signals(bridge.loop, ended.set):
+        if not bridge.opened.ended.is_set():
             await ended.wait()
 
 

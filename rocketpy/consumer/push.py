@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, final
 
@@ -156,12 +156,14 @@ class PushConsumer(NotPicklable):
 
         Outside of `async with` it starts the consumer itself, and closes it. A second signal strikes as usual.
         """
-        if self._lifecycle.state is State.NEW:
-            async with self:
-                await _wait_for_signal()
-        else:
-            self._lifecycle.check_open()
-            await _wait_for_signal()
+        # Listening before the start: a signal that comes while it starts ends it in good order as well.
+        with _listen_to_signals() as first_signal:
+            if self._lifecycle.state is State.NEW:
+                async with self:
+                    await first_signal()
+            else:
+                self._lifecycle.check_open()
+                await first_signal()
 
     # --- subscriptions --------------------------------------------------------------------------------
 
@@ -291,11 +293,18 @@ class PushConsumer(NotPicklable):
             self._running.stop_pulling()
 
 
-async def _wait_for_signal() -> None:
-    """Wait for SIGINT or SIGTERM; forever in a thread that gets no signals."""
+@contextmanager
+def _listen_to_signals() -> Iterator[Callable[[], Awaitable[None]]]:
+    """Gives what waits for SIGINT or SIGTERM and lets the next one strike; forever in a thread that gets no signals."""
     if threading.current_thread() is not threading.main_thread():
-        await trio.sleep_forever()
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for number in signals:
+        yield trio.sleep_forever
+        return
+    with ExitStack() as listening:
+        signals = listening.enter_context(trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM))
+
+        async def first() -> None:
+            number = await anext(signals)
+            listening.close()
             logger.info("stopping, for %s came", signal.Signals(number).name)
-            return
+
+        yield first

@@ -6,7 +6,7 @@ import signal
 import threading
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
 from rocketpy.consumer import PushConsumer as TrioConsumer
 from rocketpy.sync.lifetime import Lifetime
@@ -122,12 +122,14 @@ class PushConsumer(Lifetime[TrioConsumer]):
         Raises:
             ServiceCrashedError: a bug in the background stopped it.
         """
-        if self._home is None:
-            self.start()
-        home, opened = self._home, self._opened
-        if home is None or opened is None:
-            return
-        with _Signals(home, opened.ended):
+        # Listening before the start: a signal that comes while it starts ends it in good order as well.
+        with _Signals() as signals:
+            if self._home is None:
+                self.start()
+            home, opened = self._home, self._opened
+            if home is None or opened is None:
+                return
+            signals.end(home, opened.ended)
             opened.ended.wait()
         self.close()
 
@@ -135,21 +137,29 @@ class PushConsumer(Lifetime[TrioConsumer]):
 class _Signals:
     """For the time of a block, the first SIGINT or SIGTERM sets an event, and is forgotten for the next one."""
 
-    def __init__(self, home: Portal, event: threading.Event) -> None:
-        self._home = home
-        self._event = event
+    def __init__(self) -> None:
+        self._arrived = False
+        self._ends: tuple[Portal, threading.Event] | None = None
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._arrived)
+                self._before[number] = signal.signal(number, self._handle)
+        return self
 
-    def _arrived(self, number: int, frame: FrameType | None) -> None:
+    def end(self, home: Portal, event: threading.Event) -> None:
+        """Say which event it is; it is set soon when a signal has arrived already."""
+        self._ends = home, event
+        if self._arrived:
+            home.post(event.set)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         self._restore()
+        self._arrived = True
         # Not here: the wait that was interrupted may hold the lock of the event.
-        if self._home.is_usable:
-            self._home.post(self._event.set)
+        if self._ends is not None and self._ends[0].is_usable:
+            self._ends[0].post(self._ends[1].set)
 
     def __exit__(self, *error: object) -> None:
         self._restore()

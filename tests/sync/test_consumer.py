@@ -250,9 +250,10 @@ def test_a_listener_that_hangs_does_not_keep_the_consumer_from_closing(namesrv, 
 def test_a_signal_may_strike_while_the_event_is_locked():
     """In the main thread, that is in the very thread that holds the lock: waiting for it there would be for ever."""
     event = threading.Event()
-    signals = _Signals(portal(), event)
+    signals = _Signals()
+    signals.end(portal(), event)
     with event._cond:
-        thread = threading.Thread(target=signals._arrived, args=(signal.SIGTERM, None), daemon=True)
+        thread = threading.Thread(target=signals._handle, args=(signal.SIGTERM, None), daemon=True)
         thread.start()
         thread.join(5)
         assert not thread.is_alive()
@@ -260,7 +261,7 @@ def test_a_signal_may_strike_while_the_event_is_locked():
 
 
 def test_a_signal_may_strike_while_handlers_are_put_back():
-    signals = _Signals(portal(), threading.Event())
+    signals = _Signals()
     restored = []
 
     class Before(dict):
@@ -274,3 +275,33 @@ def test_a_signal_may_strike_while_handlers_are_put_back():
     with signals:
         signals._before = Before(signals._before)
     assert {number: signal.getsignal(number) for number in before} == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("surface", ["blocking", "trio", "asyncio"])
+def test_a_signal_that_comes_while_it_starts_ends_run_forever_in_order(namesrv, number, surface):
+    program = textwrap.dedent(
+        """
+        import asyncio, os, sys, trio, rocketpy, rocketpy.aio, rocketpy.sync
+        from rocketpy.consumer.running import RunningConsumer
+        surface, namesrv, number = sys.argv[1:]
+        start_services = RunningConsumer.start_services
+        def interrupted(self):
+            os.kill(os.getpid(), int(number))
+            start_services(self)
+        RunningConsumer.start_services = interrupted
+        kind = {"blocking": rocketpy.sync, "trio": rocketpy, "asyncio": rocketpy.aio}[surface].PushConsumer
+        consumer = kind("interrupted", namesrv=namesrv)
+        if surface == "blocking":
+            consumer.run_forever()
+        elif surface == "trio":
+            trio.run(consumer.run_forever)
+        else:
+            asyncio.run(consumer.run_forever())
+        print("closed", flush=True)
+        """
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, surface, namesrv, str(int(number))], capture_output=True, text=True, timeout=30
+    )
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("closed\n", "", 0)
