@@ -45,6 +45,7 @@ def _imports() -> Measure:
         Row("import", "interpreter with rocketpy imported", "ms", "import-floor", kind="start"),
         Row("import-trio", "interpreter with rocketpy.Producer imported", "ms", "import-floor", kind="start"),
         Row("import-sync", "interpreter with rocketpy.sync.Producer imported", "ms", "import-floor", kind="start"),
+        Row("import-aio", "interpreter with rocketpy.aio.Producer imported", "ms", "import-floor", kind="start"),
     )
     return Measure(rows, lambda ground: starting.imports(), alone=True)
 
@@ -62,7 +63,14 @@ def _lifecycle() -> Measure:
 def _everything() -> Iterator[Measure]:
     """All measures, peers after the last of ours that does the same work."""
     after = {work.ours: work.measures() for work in works()}
-    ours = [*map(_worker, shapes().values()), _start("trio"), _start("blocking"), _imports(), _lifecycle()]
+    ours = [
+        *map(_worker, shapes().values()),
+        _start("trio"),
+        _start("blocking"),
+        _start("asyncio"),
+        _imports(),
+        _lifecycle(),
+    ]
     for measure in ours:
         yield measure
         yield from after.get(measure.rows[0].name, ())

@@ -24,12 +24,22 @@ with Producer("bench_start", namesrv=sys.argv[1]) as producer:
     producer.send(Message(sys.argv[2], b"first"))
     print("acknowledged", flush=True)
 """
-_PROGRAMS = {"trio": _TRIO, "blocking": _BLOCKING}
+_ASYNCIO = """
+import asyncio, sys
+from rocketpy.aio import Message, Producer
+async def main(namesrv, topic):
+    async with Producer("bench_start", namesrv=namesrv) as producer:
+        await producer.send(Message(topic, b"first"))
+        print("acknowledged", flush=True)
+asyncio.run(main(*sys.argv[1:]))
+"""
+_PROGRAMS = {"trio": _TRIO, "blocking": _BLOCKING, "asyncio": _ASYNCIO}
 _IMPORTS = {
     "import-floor": "import trio, attrs",
     "import": "import rocketpy",
     "import-trio": "from rocketpy import Producer",
     "import-sync": "from rocketpy.sync import Producer",
+    "import-aio": "from rocketpy.aio import Producer",
 }
 
 
