@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -95,20 +94,6 @@ async def test_settings_reach_whom_they_are_for(autojump_clock: MockClock) -> No
         assert {server.config.server.server_channel_max_idle_time_seconds for server in (broker, name_server)} == {7}
         async with client_of(cluster.network, broker.address) as client:
             assert (await client.send()).code == ResponseCode.TOPIC_NOT_EXIST
-
-
-async def test_the_first_message_is_acknowledged_within_300_ms_and_closing_takes_200() -> None:
-    """The best of a few: a busy machine is slow, not wrong."""
-    starts, stops = [], []
-    for _ in range(4):
-        began = time.perf_counter()
-        async with LocalCluster() as cluster:
-            await send(cluster)
-            starts.append(time.perf_counter() - began)
-            began = time.perf_counter()
-        stops.append(time.perf_counter() - began)
-    assert min(starts) < 0.3
-    assert min(stops) < 0.2
 
 
 # --- stop, start, restart ------------------------------------------------------------------------------
