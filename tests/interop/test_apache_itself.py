@@ -53,6 +53,7 @@ def test_a_java_producer_and_consumer_exchange_100_messages(
     assert sum(queue["consumer"] for queue in offsets.values()) == 100
 
 
+@pytest.mark.one_line("4.9.7", "asks the driver; on our servers it sends in every mode on both lines")
 @pytest.mark.parametrize("mode", ["async", "batch", "oneway"])
 def test_the_producer_sends_in_every_mode(
     apache: Apache,
@@ -98,6 +99,7 @@ def test_the_admin_creates_lists_routes_and_deletes_a_topic(
         apache_admin.run("route", topic=topic)
 
 
+@pytest.mark.one_line("4.9.7", "asks the harness, whose way to kill is the same for both")
 def test_a_store_outlives_a_killed_broker(
     apache: Apache, apache_cluster: Cluster, fresh_name: Callable[[str], str], tmp_path: Path
 ) -> None:
