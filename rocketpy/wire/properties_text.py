@@ -6,7 +6,7 @@ Plays the part of MixAll.string2Properties and MixAll.properties2String.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from rocketpy.errors import RemoteProtocolError
@@ -14,6 +14,7 @@ from rocketpy.errors import RemoteProtocolError
 __all__ = ["Entry", "format_properties", "read_entries", "read_properties"]
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_UTF16_UNIT = re.compile(r"\\u([0-9a-fA-F]{4})")
 
 
 class Entry(NamedTuple):
@@ -53,23 +54,24 @@ def read_entries(text: str) -> dict[str, Entry]:
     return entries
 
 
-def _logical_lines(lines: Iterable[str]) -> Iterable[tuple[int, str]]:
+def _logical_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Lines with the number of their first part; one that ends with a backslash goes on in the next."""
-    pending, start = "", 0
+    parts: list[str] = []
+    start = 0
     for number, raw in enumerate(lines, 1):
         line = raw.lstrip(" \t\f")
-        if not pending:
+        if not parts:
             if not line or line[0] in "#!":
                 continue
             start = number
-        line = pending + line
         if (len(line) - len(line.rstrip("\\"))) % 2:
-            pending = line[:-1]
+            parts.append(line[:-1])  # joined at the end: somebody may send a line of a million parts
             continue
-        pending = ""
-        yield start, line
-    if pending:
-        yield start, pending
+        if line or any(parts):
+            yield start, "".join((*parts, line))
+        parts = []
+    if any(parts):
+        yield start, "".join(parts)
 
 
 def _split(line: str) -> tuple[str, str]:
@@ -101,15 +103,23 @@ def _unescape(text: str) -> str:
         escaped = text[position : position + 1]
         position += 1
         if escaped == "u":
-            out.append(_code_point(text[position : position + 4]))
+            out.append(_utf16_unit(text[position - 2 : position + 4]))
             position += 4
         else:
             out.append(_ESCAPES.get(escaped, escaped))
-    return "".join(out)
+    return _paired("".join(out))
 
 
-def _code_point(digits: str) -> str:
+def _utf16_unit(text: str) -> str:
+    escaped = _UTF16_UNIT.fullmatch(text)
+    if escaped is None:
+        raise RemoteProtocolError(f"{text!r} in the properties is not an escaped character")
+    return chr(int(escaped[1], 16))
+
+
+def _paired(text: str) -> str:
+    """Java escapes a character beyond the first 65,536 as two; half of one is none."""
     try:
-        return chr(int(digits, 16))
-    except ValueError:
-        raise RemoteProtocolError(f"\\u{digits} in the properties is not an escaped character") from None
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError as exc:
+        raise RemoteProtocolError(f"half of a character is escaped in the properties: {text!r:.100}") from exc
