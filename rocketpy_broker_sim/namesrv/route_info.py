@@ -140,10 +140,16 @@ class RouteInfo:
 
     def _is_too_much(self, registration: Registration) -> bool:
         new_topics = sum(name not in self.queues for name in registration.topics.topic_config_table)
-        is_new_broker = registration.identity.key not in self.live
-        if len(self.queues) + new_topics <= MAX_TOPICS and len(self.live) + is_new_broker <= MAX_BROKERS:
+        identity = registration.identity
+        # One process may come under many names, and one name in many clusters.
+        brokers = max(
+            len(self.live) + (identity.key not in self.live),
+            len(self.brokers) + (identity.broker_name not in self.brokers),
+            len(self.clusters) + (identity.cluster not in self.clusters),
+        )
+        if len(self.queues) + new_topics <= MAX_TOPICS and brokers <= MAX_BROKERS:
             return False
-        logger.warning("refused %s: there are too many brokers or topics already", registration.identity)
+        logger.warning("refused %s: there are too many brokers or topics already", identity)
         return True
 
     def _broker_data(self, registration: Registration) -> tuple[BrokerData, bool]:
@@ -204,7 +210,7 @@ class RouteInfo:
                 read_only = is_prime_slave and broker.enable_acting_master
                 self._put_queues(identity.broker_name, name, config, read_only=read_only)
         if changed:
-            self._put_mappings(topics)
+            self._put_mappings(identity.broker_name, topics)
 
     def _put_queues(self, broker_name: str, topic: str, config: TopicConfig, *, read_only: bool) -> None:
         self.queues.setdefault(topic, {})[broker_name] = QueueData(
@@ -215,9 +221,11 @@ class RouteInfo:
             topic_sys_flag=config.topic_sys_flag,
         )
 
-    def _put_mappings(self, topics: TopicConfigAndMappingSerializeWrapper) -> None:
+    def _put_mappings(self, broker_name: str, topics: TopicConfigAndMappingSerializeWrapper) -> None:
+        """A broker speaks of its own part of its own topics: what it says of others would never be forgotten."""
         for topic, mapping in topics.topic_queue_mapping_info_map.items():
-            self.queue_mappings.setdefault(topic, {})[mapping.bname or ""] = mapping
+            if mapping.bname == broker_name and broker_name in self.queues.get(topic, {}):
+                self.queue_mappings.setdefault(topic, {})[broker_name] = mapping
 
     def _remove_missing_topics(self, broker_name: str, kept: Iterable[str]) -> None:
         names = set(kept)
@@ -313,9 +321,12 @@ class RouteInfo:
     def _remove_queues(self, topic: str, broker_name: str) -> None:
         by_broker = self.queues.get(topic, {})
         by_broker.pop(broker_name, None)
+        mappings = self.queue_mappings.get(topic, {})
+        mappings.pop(broker_name, None)
+        if not mappings:
+            self.queue_mappings.pop(topic, None)
         if not by_broker:
             self.queues.pop(topic, None)
-            self.queue_mappings.pop(topic, None)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic everywhere, or at the brokers of one cluster."""

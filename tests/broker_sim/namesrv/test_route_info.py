@@ -6,7 +6,7 @@ import pytest
 
 from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
 from rocketpy.wire.bodies.route import QueueData
-from rocketpy.wire.bodies.topics import DataVersion, TopicConfig
+from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMappingInfo
 from rocketpy_broker_sim.namesrv import route_query
 from rocketpy_broker_sim.namesrv.route_info import Identity, Registered, Registration, RouteInfo
 
@@ -224,6 +224,38 @@ def test_more_topics_or_brokers_than_the_bounds_are_refused(tables, monkeypatch)
     assert tables.register(registration(identity("b"), ("t1", "t3"))) == Registered()
     assert tables.register(registration(identity("c"), ("t1", "t2"))) is None
     assert set(tables.brokers) == {"a", "b"}
+
+
+def test_threat_L8_one_process_under_ever_new_names_is_refused_in_the_end(tables, monkeypatch):
+    monkeypatch.setattr("rocketpy_broker_sim.namesrv.route_info.MAX_BROKERS", 2)
+    taken = [tables.register(registration(identity(name, address="10.0.0.0:1"))) for name in "abc"]
+    assert taken == [Registered(), Registered(), None]
+    assert set(tables.brokers) == {"a", "b"}
+
+
+def test_threat_L8_one_name_in_ever_new_clusters_is_refused_in_the_end(tables, monkeypatch):
+    monkeypatch.setattr("rocketpy_broker_sim.namesrv.route_info.MAX_BROKERS", 2)
+    for number in range(4):
+        who = Identity(cluster=f"c{number}", broker_name="a", address="10.0.0.0:1", broker_id=0)
+        tables.register(registration(who))
+        tables.unregister([Identity(cluster=who.cluster, broker_name="zz", address=who.address, broker_id=0)])
+    assert set(tables.clusters) == {"c0", "c1"}
+
+
+def test_threat_L8_mappings_are_kept_of_a_brokers_own_topics_and_as_long_as_those(tables):
+    def holding(who, *mappings):
+        made = registration(who, ("t1", "t2"))
+        for topic, name in mappings:
+            made.topics.topic_queue_mapping_info_map[topic] = TopicQueueMappingInfo(topic=topic, bname=name)
+        return made
+
+    tables.register(holding(identity(), ("t1", "a"), ("t2", "b"), ("unknown", "a")))
+    tables.register(holding(identity("b"), ("t1", "b")))
+    assert {topic: set(each) for topic, each in tables.queue_mappings.items()} == {"t1": {"a", "b"}}
+    tables.unregister([identity()])
+    assert {topic: set(each) for topic, each in tables.queue_mappings.items()} == {"t1": {"b"}}
+    tables.unregister([identity("b")])
+    assert tables.queue_mappings == {}
 
 
 def test_N6_a_group_without_a_master_is_found_and_keeps_its_permissions_when_old(tables):
