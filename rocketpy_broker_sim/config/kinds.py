@@ -6,6 +6,7 @@ the metadata that are made here.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import attrs
@@ -17,6 +18,7 @@ KEY = "rocketpy.java_key"
 OWN = "rocketpy.own"
 
 _LONG = 2**63 - 1
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def key_name(key: str | None) -> dict[str, Any]:
@@ -49,11 +51,13 @@ def switch(default: bool, *, key: str | None = None) -> Any:
 
 
 def text(default: str, *, without: str = "", key: str | None = None) -> Any:
-    """A text, in which some characters may not stand."""
+    """A text on one line, in which some characters may not stand."""
 
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, str):
             raise TypeError("it is not a text")
+        if _CONTROL.search(value):
+            raise ValueError("line ends and control characters may not stand in it")
         if found := set(without) & set(value):
             raise ValueError(f"{min(found)!r} may not stand in it: there is one place, not several")
 

@@ -21,6 +21,7 @@ from rocketpy_broker_sim.config.table import KeyRow, broker_keys, closest_key, n
 
 __all__ = ["broker_config", "namesrv_config", "read_broker_properties", "read_namesrv_properties"]
 
+_MOST_UNKNOWN = 20  # more of them say nothing new, and each is compared with all that are known
 _EVERYWHERE = "0.0.0.0"  # Java's default, kept for Java's files and warned about
 
 
@@ -97,8 +98,13 @@ class _Reader:
                 self._take(key, entry.text)
             except ConfigError as exc:
                 raise ConfigError(f"{self._place(entry)}{exc}") from exc
-            if key not in known:
-                self.warnings.append(f"{self._place(entry)}unknown key {key[:64]!r} is ignored{_meant(key, known)}")
+        self._note_unknown([(key, entry) for key, entry in entries.items() if key not in known], known)
+
+    def _note_unknown(self, unknown: list[tuple[str, Entry]], known: Mapping[str, object]) -> None:
+        for key, entry in unknown[:_MOST_UNKNOWN]:
+            self.warnings.append(f"{self._place(entry)}unknown key {key[:64]!r} is ignored{_meant(key, known)}")
+        if len(unknown) > _MOST_UNKNOWN:
+            self.warnings.append(f"{len(unknown) - _MOST_UNKNOWN} more unknown keys are ignored: is this such a file?")
 
     def _take(self, key: str, text: str) -> None:
         refuse(key, text, self._refused)

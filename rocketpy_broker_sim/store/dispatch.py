@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["DelayLevels", "DispatchRequest", "Dispatcher", "is_consumable", "tags_code_of"]
 
 _CONSUMABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
-_DELAY = re.compile(r"(\d+)([smhd])", re.ASCII)
+_DELAY = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -134,6 +134,8 @@ class DelayLevels:
 
     def __init__(self, text: str) -> None:
         self._delays = [_delay_ms(part) for part in text.split()]
+        if not self._delays:
+            raise ConfigError("messageDelayLevel: there is no delay, write at least one as in 1s 5s 10s")
 
     @property
     def count(self) -> int:
@@ -147,7 +149,7 @@ class DelayLevels:
     def deliver_time(self, properties: bytes, store_timestamp: int) -> int:
         """When a scheduled message is due; the hash of its tag when it names no level."""
         level = find_property(properties, b"DELAY")
-        if level is None or not level.isdigit() or len(level) > 9 or int(level) == 0 or not self._delays:
+        if level is None or not level.isdigit() or len(level) > 9 or int(level) == 0:
             return tags_code_of(properties)
         return store_timestamp + self.delay(int(level))
 
@@ -155,5 +157,5 @@ class DelayLevels:
 def _delay_ms(text: str) -> int:
     match = _DELAY.fullmatch(text)
     if match is None:
-        raise ConfigError(f"messageDelayLevel: {text!r} is no delay, write a number and one of s, m, h, d")
+        raise ConfigError(f"messageDelayLevel: {text!r:.100} is no delay, write a number and one of s, m, h, d")
     return int(match[1]) * _UNIT_MS[match[2]]

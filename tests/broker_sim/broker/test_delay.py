@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rocketpy.errors import ConfigError
 from rocketpy.wire.properties import decode_properties
 from rocketpy_broker_sim.broker.delay import delay_level, level_of_queue, put_aside, queue_of_level, target
+from rocketpy_broker_sim.store.dispatch import DelayLevels
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 
 
@@ -45,3 +47,9 @@ def test_a_message_that_does_not_say_where_it_belongs_has_no_target(properties: 
 
 def test_levels_and_queues() -> None:
     assert [queue_of_level(1), queue_of_level(18), level_of_queue(0), level_of_queue(17)] == [0, 17, 1, 18]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "1x", "1s -1s", "1", "9999999999d", "٣s"])
+def test_threat_M8_delay_levels_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="messageDelayLevel"):
+        DelayLevels(text)

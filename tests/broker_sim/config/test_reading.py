@@ -160,6 +160,9 @@ def test_a_name_server_file() -> None:
         ("maxMessageSize=0", "must be >= 1"),
         ("sendMessageThreadPoolNums=0", "must be >= 1"),
         ("brokerPermission=8", "must be <= 7"),
+        ("storePathRootDir=a\\u0000b", "control characters"),
+        ("brokerName=a\\nb", "line ends"),
+        ("brokerIP1=\\u2028", "line ends"),
     ],
 )
 def test_a_value_that_cannot_be_used_names_file_line_and_key(line: str, says: str) -> None:
@@ -174,6 +177,12 @@ def test_a_warning_names_the_line_and_the_key_that_was_meant() -> None:
         "b.conf, line 2: unknown key 'brokerNmae' is ignored: do you mean brokerName?",
         "b.conf, line 4: unknown key 'whatever' is ignored: no release from 4.9.7 to 5.3.3 has it",
     ]
+
+
+def test_a_file_of_another_kind_is_said_to_be_one_in_few_words() -> None:
+    _, warnings = read_namesrv_properties("bindAddress=::1\n" + "".join(f"line{n}: text\n" for n in range(100_000)))
+    assert len(warnings) == 21
+    assert warnings[-1] == "99980 more unknown keys are ignored: is this such a file?"
 
 
 def test_keywords_reach_every_part() -> None:
