@@ -61,6 +61,10 @@ class _Escaping(logging.Filter):
         """Escape the arguments and the traceback of a record."""
         if isinstance(record.args, tuple):
             record.args = tuple(map(self._safe, record.args))
+        elif record.args:
+            # What `logging` makes of an argument that is alone and a dict: it may be meant by its keys.
+            safe = {key: self._safe(each) for key, each in record.args.items()}
+            record.args = safe if "%(" in str(record.msg) else (self._safe(record.args),)
         if record.exc_info and not record.exc_text:
             record.exc_text = _traceback(record.exc_info)
         return True

@@ -54,6 +54,8 @@ def test_threat_A5_arguments_are_escaped_whatever_they_are(text: str, caplog: py
         logger.debug("%s and %r and %.100r", text, text, [text])
         logger.info("%s: %s", Rude(), RocketMQError(text))
         logger.info("%r at %d and %.1f for %5s", Rude(), 7, 1.5, True)
+        logger.info("%s", {text: text, "more": list(text)})
+        logger.info("%(which)s", {"which": text})
         logger.warning("no argument")
     assert_harmless(caplog)
     assert "'\\x1brude' at 7".replace("'", "") in said(caplog)
