@@ -20,6 +20,16 @@ from rocketpy.wire.codes import (
 
 __all__ = ["RemotingCommand"]
 
+_SECRETS = frozenset({"secretKey", "SecurityToken", "Signature"})
+
+
+def _without_secrets(fields: dict[str, str]) -> str:
+    return repr({name: "..." if name in _SECRETS else value for name, value in fields.items()})
+
+
+def _size(body: bytes) -> str:
+    return f"<{len(body)} bytes>"
+
 
 @attrs.define(slots=True)
 class RemotingCommand:
@@ -31,9 +41,9 @@ class RemotingCommand:
 
     code: int
     """RequestCode of a request, ResponseCode of an answer."""
-    ext_fields: dict[str, str] = attrs.Factory(dict)
+    ext_fields: dict[str, str] = attrs.field(factory=dict, repr=_without_secrets)
     """The custom header as it travels: everything is text."""
-    body: bytes = b""
+    body: bytes = attrs.field(default=b"", repr=_size)
     opaque: int = 0
     """Correlates an answer with its request, on one connection (int32)."""
     flag: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rocketpy.wire.codes import RequestCode, request_name, response_name
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.headers.plain_access import CreateAccessConfigRequestHeader
 
 
 def test_short_form_for_logs() -> None:
@@ -16,3 +17,12 @@ def test_short_form_for_logs() -> None:
 def test_names_of_codes() -> None:
     assert (request_name(10), request_name(31337)) == ("SEND_MESSAGE", "31337")
     assert (response_name(0), response_name(31337)) == ("SUCCESS", "31337")
+
+
+def test_threat_A6_the_long_form_shows_no_secret_and_no_body() -> None:
+    header = CreateAccessConfigRequestHeader(access_key="ali", secret_key="sesame")
+    signed = {**header.to_ext(), "SecurityToken": "sesame", "Signature": "sesame"}
+    request = RemotingCommand(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, signed, b"sesame")
+    assert "sesame" not in f"{header!r} {request!r}"
+    assert "'accessKey': 'ali'" in repr(request)
+    assert "<6 bytes>" in repr(request)

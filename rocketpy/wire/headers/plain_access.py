@@ -27,6 +27,10 @@ class CreateAccessConfigRequestHeader(Header):
     """Joined by commas: "TopicA=DENY,TopicB=PUB|SUB"."""
     group_perms: str | None = text(default=None)
 
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"CreateAccessConfigRequestHeader(access_key={self.access_key!r}, admin={self.admin!r})"
+
 
 @header(RequestCode.DELETE_ACL_CONFIG)
 class DeleteAccessConfigRequestHeader(Header):
