@@ -20,6 +20,7 @@ __all__ = ["BatchItem", "batch_item_size", "check_batch", "decode_batch", "encod
 _HEAD = struct.Struct(">iiiii")
 _LENGTH_16 = struct.Struct(">h")
 _FIXED = _HEAD.size + _LENGTH_16.size
+_MAX_SHORT = 0x7FFF  # the length of the properties has a sign
 _DELAYS = frozenset({PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELIVER_MS})
 _UNIQUE_KEY = b"%b\x01" % PropertyName.UNIQUE_KEY.encode()
 
@@ -127,7 +128,7 @@ def decode_batch(data: bytes) -> list[BatchItem]:
         body_end = body_at + body_size
         item_end = position + size
         left = item_end - body_end - 2
-        if body_size < 0 or item_end > end or left < 0:
+        if body_size < 0 or item_end > end or not 0 <= left <= _MAX_SHORT:
             raise _bad_item(position, len(items))
         if data[body_end] << 8 | data[body_end + 1] != left:
             raise _bad_item(position, len(items))

@@ -126,6 +126,16 @@ def test_threat_M1_lengths_of_items_must_add_up(at: int, layout: str, value: int
         decode_batch(ITEM + bytes(damaged))
 
 
+@pytest.mark.parametrize("size", [32767, 32768, 65535])
+def test_threat_F6_properties_of_a_negative_length_are_an_error(size: int) -> None:
+    item = struct.pack(">iiiiibH", 23 + size, 0, 0, 0, 1, 0, size) + b"p" * size
+    if size <= 32767:
+        assert len(decode_batch(item)[0].properties) == size
+    else:
+        with pytest.raises(MessageDecodeError, match="item 0 of a batch"):
+            decode_batch(item)
+
+
 @pytest.mark.parametrize("cut", range(1, len(ITEM)))
 def test_threat_M1_a_cut_batch_is_an_error(cut: int) -> None:
     with pytest.raises(MessageDecodeError):
