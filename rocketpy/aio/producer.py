@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.aio.bridge import Bridge, Pending
 from rocketpy.aio.lifetime import Lifetime
-from rocketpy.errors import RocketMQError
 from rocketpy.producer import Producer as TrioProducer
 
 if TYPE_CHECKING:
@@ -58,8 +57,8 @@ class _Sending(Pending["SendResult"]):
         if self._give_up is not None:
             self._give_up()
 
-    def _done(self, outcome: SendResult | RocketMQError) -> None:
-        if isinstance(outcome, RocketMQError):
+    def _done(self, outcome: SendResult | Exception) -> None:
+        if isinstance(outcome, Exception):
             self.end(None, outcome)
         else:
             self.end(outcome)

@@ -38,8 +38,11 @@ __all__ = ["Cancel", "Done", "send", "send_oneway", "start_send"]
 
 logger = get_logger(__name__)
 
-Done = Callable[[SendResult | RocketMQError], None]
-"""Told once how a send went, in the trio thread; must not raise."""
+Done = Callable[[SendResult | Exception], None]
+"""Told once how a send went, in the trio thread; must not raise.
+
+An error that is none of ours was raised by a selector or a hook of whoever sends.
+"""
 
 Cancel = Callable[[], None]
 """Gives up a send that is under way."""
@@ -310,6 +313,8 @@ class _Answered:
             result = self.core.finish(attempt, answer)
         except RocketMQError as error:
             self.failed(error)
+        except Exception as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+            self.done(error)
         else:
             self.done(result)
 
@@ -358,11 +363,11 @@ async def _finish_slowly(
     sending: _Send, done: Done, rest: Callable[[], Awaitable[SendResult]], scope: trio.CancelScope
 ) -> None:
     # Whoever waits hears of it even when this task is cancelled: by whoever gave the send up, or by closing.
-    outcome: SendResult | RocketMQError = _given_up(sending.outgoing)
+    outcome: SendResult | Exception = _given_up(sending.outgoing)
     try:
         with scope:
             outcome = await rest()
-    except RocketMQError as error:
+    except Exception as error:  # noqa: BLE001 - also what a selector or a hook of whoever sends raises
         outcome = error
     finally:
         done(outcome)

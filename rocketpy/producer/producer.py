@@ -28,7 +28,6 @@ from rocketpy.wire.message_id import UniqueIds
 if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.publish_info import TopicPublishInfo
-    from rocketpy.errors import RocketMQError
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendResult
 
@@ -273,7 +272,7 @@ class Producer(NotPicklable):
             self._one_less()
             raise
 
-    def _ended(self, done: send_drivers.Done, outcome: SendResult | RocketMQError) -> None:
+    def _ended(self, done: send_drivers.Done, outcome: SendResult | Exception) -> None:
         """A send that is called back has ended."""
         self._one_less()
         done(outcome)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, final
 
-from rocketpy.errors import RocketMQError
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.sync.gate import Gate
 from rocketpy.sync.lifetime import Lifetime
@@ -53,10 +52,10 @@ class _Soon:
             self._gate.leave(self)
             self._future.set_exception(error)
 
-    def done(self, outcome: SendResult | RocketMQError) -> None:
+    def done(self, outcome: SendResult | Exception) -> None:
         """End, in the trio thread."""
         self._gate.leave(self)
-        if isinstance(outcome, RocketMQError):
+        if isinstance(outcome, Exception):
             self._future.set_exception(outcome)
         else:
             self._future.set_result(outcome)

@@ -8,10 +8,12 @@ import pytest
 import trio
 
 from rocketpy.client import send_drivers
+from rocketpy.client.instance import MQClientInstance
 from rocketpy.errors import ClientClosedError, ConnectionLostError, RequestTimeoutError, RocketMQError
 from rocketpy.message import Message
 from rocketpy.producer import Producer
 from rocketpy.results import SendResult
+from rocketpy.wire.codes import RequestCode
 from tests.producer.brokers import SendBroker, World
 
 
@@ -102,3 +104,57 @@ async def test_R4_a_callback_runs_once_when_the_producer_closes_under_it(autojum
     await trio.sleep(60)
     assert len(outcomes) == 5
     assert all(isinstance(outcome, RocketMQError) for outcome in outcomes)
+
+
+class Meddler:
+    """A hook that fails where the test says."""
+
+    def __init__(self, where):
+        self.where = where
+
+    def before_request(self, address, command):
+        self._meet("before", command)
+
+    def after_answer(self, address, command, answer):
+        self._meet("after", command)
+
+    def _meet(self, where, command):
+        if where == self.where and command.code == RequestCode.SEND_MESSAGE_V2:
+            raise KeyError("mine")
+
+
+@pytest.mark.parametrize("is_warm", [True, False], ids=["warm", "cold"])
+@pytest.mark.parametrize("where", ["before", "after"])
+async def test_R4_what_a_hook_raises_is_told_once_and_ends_nothing_else(autojump_clock, where, is_warm):
+    world, broker = World(), SendBroker()
+    meddler, outcomes = Meddler("nowhere"), []
+    async with (
+        world.name_server.open(world.network, 9876),
+        broker.open(world.network),
+        MQClientInstance(network=world.network, namesrv="ns:9876", hooks=[meddler]) as client,
+        Producer("pg", client=client) as producer,
+    ):
+        world.route("T", broker)
+        if is_warm:
+            await producer.send(Message("T", b"first"))
+        meddler.where = where
+        try:
+            producer.start_send(producer.prepare(Message("T", b"x")), outcomes.append)
+        except KeyError as error:
+            outcomes.append(error)
+        await trio.sleep(60)
+        meddler.where = "nowhere"
+        await producer.send(Message("T", b"last"))
+    assert [type(outcome) for outcome in outcomes] == [KeyError]
+
+
+async def test_R4_what_a_selector_raises_before_there_is_a_route_is_told_once_and_ends_nothing_else(autojump_clock):
+    def broken(queues, message, arg):
+        raise KeyError("mine")
+
+    outcomes = []
+    async with producing() as (producer, _):
+        producer.start_send(producer.prepare(Message("T", b"x")), outcomes.append, selector=broken)
+        await trio.sleep(60)
+        await producer.send(Message("T", b"last"))
+    assert [type(outcome) for outcome in outcomes] == [KeyError]
