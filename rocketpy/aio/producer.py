@@ -26,7 +26,7 @@ __all__ = ["Producer"]
 class _Sending(Pending["SendResult"]):
     """One send. It has no task in the portal, unless its first try fails."""
 
-    __slots__ = ("_give_up", "_options", "_outgoing", "_producer")
+    __slots__ = ("_give_up", "_is_over", "_options", "_outgoing", "_producer")
 
     def __init__(self, bridge: Bridge, producer: TrioProducer, outgoing: Outgoing, *options: Any) -> None:
         super().__init__(bridge)
@@ -34,13 +34,14 @@ class _Sending(Pending["SendResult"]):
         self._outgoing = outgoing
         self._options = options
         self._give_up: Callable[[], None] | None = None
+        self._is_over = False
 
     def begin(self) -> None:
         """Send it."""
         producer = self._producer
         queue, selector, arg, timeout = self._options
         try:
-            self._give_up = producer.start_send(
+            give_up = producer.start_send(
                 self._outgoing,
                 self._done,
                 queue=queue,
@@ -51,6 +52,8 @@ class _Sending(Pending["SendResult"]):
             )
         except Exception as error:  # noqa: BLE001 - whatever a selector raises belongs to whoever sends
             self.end(None, error)
+        else:
+            self._give_up = None if self._is_over else give_up
 
     def cancel(self) -> None:
         """Give it up."""
@@ -58,6 +61,8 @@ class _Sending(Pending["SendResult"]):
             self._give_up()
 
     def _done(self, outcome: SendResult | Exception) -> None:
+        self._is_over = True
+        self._give_up = None  # it refers to us: nothing of a send that has ended shall wait for the collector
         if isinstance(outcome, Exception):
             self.end(None, outcome)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -118,6 +119,32 @@ async def test_errors_are_those_of_the_trio_surface(namesrv):
         async with Producer("pg", namesrv=namesrv) as producer:
             with pytest.raises(ConfigError):
                 await producer.send(bad)
+
+
+def test_a_send_leaves_no_work_for_the_garbage_collector(fakes):
+    async def send_some(settings):
+        async with Producer("pg", **settings) as producer:
+            await producer.send(Message("T", b"connects"))
+            before = collected()
+            for _ in range(50):
+                await producer.send(Message("T", b"x"))
+            return collected() - before
+
+    def collected():
+        gc.collect()
+        return sum(1 for each in saved if type(each).__name__ in ("_Sending", "_Answered"))
+
+    with fakes() as settings:
+        gc.collect()
+        saved, flags = gc.garbage, gc.get_debug()
+        gc.disable()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            assert asyncio.run(send_some(settings)) == 0
+        finally:
+            gc.set_debug(flags)
+            gc.enable()
+            saved.clear()
 
 
 # --- cancellation ---------------------------------------------------------------------------------------
