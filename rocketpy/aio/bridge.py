@@ -47,7 +47,8 @@ class Inbox:
     def deliver(self, job: Callable[[], object]) -> bool:
         """Have a function called soon; it must not raise. False when the loop is closed."""
         self._jobs.append(job)
-        return True if self._awake else self._wake()
+        # A loop that is closed never comes to the wake-up that it had got before.
+        return True if self._awake and not self._loop.is_closed() else self._wake()
 
     def _wake(self) -> bool:
         self._awake = True

@@ -84,7 +84,7 @@ class LoopRunner:
     def submit(self, calls: Iterable[Call]) -> None:
         """Make these calls."""
         self._calls.extend(calls)
-        if not self._asked:
+        if not self._asked or self._bridge.loop.is_closed():
             self._asked = True
             self._bridge.inbox.deliver(self._look)
 

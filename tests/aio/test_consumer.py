@@ -42,6 +42,14 @@ async def fill(namesrv, topic, count, **properties):
         await asyncio.gather(*(producer.send(Message(topic, b"%d" % n, **properties)) for n in range(count)))
 
 
+def end_tasks(loop):
+    """As `asyncio.run` does before it closes its loop."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+
+
 @in_asyncio
 async def test_every_message_arrives_once_in_the_loop_of_the_user(namesrv, topic):
     await fill(namesrv, topic, 0)
@@ -370,6 +378,29 @@ def test_a_loop_that_ends_without_leaving_closes_the_consumer_in_the_background(
     assert "the event loop of consumer forgotten was closed" in caplog.text
 
 
+def test_a_loop_that_was_closed_with_a_wake_up_on_its_way_closes_the_consumer_all_the_same(namesrv, topic):
+    async def enter():
+        await fill(namesrv, topic, 1)
+        inbox = Inbox(1)
+        consumer = PushConsumer("overtaken", namesrv=namesrv, consume_from_where=FIRST)
+        consumer.subscribe(topic, inbox)
+        await consumer.__aenter__()
+        await inbox.full.wait()
+        return consumer
+
+    loop = asyncio.new_event_loop()
+    consumer = loop.run_until_complete(enter())
+    end_tasks(loop)
+    opened, inbox, delivered = consumer._bridge.opened, consumer._bridge.inbox, threading.Event()
+    deliver = inbox.deliver
+    inbox.deliver = lambda job: (deliver(job), delivered.set())[0]
+    asyncio.run(fill(namesrv, topic, 1), debug=True)
+    assert delivered.wait(20)
+    loop.close()
+    asyncio.run(fill(namesrv, topic, 1), debug=True)
+    assert opened.ended.wait(20)
+
+
 def test_a_loop_that_was_stopped_does_not_keep_a_consumer_from_closing(namesrv, topic):
     loop = asyncio.new_event_loop()
     entered = threading.Event()
@@ -391,7 +422,5 @@ def test_a_loop_that_was_stopped_does_not_keep_a_consumer_from_closing(namesrv, 
     assert entered.is_set()
     consumer._bridge.portal.post(opened.leave)
     assert opened.ended.wait(20)
-    for task in asyncio.all_tasks(loop):
-        task.cancel()
-    loop.run_until_complete(asyncio.sleep(0.01))
+    end_tasks(loop)
     loop.close()
