@@ -7,6 +7,7 @@ there is a loop, and outlive it.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -61,6 +62,32 @@ async def _call(function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.
             home.post(scope.cancel)
 
 
+class _Starting:
+    """A start in a thread, which goes on when its task is cancelled: the cluster is closed again then."""
+
+    def __init__(self, cluster: BlockingLocalCluster) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._is_done = self._is_given_up = False
+
+    def start(self) -> None:
+        """Start the cluster, in the thread."""
+        self._cluster.start()
+        with self._lock:
+            self._is_done = True
+            is_given_up = self._is_given_up
+        if is_given_up:
+            self._cluster.close()
+
+    def give_up(self) -> None:
+        """Nobody will close the cluster. Where that comes too late for the thread it is closed here."""
+        with self._lock:
+            self._is_given_up = True
+            is_done = self._is_done
+        if is_done:
+            self._cluster.close()
+
+
 async def _soon(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Make a plain function one that can be awaited."""
     return function(*args, **kwargs)
@@ -99,7 +126,12 @@ class AsyncioLocalCluster:
 
     async def __aenter__(self) -> Self:
         """Start everything. See `BlockingLocalCluster.start`."""
-        await asyncio.to_thread(self.blocking.start)
+        starting = _Starting(self.blocking)
+        try:
+            await asyncio.to_thread(starting.start)
+        except BaseException:
+            starting.give_up()
+            raise
         return self
 
     async def __aexit__(

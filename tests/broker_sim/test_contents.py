@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -421,3 +422,37 @@ def test_who_gives_up_waiting_on_asyncio_leaves_nothing_behind() -> None:
         asyncio.run(main(cluster))
         assert time.perf_counter() - began < 60, "the loop waited for what had been given up"
         asyncio.run(cluster.wait_messages("Orders"))  # another loop, the same cluster
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_start_that_is_given_up_on_asyncio_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    import asyncio
+
+    cluster = AsyncioLocalCluster()
+    start, began, given_up = cluster.blocking.start, threading.Event(), threading.Event()
+
+    def start_meanwhile() -> BlockingLocalCluster:
+        started = start() if is_late else None
+        began.set()
+        assert given_up.wait(20)
+        return started or start()
+
+    async def main() -> None:
+        async def enter() -> None:
+            async with cluster:
+                raise AssertionError("it was cancelled before")
+
+        entering = asyncio.create_task(enter())
+        await asyncio.to_thread(began.wait, 20)
+        entering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+        given_up.set()
+
+    monkeypatch.setattr(cluster.blocking, "start", start_meanwhile)
+    asyncio.run(main())
+    monkeypatch.undo()
+    with cluster.blocking:  # which refuses to start what runs
+        assert cluster.broker_addresses
