@@ -100,10 +100,11 @@ class MinBrokerNotifier:
     def tell(self, change: MinBrokerChange) -> None:
         """Begin to tell everybody whom a change concerns."""
         logger.info("the lowest id of broker %r is %d now", change.broker_name, change.min_broker_id)
-        for address in change.tell:
-            if self._under_way >= MAX_UNDER_WAY:
-                logger.warning("broker %r is not told of its lowest id: too many are being told", address)
-                continue
+        told = change.tell[: MAX_UNDER_WAY - self._under_way]
+        if len(told) < len(change.tell):
+            left_out = len(change.tell) - len(told)
+            logger.warning("%d brokers %r are not told of it: too many are being told", left_out, change.broker_name)
+        for address in told:
             self._under_way += 1
             self._nursery.start_soon(self._tell, address, change.command())
 

@@ -15,6 +15,7 @@ from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.headers import route as headers
 from rocketpy_broker_sim.config import NamesrvConfig
 from rocketpy_broker_sim.namesrv import open_name_server
+from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, MinBrokerNotifier
 from tests.broker_sim.namesrv.test_server import Peer, body, register
 
 ADDRESSES = {0: "127.0.0.1:10911", 1: "127.0.0.1:20911", 2: "127.0.0.1:30911"}
@@ -114,3 +115,20 @@ async def test_N6_a_broker_that_cannot_be_reached_keeps_nobody_waiting(autojump_
         await brokers.join(0)
         assert trio.current_time() - before < 0.1
         assert set(brokers.take()) == {1}
+
+
+async def test_threat_L8_few_brokers_are_told_at_a_time_and_the_rest_in_one_line(autojump_clock, caplog):
+    addresses = tuple(f"nobody:{port}" for port in range(1, 1001))
+    change = MinBrokerChange(
+        broker_name="b", min_broker_id=0, min_broker_address="a:1", offline_address=None, ha_address="", tell=addresses
+    )
+    async with ConnectionPool(MemoryNetwork()).open() as pool, trio.open_nursery() as nursery:
+        notifier = MinBrokerNotifier(pool, nursery)
+        notifier.tell(change)
+        assert len(nursery.child_tasks) == 256
+        notifier.tell(change)
+        assert len(nursery.child_tasks) == 256
+        await trio.sleep(1)
+        assert not nursery.child_tasks
+    told = [record.getMessage() for record in caplog.records if "not told of it" in record.getMessage()]
+    assert [line.split()[0] for line in told] == ["744", "1000"]
