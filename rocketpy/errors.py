@@ -75,6 +75,19 @@ class RocketMQError(Exception):
 
     retriable: ClassVar[bool] = False
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle by what it is made of: the constructors ask for facts by their names."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[RocketMQError], args: tuple[object, ...], facts: dict[str, Any]) -> RocketMQError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(facts)
+    if "__notes__" in facts:
+        error.__notes__ = [*facts["__notes__"]]  # a copy gathers its own from here on
+    return error
+
 
 class ConfigError(RocketMQError, ValueError):
     """A setting or an argument is not usable; nothing was sent."""
@@ -225,22 +238,10 @@ class BrokerError(RocketMQError):
         what = f"{doing} refused" if doing else "request refused"
         super().__init__(f"{what}{where} with code {code}: {quote(self.remark) or 'no remark'}")
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle by the facts, not by the text."""
-        return (_rebuild_broker_error, (type(self), self.code, self.remark, self.address, self.args))
-
     @staticmethod
     def for_code(code: int, remark: str | None = None, *, address: str | None = None, doing: str = "") -> BrokerError:
         """The error of the class that belongs to `code`, BrokerError itself for codes without one."""
         return _CLASS_OF_CODE.get(code, BrokerError)(code, remark, address=address, doing=doing)
-
-
-def _rebuild_broker_error(
-    kind: type[BrokerError], code: int, remark: str, address: str | None, args: tuple[object, ...]
-) -> BrokerError:
-    error = kind(code, remark, address=address)
-    error.args = args
-    return error
 
 
 class SystemBusyError(BrokerError):
