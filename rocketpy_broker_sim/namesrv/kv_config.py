@@ -12,6 +12,8 @@ from rocketpy.errors import ConfigError, NoPermissionError, StoreCorruptError, S
 from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rocketpy.seams import Storage
 
 __all__ = ["FILE_NAME", "ORDER_TOPIC_CONFIG", "KVConfig"]
@@ -19,6 +21,8 @@ __all__ = ["FILE_NAME", "ORDER_TOPIC_CONFIG", "KVConfig"]
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 FILE_NAME = "kvConfig.json"
 MAX_ENTRIES = 10_000
+MAX_SIZE = 4 * 1024 * 1024
+"""Characters of all entries: the whole table is written with every change."""
 
 
 class KVConfig:
@@ -66,11 +70,16 @@ class KVConfig:
         if not namespace or not key:
             raise ConfigError("a key-value entry needs a namespace and a key")
         pairs = self._table.get(namespace, {})
-        if key not in pairs and sum(map(len, self._table.values())) >= MAX_ENTRIES:
+        table = {**self._table, namespace: {**pairs, key: value}}
+        if key not in pairs and sum(map(len, table.values())) > MAX_ENTRIES:
             raise NoPermissionError(
                 ResponseCode.NO_PERMISSION, f"no more than {MAX_ENTRIES} key-value entries are kept"
             )
-        self._replace({**self._table, namespace: {**pairs, key: value}})
+        if _size(table) > max(MAX_SIZE, _size(self._table)):
+            raise NoPermissionError(
+                ResponseCode.NO_PERMISSION, f"no more than {MAX_SIZE} characters of key-value entries are kept"
+            )
+        self._replace(table)
 
     def delete(self, namespace: str, key: str) -> None:
         """Remove a value; fine when there is none.
@@ -97,3 +106,7 @@ class KVConfig:
             self._storage.write_bytes_atomic(self._path, data)
         except OSError as exc:
             raise StoreError(f"{self._storage.describe(self._path)} cannot be written: {exc.strerror}") from exc
+
+
+def _size(table: Mapping[str, Mapping[str, str]]) -> int:
+    return sum(len(name) + sum(len(key) + len(value) for key, value in pairs.items()) for name, pairs in table.items())

@@ -38,7 +38,7 @@ from rocketpy.wire.headers.route import (
     WipeWritePermOfBrokerResponseHeader,
 )
 from rocketpy.wire.message_codec import body_crc
-from rocketpy.wire.names import is_valid_topic
+from rocketpy.wire.names import is_valid_stored_topic, is_valid_topic
 from rocketpy.wire.sysflag import TopicSysFlag
 from rocketpy_broker_sim.config import (
     MAX_UPDATE,
@@ -63,6 +63,11 @@ logger = get_logger(__name__)
 V4_9_4 = 401
 """Clients from this version on are given routes in standard JSON."""
 
+MAX_ADDRESS = 300
+"""Characters of a broker's address: a host name has 253 at the most."""
+MAX_FILTER_SERVERS = 64
+"""Filter servers of a broker; none has existed since 4.9."""
+
 Processor = Callable[["NameServer", "Connection", RemotingCommand], RemotingCommand]
 
 
@@ -82,7 +87,10 @@ def register_broker(server: NameServer, connection: Connection, request: Remotin
     )
     if not all(is_valid_topic(name) for name in (identity.cluster, identity.broker_name)):
         return request.answer(ResponseCode.SYSTEM_ERROR, "the cluster or broker name has illegal characters")
+    if max(len(header.broker_addr), len(header.ha_server_addr)) > MAX_ADDRESS:
+        return request.answer(ResponseCode.SYSTEM_ERROR, f"an address of more than {MAX_ADDRESS} characters")
     body = RegisterBrokerBody.decode_any(request.body, version=request.version, compressed=header.compressed)
+    _drop_impossible(body, identity)
     registered = server.routes.register(
         Registration(
             identity=identity,
@@ -106,6 +114,18 @@ def register_broker(server: NameServer, connection: Connection, request: Remotin
     return request.answer(
         ext_fields=answer.to_ext(), body=KVTable(table=order_config or {}).encode() if sends_order_config else b""
     )
+
+
+def _drop_impossible(body: RegisterBrokerBody, identity: Identity) -> None:
+    """Leave out what no broker of Apache's or ours has, and what would only fill our memory."""
+    topics = body.topic_config_serialize_wrapper.topic_config_table
+    impossible = [name for name in topics if not is_valid_stored_topic(name)]
+    for name in impossible:
+        del topics[name]
+    if impossible:
+        logger.warning("%s registers %d topics of illegal names: they are left out", identity, len(impossible))
+    known = [address for address in body.filter_server_list if len(address) <= MAX_ADDRESS]
+    body.filter_server_list = known[:MAX_FILTER_SERVERS]
 
 
 def unregister_broker(server: NameServer, connection: Connection, request: RemotingCommand) -> RemotingCommand:

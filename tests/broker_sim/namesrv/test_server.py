@@ -22,6 +22,7 @@ from rocketpy.wire.bodies.route import (
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicList
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.fields import camel_case
 from rocketpy.wire.headers import route as headers
 from rocketpy_broker_sim.config import NamesrvConfig, NettyServerConfig
 from rocketpy_broker_sim.namesrv import open_name_server
@@ -374,3 +375,32 @@ async def test_key_values_that_cannot_be_kept_do_not_count(autojump_clock, monke
         assert (await peer.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="another")).code == 22
         assert (await peer.ask(RequestCode.DELETE_KV_CONFIG, namespace="ns", key="a")).code == 0
         assert (await peer.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="ns")).code == 22
+
+
+async def test_threat_L8_key_values_are_bounded_by_their_size_too(autojump_clock, monkeypatch):
+    monkeypatch.setattr("rocketpy_broker_sim.namesrv.kv_config.MAX_SIZE", 10)
+    async with running() as peer:
+        for value, code in (("x" * 7, ResponseCode.SUCCESS), ("x" * 8, ResponseCode.NO_PERMISSION), ("y", 0)):
+            assert (await peer.ask(RequestCode.PUT_KV_CONFIG, namespace="ns", key="a", value=value)).code == code
+        assert (await peer.ask(RequestCode.GET_KV_CONFIG, namespace="ns", key="a")).ext_fields == {"value": "y"}
+
+
+async def test_threat_A1_topics_of_illegal_names_and_endless_filter_servers_are_left_out(autojump_clock):
+    retry = "%RETRY%" + "g" * 200
+    async with running() as peer:
+        data = body("good", retry, "../bad", "x" * 300, "")
+        data.filter_server_list = ["f" * 301, *(f"f:{number}" for number in range(100_000))]
+        assert (await peer.ask(register(data.encode()))).code == ResponseCode.SUCCESS
+        assert set(peer.server.routes.queues) == {"good", retry}
+        [servers] = peer.server.routes.filter_servers.values()
+        assert servers[:2] == ("f:0", "f:1")
+        assert len(servers) == 64
+
+
+@pytest.mark.parametrize("field", ["broker_addr", "ha_server_addr"])
+async def test_threat_L8_an_endless_address_is_refused(autojump_clock, field):
+    async with running() as peer:
+        command = register(body("t1", "t2").encode())
+        command.ext_fields[camel_case(field)] = "a" * 301 + ":1"
+        assert (await peer.ask(command)).code == ResponseCode.SYSTEM_ERROR
+        assert not peer.server.routes.brokers
