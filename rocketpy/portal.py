@@ -289,9 +289,16 @@ class Opened(Generic[T]):
         Raises:
             RocketMQError: leaving found another error than that of the body.
         """
-        if self._portal.is_usable:  # otherwise, after a fork, what it held belongs to the parent
+        if not self._portal.is_usable:
+            return  # after a fork what it held belongs to the parent
+        try:
             self._portal.call(self._finish, error)
-            self.check_outcome(error)
+        except BaseException:
+            # Ctrl-C may have struck before it began, and whoever closes does so once.
+            if self._portal.is_usable:
+                self._portal.post(self.leave, error)
+            raise
+        self.check_outcome(error)
 
     async def _finish(self, error: BaseException | None) -> None:
         self.leave(error)

@@ -264,3 +264,23 @@ def test_an_interrupt_right_after_entering_leaves_the_manager_again(home, monkey
     with pytest.raises(KeyboardInterrupt):
         home.open(Manager())
     assert left.wait(5)
+
+
+def test_an_interrupt_before_leaving_begins_leaves_the_manager_all_the_same(home, monkeypatch):
+    left = threading.Event()
+
+    class Manager:
+        async def __aenter__(self):
+            await trio.lowlevel.checkpoint()
+
+        async def __aexit__(self, *error):
+            left.set()
+
+    def interrupted(function, *args):
+        raise KeyboardInterrupt
+
+    opened = home.open(Manager())
+    monkeypatch.setattr(home, "call", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opened.close()
+    assert left.wait(5)
