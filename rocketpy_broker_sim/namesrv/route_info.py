@@ -129,6 +129,7 @@ class RouteInfo:
         if self._is_outdated(broker, registration) or self._is_lone_topic_of_stranger(broker, registration):
             self._drop_if_empty(identity)
             return None
+        self._forget_former_name(identity)
         is_first = is_new or identity.broker_id not in broker.broker_addrs
         broker.broker_addrs[identity.broker_id] = identity.address
         self.clusters.setdefault(identity.cluster, set()).add(identity.broker_name)
@@ -167,6 +168,12 @@ class RouteInfo:
         """A slave that became master registers the same address under another id: keep the new one."""
         for other in [i for i, a in broker.broker_addrs.items() if a == identity.address and i != identity.broker_id]:
             del broker.broker_addrs[other]
+
+    def _forget_former_name(self, identity: Identity) -> None:
+        """A process that comes under another name is that one now: nothing would ever expire the former."""
+        former = self.live.get(identity.key)
+        if former is not None and former.identity.broker_name != identity.broker_name:
+            self.unregister([former.identity])
 
     def _is_outdated(self, broker: BrokerData, registration: Registration) -> bool:
         """Two processes claim one name and id: the one with the older state loses."""
@@ -281,9 +288,11 @@ class RouteInfo:
     def unregister(self, identities: Iterable[Identity]) -> None:
         """Forget brokers, and their queues with the last of a name."""
         for identity in identities:
-            if self.live.pop(identity.key, None) is not None:
+            live = self.live.get(identity.key)
+            if live is not None and live.identity.broker_name == identity.broker_name:
                 logger.info("%s left", identity)
-            self.filter_servers.pop(identity.key, None)
+                del self.live[identity.key]
+                self.filter_servers.pop(identity.key, None)
             broker = self.brokers.get(identity.broker_name)
             if broker is None:
                 continue

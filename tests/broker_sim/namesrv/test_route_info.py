@@ -226,11 +226,19 @@ def test_more_topics_or_brokers_than_the_bounds_are_refused(tables, monkeypatch)
     assert set(tables.brokers) == {"a", "b"}
 
 
-def test_threat_L8_one_process_under_ever_new_names_is_refused_in_the_end(tables, monkeypatch):
-    monkeypatch.setattr("rocketpy_broker_sim.namesrv.route_info.MAX_BROKERS", 2)
-    taken = [tables.register(registration(identity(name, address="10.0.0.0:1"))) for name in "abc"]
-    assert taken == [Registered(), Registered(), None]
-    assert set(tables.brokers) == {"a", "b"}
+def test_threat_L8_a_process_under_another_name_leaves_its_former_one(tables):
+    for name in "abc":
+        tables.register(registration(identity(name, address="10.0.0.0:1"), ("t1", f"of-{name}")))
+    assert set(tables.brokers) == {"c"}
+    assert set(tables.queues) == {"t1", "of-c"}
+    assert [each.identity.broker_name for each in tables.live.values()] == ["c"]
+
+
+def test_threat_A4_nobody_is_forgotten_by_his_address_under_a_foreign_name(tables):
+    tables.register(registration(identity(), filter_servers=("f:1",), timeout_ms=1))
+    tables.unregister([identity("zz", address=identity().address)])
+    assert tables.expired(1.0) == [identity()]
+    assert tables.filter_servers
 
 
 def test_threat_L8_one_name_in_ever_new_clusters_is_refused_in_the_end(tables, monkeypatch):
