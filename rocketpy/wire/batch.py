@@ -19,8 +19,9 @@ __all__ = ["BatchItem", "batch_item_size", "check_batch", "decode_batch", "encod
 
 _HEAD = struct.Struct(">iiiii")
 _LENGTH_16 = struct.Struct(">h")
+_ITEM = struct.Struct(">i8xii")
+"""The head as it is read: whatever magic number and checksum say, nobody looks at them."""
 _FIXED = _HEAD.size + _LENGTH_16.size
-_MAX_SHORT = 0x7FFF  # the length of the properties has a sign
 _DELAYS = frozenset({PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELIVER_MS})
 _UNIQUE_KEY = b"%b\x01" % PropertyName.UNIQUE_KEY.encode()
 
@@ -118,21 +119,21 @@ def decode_batch(data: bytes) -> list[BatchItem]:
         MessageDecodeError: the lengths in it do not add up.
     """
     items: list[BatchItem] = []
-    unpack, head_size, new = _HEAD.unpack_from, _HEAD.size, tuple.__new__  # the class's own takes twice as long
+    add, new = items.append, tuple.__new__  # the class's own takes twice as long
+    unpack, unpack_length, fixed, body_at = _ITEM.unpack_from, _LENGTH_16.unpack_from, _FIXED, _HEAD.size
     position, end = 0, len(data)
     while position < end:
-        if end - position < _FIXED:
+        if end - position < fixed:
             raise _bad_item(position, len(items))
-        size, _, _, flag, body_size = unpack(data, position)
-        body_at = position + head_size
-        body_end = body_at + body_size
+        size, flag, body_size = unpack(data, position)
         item_end = position + size
-        left = item_end - body_end - 2
-        if body_size < 0 or item_end > end or not 0 <= left <= _MAX_SHORT:
+        properties_at = position + fixed + body_size
+        if body_size < 0 or properties_at > item_end or item_end > end:
             raise _bad_item(position, len(items))
-        if data[body_end] << 8 | data[body_end + 1] != left:
+        body_end = properties_at - 2
+        if unpack_length(data, body_end)[0] != item_end - properties_at:  # never equal to a negative one
             raise _bad_item(position, len(items))
-        items.append(new(BatchItem, (flag, data[body_at:body_end], data[body_end + 2 : item_end])))
+        add(new(BatchItem, (flag, data[position + body_at : body_end], data[properties_at:item_end])))
         position = item_end
     return items
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import accumulate, count, repeat
 from typing import Final
 from zlib import crc32
 
@@ -78,6 +79,11 @@ _LONG: Final = struct.Struct(">q")
 _BACK: Final = struct.Struct(">iqi")
 _FIXED_SIZE: Final = _FRONT.size + _LONG.size + _BACK.size + 2
 """Bytes of everything whose size is fixed, the length of the properties included."""
+_FLAG_AND_TIME: Final = struct.Struct(">iq")
+_RETRY_AND_PREPARED: Final = struct.Struct(">iq")
+_BATCH_HEADS: Final = {size: struct.Struct(f">iiiiiqq{size}si") for size in (48, 60, 72)}
+"""The fixed part with everything that is the same for a batch as one piece, by its size: hosts take 8 or 20 bytes."""
+_BATCH_HEAD_SIZE: Final = _FRONT.size - _FLAG_AND_TIME.size + 4
 _SYS_FLAG: Final = struct.Struct(">i")
 _LENGTH_16: Final = struct.Struct(">H")
 _TOPIC_PREFIX: Final = [
@@ -177,7 +183,8 @@ def encode_batch_records(
 ) -> list[bytes]:
     """The records of a batch, each at the next offset and behind the one before; as `encode_record` makes them.
 
-    One flat loop, which costs half of as many calls.
+    What is the same for all of them is packed once; the rest goes column by column, so that the loops are the
+    interpreter's own.
 
     Args:
         items: Flag and body of each; their own properties are not looked at.
@@ -186,26 +193,33 @@ def encode_batch_records(
     Raises:
         LocalProtocolError: a part does not fit the layout, as for `encode_record`.
     """
-    _check_fit(len(topic), max(map(len, properties), default=0), len(born_host), len(store_host), sys_flag)
+    text_sizes = list(map(len, properties))
+    _check_fit(len(topic), max(text_sizes, default=0), len(born_host), len(store_host), sys_flag)
     magic, topic_prefix = _TOPIC_PREFIX[len(topic)]
     topic_part = topic_prefix + topic
-    fixed_size = _FIXED_SIZE + len(born_host) + len(store_host) + len(topic_part)
-    front, back, length, join = _FRONT.pack, _BACK.pack, _LENGTH_16.pack, b"".join
-    records: list[bytes] = []
+    bodies = [item[1] for item in items]
+    body_sizes = list(map(len, bodies))
     try:
-        middle = born_host + _LONG.pack(store_timestamp) + store_host
-        for (flag, body, _), text in zip(items, properties, strict=True):
-            body_size, text_size = len(body), len(text)
-            size = fixed_size + body_size + text_size
-            crc = crc32(body) & 0x7FFFFFFF
-            head = front(size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp)
-            tail = back(reconsume_times, prepared_transaction_offset, body_size)
-            records.append(join((head, middle, tail, body, topic_part, length(text_size), text)))
-            queue_offset += 1
-            physical_offset += size
+        middle = _FLAG_AND_TIME.pack(sys_flag, born_timestamp) + born_host + _LONG.pack(store_timestamp) + store_host
+        middle += _RETRY_AND_PREPARED.pack(reconsume_times, prepared_transaction_offset)
+        fixed_size = _BATCH_HEAD_SIZE + len(middle) + len(topic_part) + 2
+        sizes = [fixed_size + body + text for body, text in zip(body_sizes, text_sizes, strict=True)]
+        heads = map(
+            _BATCH_HEADS[len(middle)].pack,
+            sizes,
+            repeat(magic),
+            [crc32(body) & 0x7FFFFFFF for body in bodies],
+            repeat(queue_id),
+            [item[0] for item in items],
+            count(queue_offset),
+            accumulate(sizes, initial=physical_offset),
+            repeat(middle),
+            body_sizes,
+        )
+        lengths = {size: topic_part + _LENGTH_16.pack(size) for size in set(text_sizes)}
+        return list(map(b"".join, zip(heads, bodies, map(lengths.__getitem__, text_sizes), properties, strict=False)))
     except struct.error as exc:
         raise LocalProtocolError(f"a batch cannot be stored: {exc}") from exc
-    return records
 
 
 def _check_fit(topic: int, properties: int, born_host: int, store_host: int, sys_flag: int) -> None:
