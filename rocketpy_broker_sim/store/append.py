@@ -23,6 +23,7 @@ from rocketpy.wire.record import (
     reserve_crc_property,
 )
 from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
+from rocketpy_broker_sim.store.consume_queue import UNIT
 from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest, is_consumable, tags_code_of
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult, PutMessageStatus
 
@@ -44,7 +45,6 @@ _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 _SEPARATOR = 2
 _MAX_QUEUE_ID = 0x7FFFFFFF
 _OK = PutMessageStatus.PUT_OK
-_new = tuple.__new__
 
 
 class MessageWriter:
@@ -154,16 +154,17 @@ class MessageWriter:
         """Note the records of a batch for the dispatcher."""
         if queue.is_schedule:
             codes = [self._levels.deliver_time(text, timestamp) for text in properties]
+        elif b"TAGS" in b"".join(properties):
+            codes = [tags_code_of(text) for text in properties]
         else:
-            codes = [tags_code_of(text) if b"TAGS" in text else 0 for text in properties]
-        offsets = range(queue.next_offset, queue.next_offset + len(positions))
-        rows = zip(offsets, positions, sizes, codes, properties, strict=True)
-        # Made by `tuple.__new__`, which takes a quarter of the time of the class's own.
-        self._gathered += [
-            _new(DispatchRequest, (queue, offset, position, size, code, timestamp, sys_flag, text))
-            for offset, position, size, code, text in rows
-        ]
-        queue.next_offset = offsets.stop
+            codes = [0] * len(properties)
+        units = b"".join(map(UNIT.pack, positions, sizes, codes))
+        self._gathered.append(
+            DispatchRequest(
+                queue, queue.next_offset, positions[0], sum(sizes), codes, timestamp, sys_flag, properties, units
+            )
+        )
+        queue.next_offset += len(sizes)
 
     def _add(
         self,
@@ -202,7 +203,10 @@ class MessageWriter:
             code = tags_code_of(properties)
         else:
             code = message.tags_code
-        self._gathered.append(DispatchRequest(queue, offset, position, size, code, timestamp, sys_flag, properties))
+        unit = UNIT.pack(position, size, code)
+        self._gathered.append(
+            DispatchRequest(queue, offset, position, size, (code,), timestamp, sys_flag, (properties,), unit)
+        )
         if is_consumable(sys_flag):
             queue.next_offset = offset + 1
 

@@ -29,7 +29,6 @@ UNIT = struct.Struct(">qiq")
 FILLER_SIZE = 0x7FFFFFFF
 STEP = 3200 * UNIT_SIZE
 _FILLER = UNIT.pack(0, FILLER_SIZE, 0)
-_pack = UNIT.pack
 
 
 class Replay(Enum):
@@ -183,9 +182,10 @@ class ConsumeQueue:
             if not requests:
                 return requests
             end = self.max_offset
-        self._write(end, b"".join([_pack(request[2], request[3], request[4]) for request in requests]))
+        units = b"".join([request[8] for request in requests])
+        self._write(end, units)
         last = requests[-1]
-        self.max_offset = end + len(requests)
+        self.max_offset = end + len(units) // UNIT_SIZE
         self.max_position = last.position + last.size
         self.next_offset = max(self.next_offset, self.max_offset)
         return requests
@@ -304,8 +304,9 @@ def _written_units(file: MappedFile) -> int:
 
 def _consecutive(requests: Sequence[DispatchRequest]) -> Sequence[DispatchRequest]:
     """The first requests whose offsets follow each other."""
-    first = requests[0].queue_offset
+    following = requests[0].queue_offset
     for index, request in enumerate(requests):
-        if request.queue_offset != first + index:
+        if request.queue_offset != following:
             return requests[:index]
+        following += len(request.tags_codes)
     return requests

@@ -15,7 +15,7 @@ from rocketpy.errors import ConfigError
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.properties import find_property
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
-from rocketpy_broker_sim.store.consume_queue import Replay
+from rocketpy_broker_sim.store.consume_queue import UNIT, Replay
 from rocketpy_broker_sim.store.put_result import Arrival
 
 if TYPE_CHECKING:
@@ -31,16 +31,29 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class DispatchRequest(NamedTuple):
-    """A record that stands in the log, and what is derived from it."""
+    """A record that stands in the log, or the records of a batch in a row, and what is derived from them.
+
+    Attributes:
+        queue: Where all of them belong.
+        queue_offset: Of the first one; those of the others follow.
+        position: Where the first one begins.
+        size: Bytes of all of them.
+        tags_codes: One for each record.
+        store_timestamp: When all of them were stored, ms.
+        sys_flag: Flag word of all of them.
+        properties: The stored ones of each record.
+        units: One for each record, as the queue keeps them.
+    """
 
     queue: ConsumeQueue
     queue_offset: int
     position: int
     size: int
-    tags_code: int
+    tags_codes: Sequence[int]
     store_timestamp: int
     sys_flag: int
-    properties: bytes
+    properties: Sequence[bytes]
+    units: bytes
 
 
 Reader = Callable[[Sequence[DispatchRequest]], None]
@@ -88,7 +101,9 @@ class Dispatcher:
                 return
             self._queues.mark_dirty(queue)
             self._arrivals.append(
-                Arrival(queue.topic, queue.queue_id, queue.max_offset, [request[4] for request in taken])
+                Arrival(
+                    queue.topic, queue.queue_id, queue.max_offset, [code for request in taken for code in request[4]]
+                )
             )
             done = taken[-1].position
             group = [request for request in group if request.position > done] if len(taken) < len(group) else ()
@@ -106,10 +121,11 @@ class Dispatcher:
             record.queue_offset,
             record.position,
             record.size,
-            code,
+            (code,),
             record.store_timestamp,
             record.sys_flag,
-            record.properties,
+            (record.properties,),
+            UNIT.pack(record.position, record.size, code),
         )
 
 

@@ -6,6 +6,7 @@ Plays the part of MessageExtBrokerInner, PutMessageResult, AppendMessageResult a
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -22,6 +23,8 @@ __all__ = [
     "PutMessageResult",
     "PutMessageStatus",
 ]
+
+_INT64 = struct.Struct(">q")
 
 
 class PutMessageStatus(Enum):
@@ -133,10 +136,11 @@ class PutMessageResult:
     @property
     def offset_message_id(self) -> str:
         """The id made of address and position; one for each item of a batch, joined by commas."""
-        host = self._store_host.hex().upper()
+        host = self._store_host
         if not self.offsets:
-            return f"{host}{self.physical_offset & 0xFFFFFFFFFFFFFFFF:016X}"
-        return ",".join([f"{host}{offset & 0xFFFFFFFFFFFFFFFF:016X}" for offset in self.offsets])
+            return f"{host.hex().upper()}{self.physical_offset & 0xFFFFFFFFFFFFFFFF:016X}"
+        ids = host.join([b"", *map(_INT64.pack, self.offsets)])
+        return ids.hex(",", len(host) + _INT64.size).upper()
 
     def __repr__(self) -> str:
         """One line for a log."""
