@@ -7,6 +7,7 @@ path of the broker; what is usual is done with as little as possible.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, NoReturn
 
 from rocketpy.errors import BrokerError, MessageDecodeError
@@ -62,6 +63,7 @@ _ADDED = frozenset({PropertyName.MSG_REGION, PropertyName.TRACE_SWITCH, Property
 _SPECIAL = frozenset({PropertyName.DELAY, PropertyName.TRANSACTION_PREPARED, PropertyName.INNER_NUM, *TIMER_PROPERTIES})
 _WATCHED = SYSTEM_PROPERTIES | _ADDED | _SPECIAL
 _SYSTEM_BYTES = tuple(f"{name}\x01".encode() for name in sorted(SYSTEM_PROPERTIES))
+_BODY = itemgetter(1)
 _CLIENT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK
 """Bits of the flag word that are the client's to set; the others say what a broker has done with the message."""
 
@@ -251,18 +253,19 @@ def _fill_batch(
         items = decode_batch(message.body)
     except MessageDecodeError as exc:
         _refuse(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {exc}")
-    if not items or not all(item.body for item in items):
+    if not items or not all(map(_BODY, items)):
         _refuse(ResponseCode.MESSAGE_ILLEGAL, "the batch has no message, or one without a body")
-    if _is_forged(message.body):  # rarely true, and told of the whole batch for less than of one item after the other
+    # Rarely true, and told of all of them together for less than of one after the other.
+    if _is_forged(b"\x02".join([item[2] for item in items])):
         items = [item._replace(properties=_clean(item.properties)) for item in items]
     message.batch = items
     own = {name: value for name, value in properties.items() if name not in _WATCHED}
     message.properties = encode_properties(own) + broker.added_properties
 
 
-def _is_forged(data: bytes) -> bool:
+def _is_forged(properties: bytes) -> bool:
     """Whether there may be a property that only a broker writes."""
-    return any(map(data.__contains__, _SYSTEM_BYTES))
+    return any(map(properties.__contains__, _SYSTEM_BYTES))
 
 
 def _clean(properties: bytes) -> bytes:

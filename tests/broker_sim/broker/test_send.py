@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.message import Message
-from rocketpy.wire.batch import encode_batch
+from rocketpy.wire.batch import BatchItem, encode_batch, encode_batch_items
 from rocketpy.wire.codes import RequestCode, ResponseCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.fast_answer import scan_send_answer
@@ -229,6 +229,18 @@ async def test_threat_M6_properties_of_the_system_are_dropped(autojump_clock: Mo
             assert (message.properties["CLUSTER"], message.properties["k"]) == ("DefaultCluster", "v")
         # The bits of transactions, of IPv6 hosts and of inner batches are not the client's.
         assert found[0].sys_flag & 0xFC == 0
+
+
+async def test_threat_M6_a_batch_without_properties_of_the_system_is_stored_as_sent(autojump_clock: MockClock) -> None:
+    items = [
+        BatchItem(0, b"REAL_TOPIC\x01in a body\x02", text) for text in (b"odd\x02a\x01b\x02", b"odd\x02c\x01d", b"")
+    ]
+    async with broker_and_client() as (_, client):
+        fields = send_fields("T", batch=True)
+        assert (await client.ask(RequestCode.SEND_BATCH_MESSAGE, fields, encode_batch_items(items))).code == 0
+        records = (await client.pull("T", 0)).body
+        for start in (b"odd\x02a\x01b\x02", b"odd\x02c\x01d\x02", b""):
+            assert start + b"MSG_REGION\x01DefaultRegion\x02" in records
 
 
 @pytest.mark.parametrize(
