@@ -9,6 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PLUGIN = "rocketpy_broker_sim.pytest_plugin"
+WITHIN = 120.0
+"""Seconds that a pytest may take: an hour of virtual time takes none of them, and must not become a real one."""
 
 pytestmark = pytest.mark.slow  # each test starts a pytest
 pytest_plugins = ["pytester"]
@@ -30,7 +32,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 def run(project: pytest.Pytester, test: str, *options: str, **outcomes: int) -> pytest.RunResult:
     project.makepyfile(test)
-    result = project.runpytest_subprocess(*options)
+    result = project.runpytest_subprocess(*options, timeout=WITHIN)
     result.assert_outcomes(**(outcomes or {"passed": 1}))
     return result
 
