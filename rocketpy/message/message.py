@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rocketpy.errors import ConfigError
 from rocketpy.message.accessors import PropertyAccessors
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Message"]
 
 _SEPARATORS = frozenset("\x01\x02")
+_WAIT: Final = PropertyName.WAIT
+"""At hand: it is put into every message."""
 
 
 class Message(PropertyAccessors):
@@ -64,10 +66,10 @@ class Message(PropertyAccessors):
         deliver_at: datetime | int | None = None,
         wait_store_ok: bool = True,
     ) -> None:
-        self.topic = _checked_topic(topic)
+        self.topic = topic if type(topic) is str and topic else _checked_topic(topic)
         self.body = body if type(body) is bytes and body else _checked_body(body)
         self.flag = 0
-        wire: dict[str, str] = {PropertyName.WAIT: "true" if wait_store_ok else "false"}
+        wire: dict[str, str] = {_WAIT: "true" if wait_store_ok else "false"}
         self.properties = wire
         if properties:
             _put_user_properties(wire, properties)

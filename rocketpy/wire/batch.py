@@ -65,7 +65,7 @@ def encode_batch(messages: Sequence[Message], unique_ids: Iterable[str] | None =
     """The body of a batch request; the rules are those of `check_batch`, which the caller has asked.
 
     One pass with as little as possible for each message: properties like those of the message before are not encoded
-    again.
+    again, nor are lengths and flag when they are the same.
 
     Args:
         messages: What the batch holds.
@@ -76,17 +76,20 @@ def encode_batch(messages: Sequence[Message], unique_ids: Iterable[str] | None =
     """
     parts: list[bytes] = []
     known: dict[str, str] | None = None
-    text, end = b"", b""
+    text, end, head, middle = b"", b"", b"", b""
+    shape: tuple[int, int, int] | None = None
     for message, unique_id in zip(messages, repeat("") if unique_ids is None else unique_ids, strict=False):
         try:
             properties, body = message.properties, message.body
             if properties != known:
-                known = properties
+                known, shape = properties, None
                 text, end = _encoded(properties, named=unique_ids is not None)
-            tail = unique_id.encode() + end if end else b""
-            size, body_size = len(text) + len(tail), len(body)
-            head = _HEAD.pack(_FIXED + body_size + size, 0, 0, message.flag, body_size)
-            parts += (head, body, _LENGTH_16.pack(size), text, tail)
+            name = unique_id.encode() if end else b""
+            this = len(body), len(name), message.flag
+            if this != shape:
+                shape = this
+                head, middle = _around(*this, text, end)
+            parts += (head, body, middle, name, end)
         except (struct.error, UnicodeEncodeError) as exc:
             raise _does_not_fit(message, exc) from exc
     return b"".join(parts)
@@ -98,6 +101,12 @@ def _encoded(properties: Mapping[str, str], *, named: bool) -> tuple[bytes, byte
     if not named or PropertyName.UNIQUE_KEY in properties:
         return text, b""
     return text + _UNIQUE_KEY, b"\x02"
+
+
+def _around(body_size: int, name_size: int, flag: int, text: bytes, end: bytes) -> tuple[bytes, bytes]:
+    """What stands before the body of an item, and what stands between it and the unique id."""
+    size = len(text) + name_size + len(end)
+    return _HEAD.pack(_FIXED + body_size + size, 0, 0, flag, body_size), _LENGTH_16.pack(size) + text
 
 
 def _does_not_fit(message: Message, exc: Exception) -> LocalProtocolError:

@@ -7,6 +7,7 @@ apart. Plays the part of MessageClientIDSetter and of the id half of MessageDeco
 from __future__ import annotations
 
 import itertools
+import struct
 import time
 
 from rocketpy.errors import ConfigError
@@ -62,7 +63,10 @@ class UniqueIds:
             # Read again now and then: one millisecond may have no more ids than the counter can number.
             head = self._head()
             numbers = itertools.islice(self._counter, min(_IDS_A_READING, count - len(ids)))
-            ids += [f"{head}{number & 0xFFFF:04X}" for number in numbers]
+            low = [number & 0xFFFF for number in numbers]
+            # All digits in one go: to format each number takes five times as long.
+            digits = struct.pack(f">{len(low)}H", *low).hex(" ", 2).upper()
+            ids += [head + four for four in digits.split(" ")]
         return ids
 
     def _head(self) -> str:
