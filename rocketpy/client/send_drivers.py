@@ -185,7 +185,7 @@ def _later_pause(state: tenacity.RetryCallState) -> float:
 # --- awaited -------------------------------------------------------------------------------------------
 
 
-async def send(core: SendCore, outgoing: Outgoing, *, choice: Choice | None, tries: int, timeout: float) -> SendResult:
+async def send(core: SendCore, outgoing: Outgoing, choice: Choice | None, tries: int, timeout: float) -> SendResult:
     """Send and wait for the answer.
 
     Raises:

@@ -272,7 +272,7 @@ class SendCore:
             return None
         offset_message_id, queue_id, queue_offset, transaction_id, region, trace_on = found
         queue = attempt.queue if queue_id == attempt.queue.queue_id else attempt.queue._replace(queue_id=queue_id)
-        return SendResult(
+        values = (
             _SEND_OK,
             attempt.outgoing.message_id,
             offset_message_id,
@@ -282,6 +282,7 @@ class SendCore:
             region or "DefaultRegion",
             trace_on is not False,
         )
+        return tuple.__new__(SendResult, values)  # the class's own takes twice as long
 
     @staticmethod
     def _full_result(attempt: Try, frame: Frame) -> SendResult:

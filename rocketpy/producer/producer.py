@@ -178,14 +178,16 @@ class Producer(NotPicklable):
         self._lifecycle.check_open()
         outgoing = self._preparer.one(message)
         choice = None if queue is None and selector is None else self._choice(message, queue, selector, arg)
-        tries = self.tries(outgoing, choice, self.config.retry_times_when_send_failed)
+        config = self.config
+        tries = self.tries(outgoing, choice, config.retry_times_when_send_failed)
+        seconds = config.send_timeout if timeout is None else self._timeout(timeout)
         self._under_way += 1
         try:
-            return await send_drivers.send(
-                self._core, outgoing, choice=choice, tries=tries, timeout=self._timeout(timeout)
-            )
+            return await send_drivers.send(self._core, outgoing, choice, tries, seconds)
         finally:
-            self._one_less()
+            self._under_way -= 1
+            if not self._under_way:
+                self._none_left()
 
     async def send_oneway(
         self,
@@ -221,14 +223,16 @@ class Producer(NotPicklable):
         self._lifecycle.check_open()
         outgoing = self._preparer.batch(messages)
         choice = self._choice(outgoing.message, queue, None, None)
-        tries = self.tries(outgoing, choice, self.config.retry_times_when_send_failed)
+        config = self.config
+        tries = self.tries(outgoing, choice, config.retry_times_when_send_failed)
+        seconds = config.send_timeout if timeout is None else self._timeout(timeout)
         self._under_way += 1
         try:
-            return await send_drivers.send(
-                self._core, outgoing, choice=choice, tries=tries, timeout=self._timeout(timeout)
-            )
+            return await send_drivers.send(self._core, outgoing, choice, tries, seconds)
         finally:
-            self._one_less()
+            self._under_way -= 1
+            if not self._under_way:
+                self._none_left()
 
     def prepare(self, message: Message) -> Outgoing:
         """Check and encode a message, from any thread; for `start_send`."""
@@ -280,7 +284,12 @@ class Producer(NotPicklable):
     def _one_less(self) -> None:
         """A send has ended."""
         self._under_way -= 1
-        if not self._under_way and not self._lifecycle.is_open:
+        if not self._under_way:
+            self._none_left()
+
+    def _none_left(self) -> None:
+        """The last send that was under way has ended: a producer that closes has waited for it."""
+        if not self._lifecycle.is_open:
             self._idle.set()
 
     @staticmethod

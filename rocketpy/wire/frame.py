@@ -82,6 +82,7 @@ class FrameDecoder:
             RemoteProtocolError: the next bytes are not a frame; the connection is of no more use.
         """
         found: list[Frame] = []
+        new = tuple.__new__  # the class's own takes twice as long
         buffer, position, end = self._buffer, self._start, len(self._buffer)
         most, largest_header = self.limits.max_frame - 4, self.limits.max_header
         chunk = buffer if isinstance(buffer, bytes) else None  # one that is cut where it lies
@@ -96,7 +97,7 @@ class FrameDecoder:
             ):
                 body_at, next_at = position + _LEAD + size, position + 4 + total
                 if body_at <= next_at <= end:
-                    found.append(Frame(word >> 24, chunk[position + _LEAD : body_at], chunk[body_at:next_at]))
+                    found.append(new(Frame, (word >> 24, chunk[position + _LEAD : body_at], chunk[body_at:next_at])))
                     position = next_at
                     continue
             length = self._frame_size(buffer, position, end)

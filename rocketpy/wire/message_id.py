@@ -54,14 +54,16 @@ class UniqueIds:
 
     def next(self) -> str:
         """A new id."""
-        return f"{self._head()}{next(self._counter) & 0xFFFF:04X}"
+        now, stamp = wall_ms(), self._stamp
+        head = stamp[1] if stamp[0] == now else self._head(now)
+        return f"{head}{next(self._counter) & 0xFFFF:04X}"
 
     def take(self, count: int) -> list[str]:
         """New ids, many at once."""
         ids: list[str] = []
         while len(ids) < count:
             # Read again now and then: one millisecond may have no more ids than the counter can number.
-            head = self._head()
+            head = self._head(wall_ms())
             numbers = itertools.islice(self._counter, min(_IDS_A_READING, count - len(ids)))
             low = [number & 0xFFFF for number in numbers]
             # All digits in one go: to format each number takes five times as long.
@@ -69,9 +71,8 @@ class UniqueIds:
             ids += [head + four for four in digits.split(" ")]
         return ids
 
-    def _head(self) -> str:
+    def _head(self, now: int) -> str:
         """All of an id that is made now but the counter."""
-        now = wall_ms()
         stamp = self._stamp
         if stamp[0] != now:
             # Replaced as a whole, so that another thread sees the old pair or the new one.

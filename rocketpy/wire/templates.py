@@ -149,7 +149,12 @@ class SendTemplate:
                 return self._fill(opaque, wanted, (queue_id, sys_flag, born_timestamp, flag, properties), body)
             # What `fill` does, without a step for each hole: this is the hottest line of a producer.
             values = (queue_id, sys_flag, born_timestamp, flag, encode_basestring(properties), wanted, opaque)
-            return _frame(_JSON, (self._text % values).encode(), body, self._limits)
+            header = (self._text % values).encode()
+            size = len(header)
+            total = 4 + size + len(body)
+            if total + 4 > self._limits.max_frame or size > 0xFFFFFF:
+                return encode_frame(_JSON, header, body, limits=self._limits)  # which says what is wrong
+            return b"".join((_LEAD.pack(total, size), header, body))
         except UnicodeEncodeError as exc:
             raise LocalProtocolError(f"message properties are not valid Unicode: {exc}") from exc
 
