@@ -165,6 +165,12 @@ def test_bits_as_java_writes_them(indices: set[int]) -> None:
     assert bits_of({9}) == b"\x00\x02"
 
 
+def test_threat_M1_a_set_of_bits_takes_no_endless_memory() -> None:
+    assert indices_of(bytes(8191) + b"\x80") == {65_535}
+    with pytest.raises(RemoteProtocolError, match="65536"):
+        indices_of(bytes(8193))
+
+
 def test_batches_of_acknowledgements_under_either_name() -> None:
     ack = BatchAck(
         consumer_group="G", topic="T", retry="0", start_offset=5, queue_id=1, revive_queue_id=2, bit_set=b"\x06"

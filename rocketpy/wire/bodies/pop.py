@@ -6,6 +6,7 @@ acknowledged in time comes again; no client sees them. Their one-letter names ar
 
 from __future__ import annotations
 
+from rocketpy.errors import RemoteProtocolError
 from rocketpy.message import MessageQueue
 from rocketpy.wire.enums import MessageModel, MessageRequestMode
 from rocketpy.wire.json_body import Body, Int32, body, member
@@ -25,6 +26,8 @@ __all__ = [
     "indices_of",
 ]
 
+_MAX_BITS = 64 * 1024
+
 
 def bits_of(indices: set[int]) -> bytes:
     """A set of small numbers as Java's BitSet writes it: the lowest bit of the first byte is 0."""
@@ -35,7 +38,13 @@ def bits_of(indices: set[int]) -> bytes:
 
 
 def indices_of(bits: bytes) -> set[int]:
-    """The numbers whose bits are set."""
+    """The numbers whose bits are set.
+
+    Raises:
+        RemoteProtocolError: there are more than a pop has messages: a set takes hundreds of times the memory.
+    """
+    if len(bits) > _MAX_BITS // 8:
+        raise RemoteProtocolError(f"a set of {len(bits) * 8} bits, there are at most {_MAX_BITS}")
     return {number for number in range(len(bits) * 8) if bits[number // 8] >> number % 8 & 1}
 
 
