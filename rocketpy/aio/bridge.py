@@ -192,13 +192,19 @@ class Bridge:
         """Belong to the running loop from now on. False when it was bound before.
 
         Raises:
-            ConfigError: it belongs to another loop.
+            ConfigError: it belongs to another loop, or no loop of asyncio runs here.
             ClientClosedError: it was made before a fork.
         """
         if self.is_bound or self.crossed_fork:
             self.check()
             return False
-        self.loop = asyncio.get_running_loop()
+        try:
+            self.loop = asyncio.get_running_loop()
+        except RuntimeError as exc:
+            raise ConfigError(
+                f"{self.what} of rocketpy.aio runs on asyncio, and no asyncio loop runs here: take the class of that "
+                "name from rocketpy in trio, from rocketpy.sync in blocking code"
+            ) from exc
         self.portal = portal()
         self.inbox = Inbox(self.loop, self._abandon)
         self.context = contextvars.copy_context()

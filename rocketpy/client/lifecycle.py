@@ -10,7 +10,9 @@ import os
 from enum import Enum
 from typing import NoReturn
 
-from rocketpy.errors import ClientClosedError
+import trio
+
+from rocketpy.errors import ClientClosedError, ConfigError
 
 __all__ = ["Lifecycle", "NotPicklable", "State", "forks"]
 
@@ -51,19 +53,21 @@ class Lifecycle:
         what: how error texts name it, such as "producer orders".
     """
 
-    __slots__ = ("_forks", "_pid", "state", "what")
+    __slots__ = ("_forks", "_loop", "_pid", "state", "what")
 
     def __init__(self, what: str) -> None:
         self.what = what
         self.state = State.NEW
         self._forks = _forks
         self._pid = os.getpid()
+        self._loop: trio.lowlevel.Task | None = None
 
     def begin(self) -> None:
-        """Start to open.
+        """Start to open, in the trio loop that runs here.
 
         Raises:
             ClientClosedError: it was started before. Nothing is opened twice.
+            ConfigError: no trio loop runs here.
         """
         self._check_process()
         if self.state is State.CLOSED:
@@ -71,6 +75,12 @@ class Lifecycle:
         if self.state is not State.NEW:
             raise ClientClosedError(
                 f"{self.what} was started already (it is {self.state.value}); start it once, and share it where needed"
+            )
+        self._loop = _running_loop()
+        if self._loop is None:
+            raise ConfigError(
+                f"{self.what} runs on trio, and no trio loop runs here: take the class of that name from rocketpy.aio "
+                "in asyncio, from rocketpy.sync in blocking code"
             )
         self.state = State.OPENING
 
@@ -112,10 +122,26 @@ class Lifecycle:
         if self.state is not _OPEN or self._forks != _forks:
             self._refuse()
 
+    def check_here(self) -> None:
+        """Refuse use while it is not open, and from where it does not belong.
+
+        Another loop would take tasks of this one for its own, which breaks both.
+
+        Raises:
+            ClientClosedError: as in `check_open`.
+            ConfigError: this is another loop than the one in which it was entered.
+        """
+        self.check_open()
+        if _running_loop() is not self._loop:
+            raise ConfigError(
+                f"{self.what} belongs to the trio loop in which it was entered: come back to it with "
+                "trio.from_thread.run, make one in each loop, or use rocketpy.sync from threads"
+            )
+
     def _refuse(self) -> NoReturn:
         self._check_process()
         remedy = {
-            State.NEW: "use it inside `async with` (or `with`), or call start() first",
+            State.NEW: "use it inside `async with`",
             State.OPENING: "wait until its start has returned",
         }
         raise ClientClosedError(f"{self.what} is {self.state.value}: {remedy.get(self.state, 'make a new one')}")
@@ -126,6 +152,14 @@ class Lifecycle:
                 f"{self.what} was made in process {self._pid}, this is its child {os.getpid()} after a fork: sockets "
                 "and background tasks do not cross a fork; make a new one in the child from the same config"
             )
+
+
+def _running_loop() -> trio.lowlevel.Task | None:
+    """The first task of the trio loop that runs here, which stands for it; None without one."""
+    try:
+        return trio.lowlevel.current_root_task()
+    except (RuntimeError, AttributeError):  # the latter where another kind of loop runs in the place of trio's
+        return None
 
 
 class NotPicklable:

@@ -175,7 +175,7 @@ class Producer(NotPicklable):
             RequestTimeoutError, TransportError: no answer; whether it is stored is unknown, save after a ConnectError.
             SendError: several tries failed.
         """
-        self._lifecycle.check_open()
+        self._lifecycle.check_here()
         outgoing = self._preparer.one(message)
         choice = None if queue is None and selector is None else self._choice(message, queue, selector, arg)
         config = self.config
@@ -203,7 +203,7 @@ class Producer(NotPicklable):
             ConfigError: the message cannot be sent as it is.
             RouteNotFoundError, TransportError: it could not be written.
         """
-        self._lifecycle.check_open()
+        self._lifecycle.check_here()
         outgoing = self._preparer.one(message)
         choice = self._choice(message, queue, selector, arg)
         await send_drivers.send_oneway(self._core, outgoing, choice=choice, timeout=self._timeout(None))
@@ -220,7 +220,7 @@ class Producer(NotPicklable):
             ConfigError: they cannot travel together (topic, wait_store_ok, delay), or are too large together.
             RocketMQError: as in `send`.
         """
-        self._lifecycle.check_open()
+        self._lifecycle.check_here()
         outgoing = self._preparer.batch(messages)
         choice = self._choice(outgoing.message, queue, None, None)
         config = self.config
@@ -328,7 +328,7 @@ class Producer(NotPicklable):
         Raises:
             RouteNotFoundError: there are none; the subclass says why.
         """
-        self._lifecycle.check_open()
+        self._lifecycle.check_here()
         info = await self.client.routes.ensure(topic, timeout=self._timeout(timeout))
         return info.queues
 
@@ -347,7 +347,7 @@ class Producer(NotPicklable):
         """
         from rocketpy.client import topics  # few producers make topics: the others do not load what it takes
 
-        self._lifecycle.check_open()
+        self._lifecycle.check_here()
         await topics.create_topic(
             self.client,
             topic,

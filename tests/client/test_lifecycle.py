@@ -7,9 +7,10 @@ import os
 import pickle
 
 import pytest
+import trio
 
 from rocketpy.client.lifecycle import Lifecycle, NotPicklable, State, forks
-from rocketpy.errors import ClientClosedError
+from rocketpy.errors import ClientClosedError, ConfigError
 
 
 def opened() -> Lifecycle:
@@ -19,7 +20,7 @@ def opened() -> Lifecycle:
     return life
 
 
-def test_open_may_be_used_and_nothing_else_may() -> None:
+async def test_open_may_be_used_and_nothing_else_may() -> None:
     life = Lifecycle("producer orders")
     with pytest.raises(ClientClosedError, match=r"producer orders is not started: .*async with"):
         life.check_open()
@@ -37,7 +38,7 @@ def test_open_may_be_used_and_nothing_else_may() -> None:
         life.check_open()
 
 
-def test_LC2_a_second_start_is_refused() -> None:
+async def test_LC2_a_second_start_is_refused() -> None:
     life = opened()
     with pytest.raises(ClientClosedError, match="was started already"):
         life.begin()
@@ -48,7 +49,7 @@ def test_LC2_a_second_start_is_refused() -> None:
         life.begin()
 
 
-def test_a_failed_start_may_be_tried_again() -> None:
+async def test_a_failed_start_may_be_tried_again() -> None:
     life = Lifecycle("x")
     life.begin()
     life.failed()
@@ -56,7 +57,7 @@ def test_a_failed_start_may_be_tried_again() -> None:
     life.begin()
 
 
-def test_closing_twice_closes_once() -> None:
+async def test_closing_twice_closes_once() -> None:
     life = opened()
     assert life.closing()
     assert not life.closing()
@@ -65,8 +66,12 @@ def test_closing_twice_closes_once() -> None:
     assert not Lifecycle("x").closing()
 
 
+async def opened_in_a_loop_of_its_own() -> Lifecycle:
+    return opened()
+
+
 def test_threat_L12_use_after_a_fork_is_refused_with_the_remedy() -> None:
-    life = opened()
+    life = trio.run(opened_in_a_loop_of_its_own)
     reader, writer = os.pipe()
     before = forks()
     child = os.fork()
@@ -87,6 +92,27 @@ def test_threat_L12_use_after_a_fork_is_refused_with_the_remedy() -> None:
     assert "make a new one in the child from the same config" in told
     life.check_open()
     assert forks() == before
+
+
+async def test_another_trio_loop_may_not_use_it() -> None:
+    life = opened()
+    life.check_here()
+
+    async def elsewhere() -> None:
+        life.check_open()
+        with pytest.raises(ConfigError, match=r"producer orders belongs to the trio loop .*from_thread"):
+            life.check_here()
+
+    await trio.to_thread.run_sync(trio.run, elsewhere)
+    with pytest.raises(ClientClosedError):
+        Lifecycle("x").check_here()
+
+
+def test_without_a_trio_loop_nothing_opens_and_it_may_be_tried_again() -> None:
+    life = Lifecycle("producer orders")
+    with pytest.raises(ConfigError, match=r"producer orders runs on trio, .*rocketpy\.aio .*rocketpy\.sync"):
+        life.begin()
+    assert life.state is State.NEW
 
 
 class Holder(NotPicklable):

@@ -1,0 +1,53 @@
+"""A class of one surface in a loop of another: refused with the name of the right one, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import trio
+
+import rocketpy
+import rocketpy.aio
+import rocketpy.sync
+from rocketpy import ConfigError
+
+
+def of_every_kind(module):
+    return (
+        module.MQClientInstance(namesrv="127.0.0.1:9"),
+        module.Producer("pg", namesrv="127.0.0.1:9"),
+        module.PushConsumer("cg", namesrv="127.0.0.1:9"),
+    )
+
+
+def test_classes_of_trio_say_in_asyncio_where_the_right_ones_are():
+    async def main():
+        for thing in of_every_kind(rocketpy):
+            with pytest.raises(ConfigError, match=r"no trio loop runs here: .*rocketpy\.aio in asyncio"):
+                await thing.__aenter__()
+            assert "not started" in repr(thing)
+
+    asyncio.run(main())
+
+
+def test_classes_of_asyncio_say_in_trio_where_the_right_ones_are():
+    async def main():
+        for thing in of_every_kind(rocketpy.aio):
+            with pytest.raises(ConfigError, match=r"no asyncio loop runs here: .*rocketpy in trio"):
+                await thing.__aenter__()
+
+    trio.run(main)
+
+
+def test_a_producer_of_one_trio_loop_refuses_the_sends_of_another_one(namesrv, topic):
+    message = rocketpy.Message(topic, b"hello")
+
+    async def main():
+        async with rocketpy.Producer("pg", namesrv=namesrv) as producer:
+            for send, what in ((producer.send, message), (producer.send_oneway, message), (producer.queues, topic)):
+                with pytest.raises(ConfigError, match="belongs to the trio loop in which it was entered"):
+                    await trio.to_thread.run_sync(trio.run, send, what)
+            assert (await producer.send(message)).status is rocketpy.SendStatus.SEND_OK
+
+    trio.run(main)
