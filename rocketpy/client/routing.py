@@ -246,11 +246,17 @@ class RouteTable:
                 # Each waiter has an error of its own: tracebacks and notes must not gather on one that all share.
                 raise (_route_error(topic, lookup.outcome) or copy.copy(lookup.outcome)) from lookup.outcome
             if not lookup.done.is_set():
-                raise NameServerUnreachableError(
-                    f"no name server has answered about the topic {topic} within {timeout:g} s",
-                    topic=topic,
-                    tried=(self._name_servers.current,),
-                )
+                raise self.too_late(topic, timeout)
+
+    def too_late(self, topic: str, timeout: float) -> NameServerUnreachableError:
+        """What to tell when the time was up before a name server had answered about a topic."""
+        asked = self._name_servers.current
+        return NameServerUnreachableError(
+            f"no name server has answered about the topic {topic} within {timeout:g} s (asked last: {asked}); check "
+            "that this is the address of a name server (port 9876 as a rule), and allow more time if it is slow",
+            topic=topic,
+            tried=(asked,),
+        )
 
     async def _lead(self, topic: str, deadline: float, default: _Default | None) -> TopicRoute:
         """Be the task that asks."""

@@ -93,6 +93,8 @@ class _Send:
                 return await self._try_again_and_again(max(1, self.tries - len(self.attempts)))
         except trio.TooSlowError as exc:
             if not self.attempts:
+                if self.core.client.routes.publish_info(self.outgoing.topic) is None:
+                    raise self.core.client.routes.too_late(self.outgoing.topic, self.timeout) from exc
                 raise RequestTimeoutError(
                     f"no broker of {self.outgoing.topic} could be reached within {self.timeout:g} s",
                     timeout=self.timeout,

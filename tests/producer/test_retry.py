@@ -20,7 +20,7 @@ from rocketpy.errors import (
 )
 from rocketpy.message import Message, MessageQueue
 from rocketpy.results import SendStatus
-from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.producer.brokers import SendBroker
 
 
@@ -137,6 +137,20 @@ async def test_S6_no_name_server_at_all(autojump_clock, opened):
         with pytest.raises(NameServerUnreachableError) as caught:
             await producer.send(message())
     assert set(caught.value.tried) == {"ns:1", "ns:2"}
+
+
+async def test_S6_a_name_server_that_never_answers_is_named_and_nothing_was_sent(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker) as (producer, world):
+        world.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, lambda connection, request: None)
+        outcomes = []
+        producer.start_send(producer.prepare(message()), outcomes.append)
+        started = trio.current_time()
+        with pytest.raises(NameServerUnreachableError, match=r"no name server has answered .* within 3 s .*ns:9876"):
+            await producer.send(message())
+        assert trio.current_time() - started <= 3.5
+    assert broker.taken == []
+    assert type(outcomes[0]) is NameServerUnreachableError
 
 
 async def test_S6_one_name_server_down_is_no_trouble(autojump_clock, opened):
