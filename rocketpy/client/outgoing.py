@@ -134,6 +134,8 @@ class Preparer:
 
     def _check_all(self, messages: Sequence[Message]) -> None:
         """Check every message by itself, and all of them together."""
+        if not isinstance(messages, Sequence):
+            raise ConfigError(f"a batch is a list of messages, not {messages!r:.100}")
         limit = self._config.max_message_size
         for message in messages:
             if type(message) is not Message or type(message.body) is not bytes or not 0 < len(message.body) <= limit:

@@ -35,6 +35,8 @@ async def create_topic(client: MQClientInstance, topic: str, *, queues: int, key
     check_topic(topic)
     if is_system_topic(topic):
         raise ConfigError(f"{topic} is a topic of RocketMQ's own")
+    if isinstance(queues, bool) or not isinstance(queues, int):
+        raise ConfigError(f"queues must be a whole number, not {queues!r}")
     if not 1 <= queues <= 65_536:
         raise ConfigError(f"a topic has 1 to 65536 queues on each broker, not {queues!r}")
     try:

@@ -28,9 +28,17 @@ def parse_addresses(value: str | Iterable[str] | None) -> tuple[str, ...]:
     Raises:
         ConfigError: one of them is not a "host:port".
     """
-    parts = value.split(";") if isinstance(value, str) else [] if value is None else list(value)
+    parts = value.split(";") if isinstance(value, str) else [] if value is None else _texts(value)
     stripped = [part.strip() for part in parts]
     return tuple(dict.fromkeys(format_address(*parse_address(part)) for part in stripped if part))
+
+
+def _texts(value: object) -> list[str]:
+    parts = list(value) if isinstance(value, Iterable) else []
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) < len(parts) or not isinstance(value, Iterable):
+        raise ConfigError(f"namesrv must be like 'a:9876;b:9876', or a list of 'host:9876', not {value!r:.100}")
+    return texts
 
 
 def _address_map(value: Mapping[str, str] | None) -> dict[str, str]:
@@ -143,6 +151,8 @@ class ClientConfig:
         Raises:
             ConfigError: a field does not exist, is missing or has a value that cannot be used.
         """
+        if config is not None and not isinstance(config, ClientConfig):
+            raise ConfigError(f"config must be a config such as {cls.__name__}, not {config!r:.100}")
         known = {field.name for field in attrs.fields(cls)}
         if unknown := set(fields) - known:
             raise ConfigError(f"{cls.__name__} has no setting {_with_advice(unknown, known)}")

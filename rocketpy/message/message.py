@@ -125,6 +125,8 @@ def _checked_text(what: str, text: object) -> str:
 def _joined_keys(keys: Iterable[str]) -> str:
     if isinstance(keys, str):
         return _checked_text("keys", keys)
+    if not isinstance(keys, Iterable):
+        raise ConfigError(f"keys is of type {type(keys).__name__}: give a list of str")
     parts = [_checked_text("a key", key) for key in keys]
     for part in parts:
         if KEY_SEPARATOR in part:

@@ -298,10 +298,10 @@ class Producer(NotPicklable):
         fixed = choice is not None or PropertyName.SHARDING_KEY in outgoing.message.properties
         return 1 if fixed else 1 + retries
 
-    def _timeout(self, timeout: float | None) -> float:
+    def _timeout(self, timeout: Any) -> float:
         if timeout is None:
             return self.config.send_timeout
-        if not timeout > 0:
+        if not isinstance(timeout, int | float) or not timeout > 0:
             raise ConfigError(f"timeout must be a positive number of seconds, not {timeout!r}")
         return timeout
 

@@ -66,7 +66,9 @@ def _checked_host(host: str, text: str) -> str:
         try:
             ipaddress.IPv6Address(host)
         except ValueError as exc:
-            raise ConfigError(f"the address {text!r} names no IPv6 address: write [address]:port") from exc
+            raise ConfigError(
+                f"the address {text!r} is not host:port: write no scheme, several joined by ';', IPv6 as [address]:port"
+            ) from exc
         return host
     if not host.isprintable() or not _HOST_STOPS.isdisjoint(host):
         raise ConfigError(f"the address {text!r} names no host")

@@ -121,7 +121,9 @@ def check_group(name: str) -> None:
 
 
 def _check(name: object, what: str, longest: int) -> None:
-    if not isinstance(name, str) or not name or name.isspace():
+    if not isinstance(name, str):
+        raise ConfigError(f"the {what} must be a str, not {name!r:.100}")
+    if not name or name.isspace():
         raise ConfigError(f"the {what} is blank")
     if len(name) > longest:
         raise ConfigError(f"the {what} {name[:32]!r}... has {len(name)} characters, {longest} are allowed")

@@ -219,3 +219,22 @@ def test_a_latency_table_has_rising_steps_and_equal_columns() -> None:
     with pytest.raises(ConfigError, match="negative"):
         LatencyTable(latency_max_ms=(50, 100), not_available_ms=(0, -1))
     assert ProducerConfig(group="g", latency_table="5.x").latency_table is LatencyTable.RELEASE_5
+
+
+@pytest.mark.parametrize("value", [9876, [9876], ("127.0.0.1", 9876), b"127.0.0.1:9876", [None]])
+def test_name_servers_of_another_type_than_text_are_refused(value):
+    with pytest.raises(ConfigError, match="namesrv must be like 'a:9876;b:9876', or a list"):
+        ClientConfig(namesrv=value)
+
+
+@pytest.mark.parametrize("value", ["http://127.0.0.1:9876", "127.0.0.1:9876,127.0.0.1:9877"])
+def test_what_is_mistaken_for_a_list_or_a_url_is_told_how_addresses_are_written(value):
+    with pytest.raises(ConfigError, match="write no scheme, several joined by ';'"):
+        ClientConfig(namesrv=value)
+
+
+def test_names_and_configs_of_another_type_are_refused_as_that():
+    with pytest.raises(ConfigError, match="the group must be a str, not 5"):
+        ProducerConfig(group=5, namesrv="a:1")
+    with pytest.raises(ConfigError, match="config must be a config such as ProducerConfig, not "):
+        ProducerConfig.of({"namesrv": "a:1"}, group="g")

@@ -279,6 +279,20 @@ async def test_queues_and_topics_that_are_not_there(autojump_clock, opened):
                 await producer.create_topic(topic, queues=queues)
 
 
+async def test_arguments_of_a_wrong_type_are_refused_with_what_would_be_right(autojump_clock, opened):
+    async with opened(SendBroker()) as (producer, _):
+        for timeout in ("1", [], trio):
+            with pytest.raises(ConfigError, match="timeout must be a positive number of seconds"):
+                await producer.send(message(), timeout=timeout)
+        for messages in (message(), (message() for _ in range(2)), {message}):
+            with pytest.raises(ConfigError, match="a batch is a list of messages"):
+                await producer.send_batch(messages)
+        with pytest.raises(ConfigError, match="queues must be a whole number, not '4'"):
+            await producer.create_topic("New", queues="4")
+    with pytest.raises(ConfigError, match="keys is of type int: give a list of str"):
+        message(keys=42)
+
+
 # --- life ----------------------------------------------------------------------------------------------
 
 
