@@ -124,9 +124,8 @@ class SendCore:
             return sharding_queue(info.queues, sharding_key)
         counter = self._round_robin.counter(message.topic)
         if avoid is None and not self.fault.enabled and info.queues:
-            return info.queues[
-                next(counter) % len(info.queues)
-            ]  # as `select_queue` would; nearly every send comes here
+            # As `select_queue` would; nearly every send comes here.
+            return info.queues[next(counter) % len(info.queues)]
         return select_queue(info.queues, counter, avoid=avoid, fault=self.fault)
 
     def target(self, queue: MessageQueue) -> tuple[str, str]:

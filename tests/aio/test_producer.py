@@ -278,17 +278,16 @@ async def test_closing_waits_for_what_is_under_way(namesrv, topic):
 def test_a_cancelled_task_leaves_in_order_and_says_goodbye(fakes):
     @in_asyncio
     async def main(settings):
-        entered = asyncio.Event()
+        entered = asyncio.get_running_loop().create_future()
 
         async def use():
             async with Producer("pg", send_timeout=600, **settings) as producer:
                 await producer.send(Message("T", b"connects"))
-                entered.set()
+                entered.set_result(producer)
                 await producer.send(Message("T", b"x"))
 
         task = asyncio.create_task(use())
-        await entered.wait()
-        await asyncio.sleep(0.05)
+        await until_in_flight(await entered, 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -302,18 +301,19 @@ def test_a_cancelled_task_leaves_in_order_and_says_goodbye(fakes):
 def test_being_cancelled_while_closing_gives_up_what_is_under_way(fakes):
     @in_asyncio
     async def main(settings):
-        sends, closing = [], asyncio.Event()
+        sends, closing = [], asyncio.get_running_loop().create_future()
 
         async def use():
             async with Producer("pg", send_timeout=600, **settings) as producer:
                 await producer.send(Message("T", b"connects"))
                 sends.append(asyncio.create_task(producer.send(Message("T", b"x"))))
-                await asyncio.sleep(0.05)
-                closing.set()
+                await until_in_flight(producer, 1)
+                closing.set_result(producer)
 
         task = asyncio.create_task(use())
-        await closing.wait()
-        await asyncio.sleep(0.05)
+        producer = await closing
+        while producer._inner._lifecycle.is_open:  # noqa: ASYNC110 - nobody tells when closing has begun
+            await asyncio.sleep(0)
         assert not task.done()  # it waits for the send
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
