@@ -69,6 +69,51 @@ def test_dividing_by_nothing_is_no_measurement():
     assert judge(SHARE, samples(trio_one=1.0, raw_one=0.0), {}).word == UNMEASURED
 
 
+ASKED = """
+trio-one >= 0.6 of raw-one
+blocking-one >= 0.48 of raw-one
+aio-one >= 0.4 of raw-one
+trio-64 >= 0.5 of raw-64
+trio-64 cpu <= 2
+trio-64 cpu <= 1.43 of javascript-64 cpu
+oneway >= 1.3 of trio-64
+batch >= 0.5 of raw-batch
+consume >= 0.25 of raw-consume
+consume-async >= 0.25 of raw-consume
+latency <= 1.2 of java-latency
+start-trio <= 2 of javascript-start
+start-blocking <= 2 of javascript-start
+ours cold <= 0.1 of cold
+ours idle-rss <= 80
+ours idle-cpu <= 1
+ours stop <= 1000
+ours raw-64 >= 0.4 of raw-64
+ours raw-one p50_us <= 1 of raw-one p50_us
+ours raw-batch >= 0.5 of raw-batch
+ours raw-pull >= 0.4 of raw-pull
+alone decode >= 300000
+alone decode-all >= 300000
+alone import <= 1.25 of alone import-floor
+alone import-trio <= 1.25 of alone import-floor
+alone cluster-start <= 300
+ours idle-close <= 200
+"""
+"""Every bar. Where no servers are named it stands on Apache's."""
+
+
+def test_a_bar_moves_by_a_decision_only():
+    def named(figure: Figure) -> str:
+        servers = "" if figure.servers == APACHE else figure.servers
+        return " ".join(filter(None, (servers, figure.row, "" if figure.part == "value" else figure.part)))
+
+    told = [
+        f"{named(bar.figure)} {'>=' if bar.at_least else '<='} {bar.limit:.6g}"
+        + ("" if bar.over is None else f" of {named(bar.over)}")
+        for bar in BARS
+    ]
+    assert told == ASKED.split("\n")[1:-1]
+
+
 def test_bars_speak_of_rows_that_there_are():
     rows = {row.name for measure in measures() for row in measure.rows}
     for bar in BARS:
