@@ -118,10 +118,11 @@ class Preparer:
             ConfigError: the messages cannot travel together, or are too large together.
         """
         self._check_all(messages)
-        ids = [
-            message.properties.get(PropertyName.UNIQUE_KEY, new)
-            for message, new in zip(messages, self._unique_ids.take(len(messages)), strict=True)
-        ]
+        ids = self._unique_ids.take(len(messages))
+        key = PropertyName.UNIQUE_KEY
+        for number, message in enumerate(messages):
+            if key in message.properties:
+                ids[number] = message.properties[key]
         body = encode_batch(messages, ids)
         if len(body) > self._config.max_message_size:
             raise ConfigError(
@@ -138,7 +139,7 @@ class Preparer:
             raise ConfigError(f"a batch is a list of messages, not {messages!r:.100}")
         limit = self._config.max_message_size
         for message in messages:
-            if type(message) is not Message or type(message.body) is not bytes or not 0 < len(message.body) <= limit:
+            if type(message) is not Message or type(body := message.body) is not bytes or not 0 < len(body) <= limit:
                 self._check(message)  # which says what is wrong
         check_batch(messages)
         self._check(messages[0])  # for the topic, which all share

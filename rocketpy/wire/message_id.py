@@ -67,8 +67,8 @@ class UniqueIds:
             numbers = itertools.islice(self._counter, min(_IDS_A_READING, count - len(ids)))
             low = [number & 0xFFFF for number in numbers]
             # All digits in one go: to format each number takes five times as long.
-            digits = struct.pack(f">{len(low)}H", *low).hex(" ", 2).upper()
-            ids += [head + four for four in digits.split(" ")]
+            digits = struct.pack(f">{len(low)}H", *low).hex(",", 2).upper()
+            ids += (head + digits.replace(",", "," + head)).split(",")
         return ids
 
     def _head(self, now: int) -> str:
