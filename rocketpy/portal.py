@@ -95,6 +95,7 @@ class Portal:
             self._awake = False  # Ctrl-C may strike right here: the next post must wake the loop all the same
             if isinstance(exc, trio.RunFinishedError):
                 raise ClientClosedError("the background thread of rocketpy has ended with the process") from exc
+            self._token.run_sync_soon(self._drain)  # for other threads, which may have relied on this one meanwhile
             raise
 
     def _drain(self) -> None:

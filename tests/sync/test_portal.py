@@ -284,3 +284,25 @@ def test_an_interrupt_before_leaving_begins_leaves_the_manager_all_the_same(home
     with pytest.raises(KeyboardInterrupt):
         opened.close()
     assert left.wait(5)
+
+
+def test_an_interrupt_of_a_wake_up_is_none_for_others_who_relied_on_it(home, monkeypatch):
+    arrived = threading.Event()
+
+    class Token:
+        """Interrupts the first wake-up, when another thread has posted behind it."""
+
+        def __init__(self, real):
+            self.real = real
+
+        def run_sync_soon(self, function):
+            monkeypatch.setattr(home, "_token", self.real)
+            other = threading.Thread(target=home.post, args=(arrived.set,))
+            other.start()
+            other.join()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(home, "_token", Token(home._token))
+    with pytest.raises(KeyboardInterrupt):
+        home.post(lambda: None)
+    assert arrived.wait(5)
