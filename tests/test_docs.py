@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import doctest
+import logging
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,15 @@ EXECUTED = {"{doctest}"}
 INCLUDED = re.compile(r"^```{literalinclude} (\S+)\n(?::pyobject: (\S+)\n)?", re.MULTILINE)
 """Parts of examples/, which tests/examples runs."""
 NOT_PYTHON = {"text", "console", "{toctree}", "{include}", "{literalinclude}", "{eval-rst}", "toml", "ini", "json"}
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """Examples may silence the log; the tests that come after them may not find it so."""
+    logger = logging.getLogger("rocketpy")
+    before = logger.level
+    yield
+    logger.setLevel(before)
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:

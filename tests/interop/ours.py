@@ -74,14 +74,17 @@ def _serving(command: str, name: str, home: Path, values: Mapping[str, object]) 
     settings.write_properties(config, values)
     log = home / "logs" / settings.LOG_FILE
     program = [sys.executable, "-m", f"rocketpy_broker_sim.cli.{command}", "-c", str(config), "--log", str(log)]
-    process = JavaProcess(f"our {name}", program, home, environment={"PYTHONPATH": str(ROOT)})
+    # A place of its own for the files by which a user's servers are found: whoever stops those does not mean ours.
+    environment = {"PYTHONPATH": str(ROOT), "XDG_RUNTIME_DIR": str(home)}
+    process = JavaProcess(f"our {name}", program, home, environment=environment)
     try:
         line = process.wait_line(lambda text: "boot success" in text, "its boot success line", BOOT_SECONDS)
         yield Server(name, _address(line), process)
     except BaseException:
         process.kill()
         raise
-    if process.running and (status := process.stop()) != 0:
+    ended_before = not process.running  # by the test, or by what it tests
+    if (status := process.stop()) != 0 and not ended_before:
         raise InteropError(f"our {name} ended with status {status} when it was told to stop\n{process.report()}")
 
 
