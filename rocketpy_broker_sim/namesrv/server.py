@@ -34,9 +34,6 @@ __all__ = ["NameServer", "open_name_server"]
 
 logger = get_logger(__name__)
 
-_STOP_GRACE = 0.5
-"""Seconds that answers under way get when the server stops; none of its requests takes longer."""
-
 
 class NameServer:
     """The state of one name server. Made by `open_name_server`.
@@ -146,4 +143,4 @@ async def _running(server: NameServer, network: Network, limits: ServerLimits | 
         server.start_clock()
         services.start_soon(server.expire_service)
         yield
-        await server.remoting.stop(_STOP_GRACE)
+        await server.remoting.stop(settings.shutdown_wait_time_seconds)

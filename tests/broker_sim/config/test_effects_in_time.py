@@ -7,13 +7,16 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.remoting.memory import MemoryNetwork
+from rocketpy.remoting.server import RemotingServer
 from rocketpy.seams import wall_clock
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.route import RegisterBrokerRequestHeader
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
+from rocketpy_broker_sim.config import namesrv_config
+from rocketpy_broker_sim.namesrv import open_name_server
 from rocketpy_broker_sim.store.memory import MemoryStorage
-from tests.broker_sim.broker.kit import broker_and_client, settings
+from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, broker_and_client, settings
 from tests.broker_sim.broker.test_registration import name_servers, opened
 from tests.broker_sim.store.helpers import bodies, open_store
 from tests.broker_sim.store.test_recovery import filled, flip, mark_unclean
@@ -79,7 +82,7 @@ async def test_max_hold_millis(autojump_clock: MockClock, bound: int) -> None:
     async with broker_and_client(max_hold_millis=bound) as (_, client):
         await client.send()
         began = trio.current_time()
-        answer = await client.pull(offset=1, sys_flag=2 | 4, suspend_timeout_millis=20_000)
+        answer = await client.pull(offset=1, sys_flag=SUSPEND | SUBSCRIPTION, suspend_timeout_millis=20_000)
         assert answer.code == ResponseCode.PULL_NOT_FOUND
         assert trio.current_time() - began == pytest.approx(min(bound, 20_000) / 1000, abs=1)
 
@@ -122,3 +125,38 @@ def test_check_crc_on_recover(checks: bool, left: int) -> None:
     assert store.max_offset("Orders", 1) == left
     assert len(bodies(store)) == 5
     store.close()
+
+
+@pytest.mark.parametrize("millis", [300, 4000])
+async def test_short_polling_time_mills(autojump_clock: MockClock, millis: int) -> None:
+    async with broker_and_client(long_polling_enable=False, short_polling_time_mills=millis) as (_, client):
+        await client.send()
+        began = trio.current_time()
+        assert (await client.pull(offset=1, sys_flag=SUSPEND | SUBSCRIPTION)).code == ResponseCode.PULL_NOT_FOUND
+        assert trio.current_time() - began == pytest.approx(millis / 1000, abs=0.1)
+
+
+@pytest.mark.parametrize("count", [3, 7])
+async def test_max_transfer_count_on_message_in_memory(autojump_clock: MockClock, count: int) -> None:
+    async with broker_and_client(max_transfer_count_on_message_in_memory=count) as (_, client):
+        for _ in range(10):
+            await client.send()
+        assert int((await client.pull()).ext_fields["nextBeginOffset"]) == count
+
+
+@pytest.mark.parametrize("seconds", [0, 7])
+async def test_shutdown_wait_time_seconds_of_a_name_server(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    graces: list[float] = []
+    stop = RemotingServer.stop
+
+    async def noted(server: RemotingServer, grace: float) -> None:
+        graces.append(grace)
+        await stop(server, grace)
+
+    monkeypatch.setattr(RemotingServer, "stop", noted)
+    config = namesrv_config(listen_port=0, shutdown_wait_time_seconds=seconds)
+    async with open_name_server(config, network=MemoryNetwork(), storage=MemoryStorage()):
+        pass
+    assert graces == [seconds]
