@@ -11,11 +11,12 @@ import threading
 import pytest
 
 from rocketpy.errors import StoreError
+from rocketpy.wire.batch import BatchItem
 from rocketpy_broker_sim.config import FlushDiskType
 from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
-from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
+from tests.broker_sim.store.helpers import OK, bodies, message, open_store, put_all
 
 REFUSED = PutMessageStatus.SERVICE_NOT_AVAILABLE
 
@@ -127,6 +128,28 @@ def test_threat_L9_full_queues_stop_the_store_until_there_is_room():
     assert bodies(store) == [b"m0", b"m2"]
     assert bodies(store, queue_id=1) == [b"m1", b"m3"]
     assert put_all(store, [message()])[0].queue_offset == results[2].queue_offset + 1
+
+
+@pytest.mark.parametrize("full", ["Orders/0/00000000000000000200", "Orders/1"])
+def test_threat_L9_full_queues_get_a_batch_whole_and_once(full):
+    storage = MemoryStorage()
+    seen = []
+    store = open_store(storage, on_arrival=seen.append)  # ten units fill a file
+    items = [BatchItem(0, b"%d" % number, b"TAGS\x01A\x02") for number in range(7)]
+    for queue_id in (0, 1, 0):
+        assert store.put_batch(message(b"", queue_id=queue_id, batch=items)).status is OK
+        assert store.put(message(b"last", queue_id=queue_id)).status is OK
+    store.commit_pending()
+    with storage.failing("pwrite", under=f"consumequeue/{full}"), pytest.raises(StoreError):
+        store.reput()
+    assert seen == []
+    store.reput()
+    once = [b"%d" % number for number in range(7)] + [b"last"]
+    codes = [ord("A")] * 7 + [0]
+    assert sorted(seen) == [("Orders", 0, 16, codes * 2), ("Orders", 1, 8, codes)]
+    assert bodies(store) == once * 2
+    assert bodies(store, queue_id=1) == once
+    assert store.put_batch(message(b"", batch=items)).queue_offset == 16
 
 
 def test_a_full_disk_at_the_start_is_told():
