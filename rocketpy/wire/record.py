@@ -7,7 +7,7 @@ of MessageExtEncoder and of the layout half of MessageDecoder.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, count, repeat
 from typing import Final
 from zlib import crc32
@@ -184,11 +184,7 @@ def encode_batch_records(
     """The records of a batch, each at the next offset and behind the one before; as `encode_record` makes them.
 
     What is the same for all of them is packed once; the rest goes column by column, so that the loops are the
-    interpreter's own.
-
-    Args:
-        items: Flag and body of each; their own properties are not looked at.
-        properties: What is stored instead.
+    interpreter's own. `properties` are stored in place of those of the items.
 
     Raises:
         LocalProtocolError: a part does not fit the layout, as for `encode_record`.
@@ -196,14 +192,12 @@ def encode_batch_records(
     text_sizes = list(map(len, properties))
     _check_fit(len(topic), max(text_sizes, default=0), len(born_host), len(store_host), sys_flag)
     magic, topic_prefix = _TOPIC_PREFIX[len(topic)]
-    topic_part = topic_prefix + topic
     bodies = [item[1] for item in items]
-    body_sizes = list(map(len, bodies))
     try:
         middle = _FLAG_AND_TIME.pack(sys_flag, born_timestamp) + born_host + _LONG.pack(store_timestamp) + store_host
         middle += _RETRY_AND_PREPARED.pack(reconsume_times, prepared_transaction_offset)
-        fixed_size = _BATCH_HEAD_SIZE + len(middle) + len(topic_part) + 2
-        sizes = [fixed_size + body + text for body, text in zip(body_sizes, text_sizes, strict=True)]
+        fixed_size = _BATCH_HEAD_SIZE + len(middle) + len(topic_prefix) + len(topic) + 2
+        sizes = [fixed_size + body + text for body, text in zip(map(len, bodies), text_sizes, strict=True)]
         heads = map(
             _BATCH_HEADS[len(middle)].pack,
             sizes,
@@ -214,12 +208,18 @@ def encode_batch_records(
             count(queue_offset),
             accumulate(sizes, initial=physical_offset),
             repeat(middle),
-            body_sizes,
+            map(len, bodies),
         )
-        lengths = {size: topic_part + _LENGTH_16.pack(size) for size in set(text_sizes)}
-        return list(map(b"".join, zip(heads, bodies, map(lengths.__getitem__, text_sizes), properties, strict=False)))
+        before = _before(text_sizes, topic_prefix + topic)
+        return list(map(b"".join, zip(heads, bodies, before, properties, strict=False)))
     except struct.error as exc:
         raise LocalProtocolError(f"a batch cannot be stored: {exc}") from exc
+
+
+def _before(sizes: Sequence[int], topic: bytes) -> Iterable[bytes]:
+    """What stands before properties of these sizes: the topic, and how long they are."""
+    parts = {size: topic + _LENGTH_16.pack(size) for size in set(sizes)}
+    return map(parts.__getitem__, sizes)
 
 
 def _check_fit(topic: int, properties: int, born_host: int, store_host: int, sys_flag: int) -> None:
