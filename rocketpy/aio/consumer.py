@@ -57,7 +57,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             **fields,
         )
         bridge.what = f"consumer {inner.config.group}"
-        super().__init__(inner, bridge)
+        super().__init__(inner, bridge, needs=client)
 
     @property
     def config(self) -> PushConsumerConfig:

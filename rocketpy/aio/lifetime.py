@@ -59,11 +59,13 @@ class Lifetime(NotPicklable, Generic[T]):
     Args:
         inner: the object, not entered yet.
         bridge: to the loop in which it will be entered.
+        needs: what has to stay open as long: nobody else may have kept it, and what is forgotten is closed.
     """
 
-    def __init__(self, inner: T, bridge: Bridge) -> None:
+    def __init__(self, inner: T, bridge: Bridge, *, needs: object = None) -> None:
         self._inner = inner
         self._bridge = bridge
+        self._needs = needs
 
     async def __aenter__(self) -> Self:
         """Open it, for the running loop.

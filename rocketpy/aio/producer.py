@@ -89,7 +89,7 @@ class Producer(Lifetime[TrioProducer]):
     ) -> None:
         shared = client.trio_client if client is not None else None
         inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
-        super().__init__(inner, Bridge(f"producer {inner.config.group}"))
+        super().__init__(inner, Bridge(f"producer {inner.config.group}"), needs=client)
 
     @property
     def config(self) -> ProducerConfig:

@@ -44,7 +44,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         **fields: Any,
     ) -> None:
         shared = client.trio_client if client is not None else None
-        super().__init__(TrioConsumer(group, config=config, client=shared, network=network, **fields))
+        super().__init__(TrioConsumer(group, config=config, client=shared, network=network, **fields), needs=client)
 
     @property
     def config(self) -> PushConsumerConfig:

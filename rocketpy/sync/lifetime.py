@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractAsyncContextManager
+import warnings
+from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -21,10 +22,12 @@ class Lifetime(NotPicklable, Generic[T]):
 
     Args:
         inner: the object, not entered yet.
+        needs: what has to stay open as long: nobody else may have kept it, and what is forgotten is closed.
     """
 
-    def __init__(self, inner: T) -> None:
+    def __init__(self, inner: T, *, needs: object = None) -> None:
         self._inner = inner
+        self._needs = needs
         self._opened: Opened[Any] | None = None
         self._home: Portal | None = None
         self._lock = threading.Lock()
@@ -57,6 +60,16 @@ class Lifetime(NotPicklable, Generic[T]):
     ) -> None:
         """Close it; an error of the block comes out as it is."""
         self._leave(error)
+
+    def __del__(self) -> None:
+        """Say so when it was forgotten, and close it in the background."""
+        opened: Opened[Any] | None = getattr(self, "_opened", None)
+        if opened is None or self._home is None or opened.ended.is_set() or self._crossed_fork:
+            return
+        text = f"{self._inner!r} was not closed: use it inside `with`"
+        warnings.warn(text, ResourceWarning, stacklevel=1, source=self)
+        with suppress(ClientClosedError):  # the process ends, and the portal with it
+            self._home.post(opened.leave)
 
     @property
     def _crossed_fork(self) -> bool:

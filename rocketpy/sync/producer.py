@@ -78,7 +78,7 @@ class Producer(Lifetime[TrioProducer]):
         **fields: Any,
     ) -> None:
         shared = client.trio_client if client is not None else None
-        super().__init__(TrioProducer(group, config=config, client=shared, network=network, **fields))
+        super().__init__(TrioProducer(group, config=config, client=shared, network=network, **fields), needs=client)
         settings = self._inner.config
         self._gate = Gate(settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size)
 

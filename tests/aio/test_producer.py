@@ -433,6 +433,20 @@ def test_another_loop_is_told_what_to_do(namesrv, topic):
         first.run(producer.__aexit__(None, None, None))
 
 
+@in_asyncio
+async def test_a_shared_client_that_nobody_else_keeps_lives_as_long_as_its_producer(namesrv, topic):
+    async def make():
+        client = await MQClientInstance(namesrv=namesrv).__aenter__()
+        return client._bridge.opened, await Producer("pg", client=client).__aenter__()
+
+    opened, producer = await make()
+    gc.collect()
+    assert (await producer.send(Message(topic, b"x"))).status is SendStatus.SEND_OK
+    assert not opened.ended.is_set()
+    await producer.__aexit__(None, None, None)
+    await producer._needs.__aexit__(None, None, None)
+
+
 def test_a_producer_that_was_forgotten_says_so_and_is_closed(namesrv):
     async def forget():
         producer = Producer("pg", namesrv=namesrv)

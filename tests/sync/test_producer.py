@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -273,3 +274,29 @@ def test_futures_are_of_the_standard_library(namesrv, topic):
         assert isinstance(future, Future)
         assert not future.cancel()
         assert future.result(10).queue.topic == topic
+
+
+def test_a_producer_that_was_forgotten_says_so_and_is_closed(namesrv):
+    def forget():
+        producer = Producer("pg", namesrv=namesrv)
+        producer.start()
+        return producer._opened
+
+    with pytest.warns(ResourceWarning, match="Producer pg open> was not closed: use it inside `with`"):
+        opened = forget()
+    assert opened.ended.wait(10)
+
+
+def test_a_shared_client_that_nobody_else_keeps_lives_as_long_as_its_producer(namesrv, topic):
+    def make():
+        client = MQClientInstance(namesrv=namesrv)
+        client.start()
+        producer = Producer("pg", client=client)
+        producer.start()
+        return producer
+
+    producer = make()
+    gc.collect()
+    assert producer.send(Message(topic, b"x")).status is SendStatus.SEND_OK
+    producer.close()
+    producer._needs.close()
