@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.aio.listeners import LoopRunner
+from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PushConsumer as TrioConsumer
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         inner = TrioConsumer(
             group,
             config=config,
-            client=client.trio_client if client is not None else None,
+            client=trio_client_of(client, "rocketpy.aio"),
             network=network,
             async_runner=partial(LoopRunner, bridge),
             **fields,

@@ -1,7 +1,8 @@
 """Entering and leaving, for every class of the asyncio surface.
 
 What is entered lives in a task of the portal. It is left in order also when the task that uses it is cancelled; when
-nobody leaves it, because its loop was closed or it was forgotten, the portal does, and says so.
+nobody leaves it the portal does, and says so: of what was forgotten when it is collected, of what a closed loop has
+left when the next thing is to be delivered to that loop.
 """
 
 from __future__ import annotations

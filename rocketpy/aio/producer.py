@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.aio.bridge import Bridge, Pending
 from rocketpy.aio.lifetime import Lifetime
+from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Producer(Lifetime[TrioProducer]):
         network: Network | None = None,
         **fields: Any,
     ) -> None:
-        shared = client.trio_client if client is not None else None
+        shared = trio_client_of(client, "rocketpy.aio")
         inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
         super().__init__(inner, Bridge(f"producer {inner.config.group}"), needs=client)
 

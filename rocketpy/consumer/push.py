@@ -16,6 +16,7 @@ import trio
 
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import Lifecycle, NotPicklable, State
+from rocketpy.client.sharing import check_shared
 from rocketpy.config import PushConsumerConfig
 from rocketpy.consumer.runners import RunnerMaker, TaskRunner
 from rocketpy.consumer.running import RunningConsumer
@@ -71,8 +72,7 @@ class PushConsumer(NotPicklable):
     ) -> None:
         if group is not None:
             fields["group"] = group
-        if client is not None and network is not None:
-            raise ConfigError("give a client or a network, not both: a client has a network of its own")
+        check_shared(client, network)
         base = config if config is not None or client is None else client.config
         self.config = PushConsumerConfig.of(base, **fields)
         if self.config.message_model is not MessageModel.CLUSTERING:

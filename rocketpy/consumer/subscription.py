@@ -6,6 +6,7 @@ beginning. Plays the part of subscriptionInner in RebalanceImpl.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -66,8 +67,7 @@ class Subscriptions:
         check_topic(topic)
         if topic == self.retry_topic:
             raise ConfigError(f"the retry topic {topic} is consumed by itself: subscribe the topics it comes from")
-        if not callable(listener):
-            raise ConfigError(f"the listener of {topic} must be a function of a message, not {listener!r:.100}")
+        _check_listener(topic, listener)
         if tags is not None and sql is not None:
             raise ConfigError(f"subscribe {topic} by tags or by sql, not by both")
         self._by_topic[topic] = Subscription(_data(topic, tags, sql), listener)
@@ -112,6 +112,23 @@ class Subscriptions:
         for message in messages:
             if message.topic == self.retry_topic:
                 message.topic = message.properties.get(PropertyName.RETRY_TOPIC) or message.topic
+
+
+def _check_listener(topic: str, listener: object) -> None:
+    """Said at once: otherwise every message would fail, and be among the dead letters in the end."""
+    if not callable(listener):
+        raise ConfigError(f"the listener of {topic} must be a function of a message, not {listener!r:.100}")
+    try:
+        signature = inspect.signature(listener)
+    except (TypeError, ValueError):
+        return  # what is written in C need not tell
+    try:
+        signature.bind(None)
+    except TypeError as exc:
+        raise ConfigError(
+            f"the listener of {topic} must be a function of one argument, the message (or the list of messages): "
+            f"{listener!r:.100}: {exc}"
+        ) from exc
 
 
 def _data(topic: str, tags: object, sql: object) -> SubscriptionData:

@@ -18,6 +18,7 @@ from rocketpy.client.lifecycle import Lifecycle, NotPicklable
 from rocketpy.client.outgoing import Preparer
 from rocketpy.client.selection import QueueSelector, select_by
 from rocketpy.client.sending import Choice, SendCore
+from rocketpy.client.sharing import check_shared
 from rocketpy.config import ProducerConfig
 from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
@@ -64,8 +65,7 @@ class Producer(NotPicklable):
     ) -> None:
         if group is not None:
             fields["group"] = group
-        if client is not None and network is not None:
-            raise ConfigError("give a client or a network, not both: a client has a network of its own")
+        check_shared(client, network)
         self.config = ProducerConfig.of(config if config is not None or client is None else client.config, **fields)
         self._owns_client = client is None
         self._network = network

@@ -8,6 +8,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
+from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PushConsumer as TrioConsumer
 from rocketpy.sync.lifetime import Lifetime
 
@@ -43,7 +44,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         network: Network | None = None,
         **fields: Any,
     ) -> None:
-        shared = client.trio_client if client is not None else None
+        shared = trio_client_of(client, "rocketpy.sync")
         super().__init__(TrioConsumer(group, config=config, client=shared, network=network, **fields), needs=client)
 
     @property

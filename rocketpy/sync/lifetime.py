@@ -100,7 +100,7 @@ class Lifetime(NotPicklable, Generic[T]):
         """
         self._check_process()
         if self._home is None:
-            raise ClientClosedError(f"{self._inner!r} is not started: use it inside `with`, or call start() first")
+            raise ClientClosedError(f"{self._inner!r}: use it inside `with`, or call start() first")
         return self._home
 
     def __repr__(self) -> str:

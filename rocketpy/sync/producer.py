@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, final
 
+from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.sync.gate import Gate
 from rocketpy.sync.lifetime import Lifetime
@@ -77,7 +78,7 @@ class Producer(Lifetime[TrioProducer]):
         network: Network | None = None,
         **fields: Any,
     ) -> None:
-        shared = client.trio_client if client is not None else None
+        shared = trio_client_of(client, "rocketpy.sync")
         super().__init__(TrioProducer(group, config=config, client=shared, network=network, **fields), needs=client)
         settings = self._inner.config
         self._gate = Gate(settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size)

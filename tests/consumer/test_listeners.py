@@ -114,6 +114,8 @@ def listener(message: object) -> None: ...
         (("T" * 128, listener), {}, "127 are allowed"),
         (("Orders", "listener"), {}, "the listener of Orders must be a function"),
         (("Orders", None), {}, "the listener of Orders must be a function"),
+        (("Orders", lambda: None), {}, "a function of one argument, the message .*too many positional arguments"),
+        (("Orders", lambda message, context: None), {}, "a function of one argument.*missing a required argument"),
         (("Orders", listener), {"tags": "||"}, "no tag between its separators"),
         (("Orders", listener), {"tags": ["a"]}, "tags must be a text"),
         (("Orders", listener), {"tags": "a", "sql": "a = 1"}, "by tags or by sql"),

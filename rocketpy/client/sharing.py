@@ -1,0 +1,41 @@
+"""What may be given as `client=`: a client that several producers and consumers share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rocketpy.client.instance import MQClientInstance
+from rocketpy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.network import Network
+
+__all__ = ["check_shared", "trio_client_of"]
+
+
+def check_shared(client: object, network: Network | None) -> None:
+    """Refuse what is no client of the trio surface, and a network beside one.
+
+    Raises:
+        ConfigError: one of the two.
+    """
+    if client is None:
+        return
+    if not isinstance(client, MQClientInstance):
+        raise ConfigError(f"client must be a rocketpy.MQClientInstance, not {client!r:.100}")
+    if network is not None:
+        raise ConfigError("give a client or a network, not both: a client has a network of its own")
+
+
+def trio_client_of(client: Any, surface: str) -> MQClientInstance | None:
+    """The client behind one of another surface; None for none.
+
+    Raises:
+        ConfigError: it is no client of such a surface.
+    """
+    if client is None:
+        return None
+    found = getattr(client, "trio_client", None)
+    if not isinstance(found, MQClientInstance):
+        raise ConfigError(f"client must be a {surface}.MQClientInstance, not {client!r:.100}")
+    return found
