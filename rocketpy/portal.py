@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -21,7 +22,7 @@ import trio
 
 from rocketpy.errors import ClientClosedError, ConfigError
 
-__all__ = ["Opened", "Portal", "portal"]
+__all__ = ["Opened", "Portal", "Waiting", "portal"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -113,9 +114,16 @@ class Portal:
         Raises:
             ClientClosedError: the portal ended before the function did.
         """
+        return self.wait(_Call(lambda: function(*args, **kwargs)))
+
+    def wait(self, pending: Waiting[T]) -> T:
+        """Have something done in the trio thread and wait until it has ended; what `call` stands on.
+
+        Raises:
+            ClientClosedError: the portal ended before that did.
+        """
         if threading.current_thread() is self._thread:
             raise ConfigError("a blocking call from the thread of rocketpy's own tasks would wait for itself for ever")
-        pending: _Call[T] = _Call(lambda: function(*args, **kwargs))
         try:
             self.post(self._begin, pending)
             pending.done.acquire()
@@ -129,23 +137,24 @@ class Portal:
         return pending.result()
 
     @staticmethod
-    def _abandon(pending: _Call[Any]) -> None:
+    def _abandon(pending: Waiting[Any]) -> None:
         if pending.ended:
             if pending.done.locked():  # its end was noticed already, by the very wait that was interrupted
                 pending.done.release()
         elif pending.begun:
-            pending.scope.cancel()
+            pending.cancel()
         else:
-            pending.finish(ClientClosedError("the call was given up before it began"))
+            pending.begun = True
+            pending.end(None, ClientClosedError("the call was given up before it began"))
 
-    def _begin(self, pending: _Call[Any]) -> None:
+    def _begin(self, pending: Waiting[Any]) -> None:
         if pending.begun:
             return
         pending.begun = True
         try:
-            self.start_soon(pending.run)
+            pending.begin(self)
         except ClientClosedError as error:
-            pending.finish(error)
+            pending.end(None, error)
 
     def open(self, manager: AbstractAsyncContextManager[T]) -> Opened[T]:
         """Enter an async context manager in a task of the portal; `Opened.close` leaves it in the same task."""
@@ -190,38 +199,36 @@ class _Started:
         return self._function(task_status)
 
 
-class _Call(Generic[T]):
-    """One call: what runs, what came of it, and the lock that its caller waits for."""
+class Waiting(ABC, Generic[T]):
+    """Something that is done in the trio thread while another thread waits for it, in `Portal.wait`. Used once.
 
-    __slots__ = ("_error", "_function", "_value", "begun", "done", "ended", "scope")
+    Attributes:
+        done: held until it has ended.
+    """
 
-    def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
-        self._function = function
+    __slots__ = ("_error", "_value", "begun", "done", "ended")
+
+    def __init__(self) -> None:
         self._value: T | None = None
         self._error: BaseException | None = None
         self.begun = False
         self.ended = False
-        self.scope = trio.CancelScope()
         self.done = threading.Lock()
         self.done.acquire()
 
-    async def run(self) -> None:
-        """In the portal: run to the end, whatever that is."""
-        self._error = ClientClosedError("the call was cancelled because rocketpy is closing with the process")
-        try:
-            with self.scope:
-                self._value = await self._function()
-                self._error = None
-        except (Exception, SystemExit, KeyboardInterrupt) as exc:  # noqa: BLE001 - raised again where it was called
-            self._error = exc
-        finally:
-            self.ended = True
-            self.done.release()
+    @abstractmethod
+    def begin(self, home: Portal) -> None:
+        """In the trio thread: begin. A ClientClosedError is its end; it must not raise anything else."""
 
-    def finish(self, error: BaseException) -> None:
-        """End it without having run."""
-        self.begun = self.ended = True
+    @abstractmethod
+    def cancel(self) -> None:
+        """In the trio thread: end it soon."""
+
+    def end(self, value: T | None, error: BaseException | None = None) -> None:
+        """In the trio thread, once: this came of it."""
+        self._value = value
         self._error = error
+        self.ended = True
         self.done.release()
 
     def result(self) -> T:
@@ -232,6 +239,37 @@ class _Call(Generic[T]):
             finally:
                 self._error = None  # the traceback refers to this frame: no cycle may stay behind
         return self._value  # type: ignore[return-value]  # set, as there was no error
+
+
+class _Call(Waiting[T]):
+    """An async function, in a task of its own."""
+
+    __slots__ = ("_function", "_scope")
+
+    def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
+        super().__init__()
+        self._function = function
+        self._scope = trio.CancelScope()
+
+    def begin(self, home: Portal) -> None:
+        """Start the task."""
+        home.start_soon(self._run)
+
+    def cancel(self) -> None:
+        """Cancel the task."""
+        self._scope.cancel()
+
+    async def _run(self) -> None:
+        value: T | None = None
+        error: BaseException | None = ClientClosedError("the call was cancelled because rocketpy is closing")
+        try:
+            with self._scope:
+                value = await self._function()
+                error = None
+        except (Exception, SystemExit, KeyboardInterrupt) as exc:  # noqa: BLE001 - raised again where it was called
+            error = exc
+        finally:
+            self.end(value, error)
 
 
 class Opened(Generic[T]):
