@@ -18,7 +18,7 @@ KEY = "rocketpy.java_key"
 OWN = "rocketpy.own"
 
 _LONG = 2**63 - 1
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def key_name(key: str | None) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def switch(default: bool, *, key: str | None = None) -> Any:
 
 
 def text(default: str, *, without: str = "", key: str | None = None) -> Any:
-    """A text on one line, in which some characters may not stand."""
+    """A text on one line, in which some characters may not stand. A tab may: Java takes it for a blank."""
 
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, str):

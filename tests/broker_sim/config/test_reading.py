@@ -247,3 +247,7 @@ def test_the_properties_format() -> None:
 def test_a_bad_escape_is_an_error_of_the_file() -> None:
     with pytest.raises(ConfigError, match="escaped"):
         parse_properties("a=\\u00g1")
+
+
+def test_a_tab_may_stand_where_java_takes_it_for_a_blank() -> None:
+    assert broker_config(message_delay_level="1s\t2s").store.message_delay_level == "1s\t2s"
