@@ -411,16 +411,17 @@ def test_a_loop_that_was_stopped_does_not_keep_a_consumer_from_closing(namesrv, 
         await asyncio.Event().wait()
 
     async def enter():
-        await fill(namesrv, topic, 1)
         consumer = PushConsumer("stopped", namesrv=namesrv, consume_from_where=FIRST)
         consumer.subscribe(topic, hang)
         return await consumer.__aenter__()
 
     consumer = loop.run_until_complete(enter())
     opened = consumer._bridge.opened
+    filling = loop.create_task(fill(namesrv, topic, 1))  # only now: the stop is for the line below
     loop.run_forever()
     assert entered.is_set()
     consumer._bridge.portal.post(opened.leave)
     assert opened.ended.wait(20)
+    filling.cancel()
     end_tasks(loop)
     loop.close()
