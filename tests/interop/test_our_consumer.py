@@ -192,7 +192,7 @@ async def test_a_group_goes_on_where_it_stopped(
     assert bodies(second.messages) == numbered(50, 60)
 
 
-async def test_closing_amid_the_work_loses_nothing_and_repeats_nothing(
+async def test_closing_amid_the_work_loses_nothing_and_repeats_next_to_nothing(
     apache_cluster: Cluster,
     consumer: Callable[..., rocketpy.PushConsumer],
     produce: Callable[..., Sent],
@@ -213,8 +213,14 @@ async def test_closing_amid_the_work_loses_nothing_and_repeats_nothing(
             await inbox.wait(before + 60)
     async with consumer(group) as opened:
         opened.subscribe(topic, inbox.take)
-        await inbox.wait(300)
-    assert bodies(inbox.messages) == numbered(0, 300)
+        while len({message.body for message in inbox.messages}) < 300:
+            await inbox.wait(len(inbox.messages) + 1)
+    got = bodies(inbox.messages)
+    assert sorted(set(got)) == numbered(0, 300)
+    # Apache's broker works on pulls and on commits in threads of different pools: a pull that was sent before the last
+    # commit of a consumer may be worked on after it, and take the offset of its queue back to what it says itself.
+    closings, one_pull = 3, 32
+    assert len(got) - 300 <= closings * one_pull
 
 
 def test_the_blocking_consumer_shares_a_group_with_another(
