@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
-from rocketpy_broker_sim.config import MessageStoreConfig, parse_properties
+from rocketpy_broker_sim.config import read_broker_properties
 from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 
@@ -20,15 +21,11 @@ class GoldenStore:
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
         self.root = folder / name
-        shutil.copytree(FOLDER / name / "store", self.root)
+        _unpack(FOLDER / name, self.root)
         self.facts = json.loads((FOLDER / name / "facts.json").read_text())
-        lines = [json.loads(line) for line in (FOLDER / name / "messages.jsonl").read_text().splitlines()]
-        self.messages = [line for line in lines if line["kind"] == "message"]
-        settings = parse_properties((FOLDER / name / "broker.conf").read_text())
-        self.config = MessageStoreConfig(
-            mapped_file_size_commit_log=int(settings["mappedFileSizeCommitLog"]),
-            mapped_file_size_consume_queue=int(settings["mappedFileSizeConsumeQueue"]),
-        )
+        self.lines = [json.loads(line) for line in (FOLDER / name / "messages.jsonl").read_text().splitlines()]
+        self.messages = [line for line in self.lines if line["kind"] == "message"]
+        self.config = read_broker_properties((FOLDER / name / "broker.conf").read_text())[0].store
 
     def open(self) -> MessageStore:
         store = MessageStore(RealStorage(self.root), self.config)
@@ -43,3 +40,14 @@ class GoldenStore:
             for topic, queues in table.items()
             for queue_id, offsets in queues.items()
         }
+
+
+def _unpack(source: Path, root: Path) -> None:
+    """Copy a directory. One of them is packed, because its timer wheel takes 38 MB, nearly all of them zero."""
+    if (source / "store").is_dir():
+        shutil.copytree(source / "store", root)
+        return
+    with tarfile.open(source / "store.tar.xz") as packed:
+        wanted = [member for member in packed if member.name != "store/timerwheel"]
+        packed.extractall(root.parent, wanted, filter="data")
+    (root.parent / "store").rename(root)

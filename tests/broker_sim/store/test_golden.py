@@ -12,6 +12,7 @@ from rocketpy.wire.message_codec import decode_record
 from rocketpy_broker_sim.store.put_result import GetMessageStatus
 from tests.broker_sim.store.golden import NAMES, GoldenStore
 from tests.broker_sim.store.helpers import bodies, message, put_all
+from tests.broker_sim.store.listing import described, end_of_part, expected
 
 
 @pytest.fixture(params=NAMES)
@@ -24,16 +25,18 @@ def consumable(row: dict) -> bool:
 
 
 def check_messages(store, golden: GoldenStore) -> None:
+    """Every message that the log still holds is there, by position and by queue, as its line tells of it."""
     for row in golden.messages:
-        record = store.read(row["physicalOffset"])
-        found = decode_record(record)
-        assert len(record) == row["storeSize"]
-        assert (found.topic, found.queue_id, found.queue_offset) == (row["topic"], row["queueId"], row["queueOffset"])
-        assert (found.body_crc, found.properties) == (row["bodyCRC"], row["properties"])
+        position, place = row["physicalOffset"], (row["topic"], row["queueId"], row["queueOffset"])
+        if position < store.log_start:
+            assert store.read(position) is None
+            continue
+        record = store.read(position)
+        assert described(record) == expected(row)
         if consumable(row):
-            result = store.get(row["topic"], row["queueId"], row["queueOffset"], 1)
+            result = store.get(*place, 1)
             assert (result.status, result.records) == (GetMessageStatus.FOUND, record)
-            assert store.store_time(row["topic"], row["queueId"], row["queueOffset"]) == row["storeTimestamp"]
+            assert store.store_time(*place) == row["storeTimestamp"]
 
 
 def test_every_message_is_where_apache_put_it(golden):
@@ -42,6 +45,18 @@ def test_every_message_is_where_apache_put_it(golden):
     assert len(golden.messages) == golden.facts["messages"]
     check_messages(store, golden)
     store.close()
+
+
+def test_between_the_messages_stand_fillers_and_the_end(golden):
+    size = golden.config.mapped_file_size_commit_log
+    for row in golden.lines:
+        if row["kind"] != "message":
+            position = row["physicalOffset"]
+            file = golden.root / "commitlog" / f"{position - position % size:020d}"
+            assert end_of_part(file.read_bytes()[position % size :]) == {
+                "kind": row["kind"],
+                "size": row.get("size", 0),
+            }
 
 
 def test_the_ends_of_the_queues_agree(golden):
