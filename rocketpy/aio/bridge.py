@@ -9,19 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
-
-import trio
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from rocketpy.client.lifecycle import forks
 from rocketpy.errors import ClientClosedError, ConfigError
 from rocketpy.logs import get_logger
-from rocketpy.portal import Opened, Portal, portal
+from rocketpy.portal import Call, Opened, Pending, Portal, portal
 
-__all__ = ["Bridge", "Call", "Inbox", "Pending"]
+__all__ = ["Bridge", "Inbox"]
 
 logger = get_logger(__name__)
 
@@ -79,92 +76,38 @@ class Inbox:
             raise
 
 
-class Pending(ABC, Generic[T]):
-    """Something that is done in the portal and awaited in a loop. `Bridge.run` begins it, once.
+class _Waiter:
+    """Lets a task of a loop wait for the end of something in the portal.
 
     Attributes:
-        future: wakes the task that awaits; it holds no outcome, for nobody may be there to take an error out of it.
+        future: wakes the task; it holds no outcome, for nobody may be there to take an error out of it.
     """
 
-    __slots__ = ("_bridge", "_ended", "_error", "_value", "future")
+    __slots__ = ("_inbox", "_is_over", "_loop", "future")
 
-    def __init__(self, bridge: Bridge) -> None:
-        self._bridge = bridge
-        self._value: T | None = None
-        self._error: BaseException | None = None
-        self._ended = False
-        self.future: asyncio.Future[None] = bridge.loop.create_future()
+    def __init__(self, loop: asyncio.AbstractEventLoop, inbox: Inbox) -> None:
+        self._loop = loop
+        self._inbox = inbox
+        self._is_over = False
+        self.future: asyncio.Future[None] = loop.create_future()
 
-    @abstractmethod
-    def begin(self) -> None:
-        """In the portal: begin."""
-
-    @abstractmethod
-    def cancel(self) -> None:
-        """In the portal: end it soon, if it has not ended."""
-
-    def end(self, value: T | None, error: BaseException | None = None) -> None:
-        """In the portal: this came of it."""
-        self._value = value
-        self._error = error
-        self._bridge.inbox.deliver(self._wake)
+    def __call__(self) -> None:
+        """In the portal: it has ended."""
+        self._inbox.deliver(self._wake)
 
     def _wake(self) -> None:
-        self._ended = True
+        self._is_over = True
         if not self.future.done():
             self.future.set_result(None)
 
     async def wait_end(self) -> None:
         """In the loop: wait until it has ended, however often the task is cancelled meanwhile."""
-        while not self._ended:
-            self.future = self._bridge.loop.create_future()
+        while not self._is_over:
+            self.future = self._loop.create_future()
             try:
                 await self.future
             except asyncio.CancelledError:
                 continue  # the first one is on its way out already, and this one with it
-
-    def result(self) -> T:
-        """In the loop: what came of it."""
-        if self._error is not None:
-            try:
-                raise self._error
-            finally:
-                self._error = None  # the traceback refers to this frame: no cycle may stay behind
-        return self._value  # type: ignore[return-value]  # set, as there was no error
-
-
-class Call(Pending[T]):
-    """An async function, in a task of the portal."""
-
-    __slots__ = ("_function", "_scope")
-
-    def __init__(self, bridge: Bridge, function: Callable[[], Awaitable[T]]) -> None:
-        super().__init__(bridge)
-        self._function = function
-        self._scope = trio.CancelScope()
-
-    def begin(self) -> None:
-        """Start the task."""
-        try:
-            self._bridge.portal.start_soon(self._run)
-        except ClientClosedError as error:
-            self.end(None, error)
-
-    def cancel(self) -> None:
-        """Cancel the task."""
-        self._scope.cancel()
-
-    async def _run(self) -> None:
-        value: T | None = None
-        error: BaseException | None = ClientClosedError("the call was cancelled because rocketpy is closing")
-        try:
-            with self._scope:
-                value = await self._function()
-                error = None
-        except (Exception, SystemExit, KeyboardInterrupt) as exc:  # noqa: BLE001 - raised again where it is awaited
-            error = exc
-        finally:
-            self.end(value, error)
 
 
 class Bridge:
@@ -265,15 +208,17 @@ class Bridge:
 
         A task that is cancelled while it waits cancels the work, and goes on only when that has ended.
         """
-        self.portal.post(pending.begin)
+        waiter = pending.on_end = _Waiter(self.loop, self.inbox)
+        self.portal.post(pending.start, self.portal)
         try:
-            await pending.future
+            await waiter.future
         except GeneratorExit:
             self._cancel(pending)  # nobody can await any more
             raise
         except BaseException:
+            # The task may have been cancelled, or Ctrl-C may have struck: either way the work must not outlive it.
             if self._cancel(pending):
-                await pending.wait_end()
+                await waiter.wait_end()
             raise
         return pending.result()
 
@@ -287,4 +232,4 @@ class Bridge:
 
     async def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an async function in the portal, and await it."""
-        return await self.run(Call(self, lambda: function(*args, **kwargs)))
+        return await self.run(Call(lambda: function(*args, **kwargs)))

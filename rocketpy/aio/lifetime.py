@@ -11,12 +11,14 @@ import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
-from rocketpy.aio.bridge import Bridge, Call
 from rocketpy.client.lifecycle import NotPicklable
 from rocketpy.errors import ClientClosedError
-from rocketpy.portal import Opened
+from rocketpy.portal import Call, Opened, Portal
+
+if TYPE_CHECKING:
+    from rocketpy.aio.bridge import Bridge
 
 __all__ = ["Lifetime"]
 
@@ -29,25 +31,24 @@ class _Leave(Call[None]):
     """Leaving, which is never given up: whoever is cancelled while it waits only makes it quicker.
 
     Args:
-        bridge: to the loop.
         opened: what to leave.
         error: what ended the body. One that is no error but the end of its task is a cancellation in the portal, too.
     """
 
     __slots__ = ("_body_error", "_opened")
 
-    def __init__(self, bridge: Bridge, opened: Opened[Any], error: BaseException | None) -> None:
-        super().__init__(bridge, opened.wait_left)
+    def __init__(self, opened: Opened[Any], error: BaseException | None) -> None:
+        super().__init__(opened.wait_left)
         self._opened = opened
         self._body_error = error
 
-    def begin(self) -> None:
+    def begin(self, home: Portal) -> None:
         """Begin to leave, and wait for the end of it."""
         if self._body_error is None or isinstance(self._body_error, Exception | SystemExit | KeyboardInterrupt):
             self._opened.leave(self._body_error)
         else:
             self._opened.cancel()
-        super().begin()
+        super().begin(home)
 
     def cancel(self) -> None:
         """Leave in order, without what may take long."""
@@ -83,7 +84,7 @@ class Lifetime(NotPicklable, Generic[T]):
         except BaseException as error:
             if opened.entered:
                 # Cancelled a moment too late: it is left again, and nobody has seen it.
-                await bridge.run(_Leave(bridge, opened, error))
+                await bridge.run(_Leave(opened, error))
             if bound_here:
                 bridge.unbind()
             raise
@@ -99,7 +100,7 @@ class Lifetime(NotPicklable, Generic[T]):
             return  # in a child, what it held belongs to the parent
         bridge.check()
         opened, bridge.opened = bridge.opened, None
-        await bridge.run(_Leave(bridge, opened, error))
+        await bridge.run(_Leave(opened, error))
         opened.check_outcome(error)
 
     def __del__(self) -> None:

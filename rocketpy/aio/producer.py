@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
-from rocketpy.aio.bridge import Bridge, Pending
+from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
+from rocketpy.producer.pending import PendingSend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rocketpy.aio.client import MQClientInstance
-    from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageQueue
@@ -22,52 +20,6 @@ if TYPE_CHECKING:
     from rocketpy.results import SendResult
 
 __all__ = ["Producer"]
-
-
-class _Sending(Pending["SendResult"]):
-    """One send. It has no task in the portal, unless its first try fails."""
-
-    __slots__ = ("_give_up", "_is_over", "_options", "_outgoing", "_producer")
-
-    def __init__(self, bridge: Bridge, producer: TrioProducer, outgoing: Outgoing, *options: Any) -> None:
-        super().__init__(bridge)
-        self._producer = producer
-        self._outgoing = outgoing
-        self._options = options
-        self._give_up: Callable[[], None] | None = None
-        self._is_over = False
-
-    def begin(self) -> None:
-        """Send it."""
-        producer = self._producer
-        queue, selector, arg, timeout = self._options
-        try:
-            give_up = producer.start_send(
-                self._outgoing,
-                self._done,
-                queue=queue,
-                selector=selector,
-                arg=arg,
-                timeout=timeout,
-                retries=producer.config.retry_times_when_send_failed,
-            )
-        except Exception as error:  # noqa: BLE001 - whatever a selector raises belongs to whoever sends
-            self.end(None, error)
-        else:
-            self._give_up = None if self._is_over else give_up
-
-    def cancel(self) -> None:
-        """Give it up."""
-        if self._give_up is not None:
-            self._give_up()
-
-    def _done(self, outcome: SendResult | Exception) -> None:
-        self._is_over = True
-        self._give_up = None  # it refers to us: nothing of a send that has ended shall wait for the collector
-        if isinstance(outcome, Exception):
-            self.end(None, outcome)
-        else:
-            self.end(outcome)
 
 
 @final
@@ -109,7 +61,7 @@ class Producer(Lifetime[TrioProducer]):
         """Send a message and wait until a broker has stored it. See `rocketpy.Producer.send`."""
         bridge, inner = self._bridge, self._inner
         bridge.check()
-        return await bridge.run(_Sending(bridge, inner, inner.prepare(message), queue, selector, arg, timeout))
+        return await bridge.run(PendingSend(inner, inner.prepare(message), queue, selector, arg, timeout))
 
     async def send_oneway(
         self,

@@ -123,7 +123,7 @@ class MQClientInstance(NotPicklable):
                 nursery = await stack.enter_async_context(open_services())
                 await nursery.start(self._run)
                 self._stack = stack.pop_all()
-        except BaseException:
+        except BaseException:  # cancellation too: what did not start may be started again
             self._lifecycle.failed()
             raise
         self._lifecycle.opened()

@@ -119,7 +119,7 @@ class PushConsumer(NotPicklable):
                 await running.rebalance.look()
                 running.start_services()
                 self._stack = stack.pop_all()
-        except BaseException:
+        except BaseException:  # cancellation too: what did not start may be started again
             self._running = None
             if self._owns_client:
                 # The old one was closed on the way out, for good.

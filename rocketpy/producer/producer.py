@@ -101,7 +101,7 @@ class Producer(NotPicklable):
                 stack.push_async_callback(self._say_goodbye)
                 stack.push_async_exit(self._finish_sends)
                 self._stack = stack.pop_all()
-        except BaseException:
+        except BaseException:  # cancellation too: what did not start may be started again
             if self._owns_client:
                 # The old one was closed on the way out, for good.
                 self.client = MQClientInstance(self.config, network=self._network)
@@ -272,7 +272,7 @@ class Producer(NotPicklable):
                 tries=self.tries(outgoing, choice, retries),
                 timeout=seconds,
             )
-        except BaseException:
+        except BaseException:  # a selector's, or Ctrl-C: what was not begun is not under way, or closing waits for ever
             self._one_less()
             raise
 

@@ -186,7 +186,7 @@ class Connection(Outbound):
             await part()
         except RocketMQError as exc:
             self.close(exc)
-        except Exception:
+        except Exception:  # ours alone: the other connections of this client or server must not fall with it
             _logger.exception("a bug ended the connection to %s", self.address)
             self.close()
 

@@ -7,19 +7,16 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.client.sharing import trio_client_of
-from rocketpy.portal import Waiting
 from rocketpy.producer import Producer as TrioProducer
+from rocketpy.producer.pending import PendingSend
 from rocketpy.sync.gate import Gate
 from rocketpy.sync.lifetime import Lifetime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageQueue
-    from rocketpy.portal import Portal
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendResult
     from rocketpy.sync.client import MQClientInstance
@@ -64,47 +61,6 @@ class _Soon:
             self._future.set_exception(outcome)
         else:
             self._future.set_result(outcome)
-
-
-class _Send(Waiting["SendResult"]):
-    """A send that a thread waits for. It has no task in the portal, unless its first try fails."""
-
-    __slots__ = ("_give_up", "_options", "_outgoing", "_producer")
-
-    def __init__(self, producer: TrioProducer, outgoing: Outgoing, *options: Any) -> None:
-        super().__init__()
-        self._producer = producer
-        self._outgoing = outgoing
-        self._options = options
-        self._give_up: Callable[[], None] | None = None
-
-    def begin(self, home: Portal) -> None:
-        """Send it."""
-        producer = self._producer
-        queue, selector, arg, timeout = self._options
-        try:
-            self._give_up = producer.start_send(
-                self._outgoing,
-                self._done,
-                queue=queue,
-                selector=selector,
-                arg=arg,
-                timeout=timeout,
-                retries=producer.config.retry_times_when_send_failed,
-            )
-        except Exception as error:  # noqa: BLE001 - whatever a selector raises belongs to whoever sends
-            self.end(None, error)
-
-    def cancel(self) -> None:
-        """Give it up."""
-        if self._give_up is not None:
-            self._give_up()
-
-    def _done(self, outcome: SendResult | Exception) -> None:
-        if isinstance(outcome, Exception):
-            self.end(None, outcome)
-        else:
-            self.end(outcome)
 
 
 @final
@@ -158,7 +114,7 @@ class Producer(Lifetime[TrioProducer]):
     ) -> SendResult:
         """Send a message and wait until a broker has stored it. See `rocketpy.Producer.send`."""
         home, inner = self._portal, self._inner
-        return home.wait(_Send(inner, inner.prepare(message), queue, selector, arg, timeout))
+        return home.wait(PendingSend(inner, inner.prepare(message), queue, selector, arg, timeout))
 
     def send_soon(
         self,

@@ -110,12 +110,13 @@ async def test_plain_listeners_run_in_threads(namesrv, topic):
 async def test_no_more_listeners_run_than_consume_thread_max(namesrv, topic):
     await fill(namesrv, topic, 30)
     inbox, running, most = Inbox(30), 0, 0
+    together = asyncio.Barrier(3)  # passed by threes: fewer at once would wait for ever
 
     async def listener(message):
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.005)
+        await together.wait()
         running -= 1
         await inbox(message)
 
@@ -246,12 +247,12 @@ def test_listeners_get_await_termination_and_are_cancelled_then(namesrv, topic, 
     @in_asyncio
     async def main():
         await fill(namesrv, topic, 2)
-        inbox, ended = Inbox(2), []
+        inbox, ended, closing = Inbox(2), [], asyncio.Event()
 
         async def listener(message):
             await inbox(message)
             try:
-                await asyncio.sleep(0.05 if message.body == b"0" else 600)
+                await (closing if message.body == b"0" else asyncio.Event()).wait()
                 ended.append("returned")
             except asyncio.CancelledError:
                 await asyncio.sleep(0)  # cleaning up may wait
@@ -263,6 +264,7 @@ def test_listeners_get_await_termination_and_are_cancelled_then(namesrv, topic, 
         ) as consumer:
             consumer.subscribe(topic, listener)
             await inbox.full.wait()
+            asyncio.get_running_loop().call_soon(closing.set)  # when the block has been left
         assert sorted(ended) == ["cancelled", "returned"]
         again = Inbox(1)
         async with PushConsumer("terminated", namesrv=namesrv) as consumer:

@@ -7,6 +7,7 @@ import gc
 import threading
 
 import pytest
+import trio
 
 from rocketpy.aio import Message, MQClientInstance, Producer, SendStatus
 from rocketpy.errors import (
@@ -17,7 +18,9 @@ from rocketpy.errors import (
     SendError,
     TopicNotFoundError,
 )
+from rocketpy.portal import portal
 from tests.aio.running import in_asyncio, run
+from tests.garbage import garbage
 from tests.producer.brokers import SendBroker
 
 
@@ -122,29 +125,16 @@ async def test_errors_are_those_of_the_trio_surface(namesrv):
 
 
 def test_a_send_leaves_no_work_for_the_garbage_collector(fakes):
-    async def send_some(settings):
+    async def send_some(settings, found):
         async with Producer("pg", **settings) as producer:
             await producer.send(Message("T", b"connects"))
-            before = collected()
+            before = found("PendingSend", "_Waiter", "_Answered")
             for _ in range(50):
                 await producer.send(Message("T", b"x"))
-            return collected() - before
+            return found("PendingSend", "_Waiter", "_Answered") - before
 
-    def collected():
-        gc.collect()
-        return sum(1 for each in saved if type(each).__name__ in ("_Sending", "_Answered"))
-
-    with fakes() as settings:
-        gc.collect()
-        saved, flags = gc.garbage, gc.get_debug()
-        gc.disable()
-        gc.set_debug(gc.DEBUG_SAVEALL)
-        try:
-            assert asyncio.run(send_some(settings)) == 0
-        finally:
-            gc.set_debug(flags)
-            gc.enable()
-            saved.clear()
+    with fakes() as settings, garbage() as found:
+        assert asyncio.run(send_some(settings, found)) == 0
 
 
 # --- cancellation ---------------------------------------------------------------------------------------
@@ -175,7 +165,8 @@ def test_a_cancelled_send_that_has_no_route_yet_leaves_nothing_behind(hole):
     async def main():
         async with Producer("pg", namesrv=hole, send_timeout=600, request_timeout=600) as producer:
             task = asyncio.create_task(producer.send(Message("T", b"x")))
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0)  # it hands its send over,
+            await asyncio.to_thread(portal().call, trio.lowlevel.checkpoint)  # and the portal has taken it
             assert producer._inner._under_way == 1
             task.cancel()
             task.cancel()

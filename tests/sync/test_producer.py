@@ -16,6 +16,7 @@ import pytest
 from rocketpy.errors import ClientClosedError, ConfigError, NameServerUnreachableError, TopicNotFoundError
 from rocketpy.sync import Message, MQClientInstance, Producer, SendStatus
 from rocketpy.sync.gate import Gate
+from tests.garbage import garbage
 
 
 def test_S1_a_blocking_send_returns_where_the_message_went(namesrv, topic):
@@ -24,6 +25,18 @@ def test_S1_a_blocking_send_returns_where_the_message_went(namesrv, topic):
         assert first.status is SendStatus.SEND_OK
         again = producer.send(Message(topic, b"two"), queue=first.queue)
         assert (again.queue, again.queue_offset) == (first.queue, first.queue_offset + 1)
+
+
+def test_a_send_leaves_no_work_for_the_garbage_collector(namesrv, topic):
+    with Producer("pg", namesrv=namesrv) as producer, garbage() as found:
+        producer.create_topic(topic)
+        producer.send(Message(topic, b"connects"))
+        before = found("PendingSend", "_Answered", "Future")
+        for _ in range(50):
+            producer.send(Message(topic, b"x"))
+        for _ in range(50):
+            producer.send_soon(Message(topic, b"x")).result(10)
+        assert found("PendingSend", "_Answered", "Future") == before
 
 
 def test_S2_send_soon_gives_futures_that_hold_results(namesrv, topic):

@@ -1,0 +1,13 @@
+"""The portal: one background trio thread for a process, through which everybody else uses what runs on trio.
+
+`Portal.call` runs an async function there and waits; `post` runs a plain function there soon; `open` enters an async
+context manager there and leaves it later.
+"""
+
+from __future__ import annotations
+
+from rocketpy.portal.loop import Portal, portal
+from rocketpy.portal.opened import Opened
+from rocketpy.portal.pending import Call, Pending
+
+__all__ = ["Call", "Opened", "Pending", "Portal", "portal"]

@@ -1,0 +1,224 @@
+"""The background trio thread of a process, and how work gets into it.
+
+Wake-ups are batched: however many threads submit, trio wakes once for all that has gathered. The thread starts on first
+use and ends with the process; a fork leaves it behind, and the child starts one of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import trio
+
+from rocketpy.errors import ClientClosedError, ConfigError
+from rocketpy.portal.opened import Opened
+from rocketpy.portal.pending import Call, Pending
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+__all__ = ["Portal", "portal"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_START_TIMEOUT = 10.0
+_EXIT_TIMEOUT = 5.0
+
+
+class Portal:
+    """A trio loop in a thread of its own. Get the one of this process from `portal`."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._jobs: deque[Callable[[], object]] = deque()
+        self._awake = False
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._nursery: trio.Nursery | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread.
+
+        Raises:
+            ClientClosedError: it does not run within ten seconds.
+        """
+        ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: trio.run(self._main, ready), name="rocketpy-portal", daemon=True)
+        self._thread.start()
+        if not ready.wait(_START_TIMEOUT):
+            raise ClientClosedError(
+                f"the background thread of rocketpy did not start within {_START_TIMEOUT:.0f} s: uWSGI needs "
+                "--enable-threads, and gevent must not patch threading"
+            )
+
+    async def _main(self, ready: threading.Event) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            ready.set()
+            await trio.sleep_forever()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether its thread runs, in this process."""
+        return self._pid == os.getpid() and self._thread is not None and self._thread.is_alive()
+
+    def close(self) -> None:
+        """Cancel what still runs and wait a moment for the thread to end."""
+        if not self.is_usable or self._nursery is None or self._thread is None:
+            return
+        self.post(self._nursery.cancel_scope.cancel)
+        self._thread.join(_EXIT_TIMEOUT)
+
+    # --- work ------------------------------------------------------------------------------------------
+
+    def post(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run a plain function in the trio thread soon; in the order of the posts. It must not raise.
+
+        Raises:
+            ClientClosedError: there is no such thread any more.
+        """
+        self._jobs.append(partial(function, *args, **kwargs) if args or kwargs else function)
+        if self._awake and self._pid == os.getpid():
+            return
+        if self._token is None or self._pid != os.getpid():
+            raise ClientClosedError("the background thread of rocketpy does not cross a fork: make a new client here")
+        try:
+            self._awake = True
+            self._token.run_sync_soon(self._drain)
+        except BaseException as exc:
+            self._awake = False  # Ctrl-C may strike right here: the next post must wake the loop all the same
+            if isinstance(exc, trio.RunFinishedError):
+                raise ClientClosedError("the background thread of rocketpy has ended with the process") from exc
+            self._token.run_sync_soon(self._drain)  # for other threads, which may have relied on this one meanwhile
+            raise
+
+    def _drain(self) -> None:
+        # Cleared first: whoever appends from here on asks for another wake-up.
+        self._awake = False
+        jobs = self._jobs
+        for _ in range(len(jobs)):
+            jobs.popleft()()
+
+    def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an async function in the trio thread and wait for it.
+
+        An exception in the waiting thread, such as Ctrl-C, cancels the function and waits until it has ended.
+
+        Raises:
+            ClientClosedError: the portal ended before the function did.
+        """
+        return self.wait(Call(lambda: function(*args, **kwargs)))
+
+    def wait(self, pending: Pending[T]) -> T:
+        """Have something done in the trio thread and wait until it has ended; what `call` stands on.
+
+        Raises:
+            ClientClosedError: the portal ended before that did.
+        """
+        if threading.current_thread() is self._thread:
+            raise ConfigError("a blocking call from the thread of rocketpy's own tasks would wait for itself for ever")
+        done = threading.Lock()
+        done.acquire()
+        pending.on_end = done.release
+        try:
+            self.post(pending.start, self)
+            done.acquire()
+        except ClientClosedError:
+            raise
+        except BaseException:
+            # It may have struck before the post was complete; either way nothing is left behind when this returns.
+            self.post(_abandon, pending, done)
+            done.acquire()
+            raise
+        return pending.result()
+
+    def open(self, manager: AbstractAsyncContextManager[T]) -> Opened[T]:
+        """Enter an async context manager in a task of the portal; `Opened.close` leaves it in the same task."""
+        opened = Opened(self, manager)
+        try:
+            self.call(opened.enter)
+        except BaseException:
+            # Ctrl-C may have struck when it was entered already, and nobody else has it to close it.
+            if self.is_usable:
+                self.post(opened.leave)
+            raise
+        return opened
+
+    # --- in the trio thread -----------------------------------------------------------------------------
+
+    def start_soon(self, function: Callable[[], Awaitable[object]]) -> None:
+        """Run an async function in a task of the portal; it must not raise.
+
+        Raises:
+            ClientClosedError: the process ends, nothing is begun any more.
+        """
+        self._open_nursery().start_soon(function)
+
+    async def hold(self, function: Callable[[trio.TaskStatus[None]], Awaitable[object]]) -> None:
+        """Run an async function in a task of the portal, and return when it says that it has started."""
+        await self._open_nursery().start(_Started(function))
+
+    def _open_nursery(self) -> trio.Nursery:
+        if self._nursery is None or self._nursery.cancel_scope.cancel_called:
+            raise ClientClosedError("rocketpy is closing with the process")
+        return self._nursery
+
+
+def _abandon(pending: Pending[Any], done: threading.Lock) -> None:
+    """In the trio thread: end what nobody wants any more, and say when it has ended."""
+    if not pending.ended:
+        pending.abandon()
+    elif done.locked():  # its end was noticed already, by the very wait that was interrupted
+        done.release()
+
+
+class _Started:
+    """Gives a started function the signature that trio wants."""
+
+    def __init__(self, function: Callable[[trio.TaskStatus[None]], Awaitable[object]]) -> None:
+        self._function = function
+        self.__name__ = getattr(function, "__name__", "opened")
+
+    def __call__(self, *, task_status: trio.TaskStatus[None]) -> Awaitable[object]:
+        return self._function(task_status)
+
+
+# --- the one of this process ---------------------------------------------------------------------------
+
+_current: Portal | None = None
+_lock = threading.Lock()
+
+
+def portal() -> Portal:
+    """The portal of this process, started when it is not there yet."""
+    global _current
+    with _lock:
+        if _current is None or not _current.is_usable:
+            made = Portal()
+            made.start()
+            _current = made
+        return _current
+
+
+def _forget_after_fork() -> None:
+    global _current, _lock
+    _current = None
+    _lock = threading.Lock()
+
+
+def _close_at_exit() -> None:
+    if _current is not None:
+        _current.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
+atexit.register(_close_at_exit)

@@ -1,0 +1,109 @@
+"""An async context manager that a task of the portal holds open, for somebody outside."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import trio
+
+if TYPE_CHECKING:
+    from rocketpy.portal.loop import Portal
+
+__all__ = ["Opened"]
+
+T = TypeVar("T")
+
+
+class Opened(Generic[T]):
+    """An async context manager that is entered, held by one task of the portal.
+
+    `enter`, `leave`, `cancel` and `wait_left` are for the trio thread, `close` is for all others.
+
+    Attributes:
+        value: what entering gave.
+        entered: whether it was entered.
+        ended: set when it is left, or has ended by itself because something in it crashed.
+        on_end: called in the trio thread then.
+    """
+
+    value: T
+
+    def __init__(self, home: Portal, manager: AbstractAsyncContextManager[T]) -> None:
+        self._portal = home
+        self._manager = manager
+        self.entered = False
+        self.ended = threading.Event()
+        self.on_end: Callable[[], object] | None = None
+        self._scope = trio.CancelScope()
+        self._leave = trio.Event()
+        self._left = trio.Event()
+        self._body_error: BaseException | None = None
+        self._outcome: BaseException | None = None
+
+    async def enter(self) -> None:
+        """Start the task that holds the manager; returns when it is entered."""
+        await self._portal.hold(self._hold)
+
+    async def _hold(self, task_status: trio.TaskStatus[None]) -> None:
+        try:
+            with self._scope:
+                async with AsyncExitStack() as stack:
+                    self.value = await stack.enter_async_context(self._manager)
+                    self.entered = True
+                    task_status.started()
+                    await self._leave.wait()
+                    if self._body_error is not None:
+                        raise self._body_error
+        except (Exception, SystemExit, KeyboardInterrupt) as exc:
+            if not self.entered:
+                raise
+            self._outcome = exc
+        finally:
+            self._left.set()
+            self.ended.set()
+            if self.on_end is not None:
+                self.on_end()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Leave it, with the error that the body ended with; returns when it is left.
+
+        Raises:
+            RocketMQError: leaving found another error than that of the body.
+        """
+        if not self._portal.is_usable:
+            return  # after a fork what it held belongs to the parent
+        try:
+            self._portal.call(self._finish, error)
+        except BaseException:
+            # Ctrl-C may have struck before it began, and whoever closes does so once.
+            if self._portal.is_usable:
+                self._portal.post(self.leave, error)
+            raise
+        self.check_outcome(error)
+
+    async def _finish(self, error: BaseException | None) -> None:
+        self.leave(error)
+        await self.wait_left()
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """Have it left, with the error that the body ended with; without waiting."""
+        self._body_error = error
+        self._leave.set()
+
+    def cancel(self) -> None:
+        """Have it left as one is whose body was cancelled: in order, but without waiting for what may be long."""
+        self._scope.cancel()
+
+    async def wait_left(self) -> None:
+        """Wait until it is left."""
+        await self._left.wait()
+
+    def check_outcome(self, error: BaseException | None) -> None:
+        """When it is left: raise what leaving found, unless that is the error of the body, which is on its way."""
+        outcome, self._outcome = self._outcome, None
+        self._body_error = None
+        if outcome is not None and outcome is not error:
+            raise outcome
