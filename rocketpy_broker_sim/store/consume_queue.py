@@ -28,6 +28,7 @@ FOLDER = "consumequeue"
 UNIT = struct.Struct(">qiq")
 FILLER_SIZE = 0x7FFFFFFF
 STEP = 3200 * UNIT_SIZE
+PAGE = 4096
 _FILLER = UNIT.pack(0, FILLER_SIZE, 0)
 
 
@@ -263,6 +264,11 @@ class ConsumeQueue:
         self.min_offset = low
 
     # --- the disk
+
+    @property
+    def unflushed_pages(self) -> int:
+        """Pages of 4 KiB with units that the disk may not have, as Java counts them."""
+        return self.max_offset * UNIT_SIZE // PAGE - self._flushed // PAGE
 
     def flush(self) -> None:
         """Return when all units have reached the disk; for threads."""

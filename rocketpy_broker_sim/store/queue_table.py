@@ -81,11 +81,19 @@ class QueueTable:
             queue.dirty = True
             self._dirty.append(queue)
 
-    def flush(self) -> None:
-        """Return when the units written so far have reached the disk; for one thread at a time."""
+    def flush(self, least_pages: int = 0) -> None:
+        """Return when the units written so far have reached the disk; for one thread at a time.
+
+        Args:
+            least_pages: Queues with fewer pages of new units wait for a later flush.
+        """
         for _ in range(len(self._dirty)):
             queue = self._dirty.popleft()
-            if not queue.deleted:
+            if queue.deleted:
+                continue
+            if queue.unflushed_pages < least_pages:
+                self._dirty.append(queue)
+            else:
                 queue.flush()
 
     def _note_open(self, queue: ConsumeQueue) -> None:

@@ -1,0 +1,99 @@
+"""StoreFlush: bringing log and queues to the disk, and the checkpoint that says how far they are there.
+
+For one thread at a time; the loop may go on writing meanwhile. After a failure nothing is flushed or taken any more:
+what the disk really has is then unknown until the store is opened again.
+Plays the part of the flush methods of CommitLog and ConsumeQueueStore, and of the writes to StoreCheckpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from rocketpy_broker_sim.store import consume_queue
+from rocketpy_broker_sim.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from rocketpy_broker_sim.store.failure import store_error
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.queue_table import QueueTable
+
+__all__ = ["StoreFlush"]
+
+
+class StoreFlush:
+    """Flushes one store.
+
+    Args:
+        storage: The directory.
+        commit_log: The log.
+        queues: The consume queues.
+        dispatched: Says up to where the queues have the log: position, and store time of the last record.
+
+    Attributes:
+        checkpoint: What the file says.
+        index_timestamp: Store time of the last record in the newest full index file, for the next checkpoint.
+    """
+
+    def __init__(
+        self, storage: Storage, commit_log: CommitLog, queues: QueueTable, dispatched: Callable[[], tuple[int, int]]
+    ) -> None:
+        self._storage = storage
+        self._log = commit_log
+        self._queues = queues
+        self._dispatched = dispatched
+        self.checkpoint = Checkpoint()
+        self.index_timestamp = 0
+
+    def load(self) -> Checkpoint:
+        """Read the checkpoint."""
+        self.checkpoint = read_checkpoint(self._storage)
+        self.index_timestamp = self.checkpoint.index_timestamp
+        return self.checkpoint
+
+    def flush_log(self) -> None:
+        """Return when the log as written now has reached the disk.
+
+        Raises:
+            StoreError: The disk failed, now or before.
+        """
+        self._log.flush()
+
+    def flush_all(self, *, least_pages: int = 0) -> None:
+        """Return when log and queues as written now have reached the disk, and the checkpoint says so.
+
+        Args:
+            least_pages: Leave out queues with fewer pages of new units; the checkpoint then vouches for the log alone.
+
+        Raises:
+            StoreError: As for `flush_log`.
+        """
+        written, dispatched = self._log.written, self._dispatched()  # before flushing: what is later may not be covered
+        self._log.flush()
+        try:
+            self._queues.flush(least_pages)
+            self._vouch(written, None if least_pages else dispatched)
+        except OSError as exc:
+            where = self._storage.describe(consume_queue.FOLDER)
+            self._log.failure = store_error(exc, "flushing the consume queues", where, fatal=True)
+            raise self._log.failure from exc
+
+    def _vouch(self, written: tuple[int, int], dispatched: tuple[int, int] | None) -> None:
+        """Write the checkpoint when it has something new to say."""
+        before = self.checkpoint
+        if dispatched is None:
+            dispatched = (before.dispatched or 0, before.queue_timestamp)
+        checkpoint = attrs.evolve(
+            before,
+            log_timestamp=written[1],
+            queue_timestamp=dispatched[1],
+            index_timestamp=self.index_timestamp,
+            flushed=written[0],
+            dispatched=dispatched[0],
+        )
+        if checkpoint != before:
+            write_checkpoint(self._storage, checkpoint)
+            self.checkpoint = checkpoint

@@ -1,0 +1,131 @@
+"""The read side of the message store: messages by queue and by position, offsets, times, and what queues there are.
+
+It changes nothing and needs no state of the store beyond its log and queues. Plays the part of the getters of
+DefaultMessageStore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rocketpy.wire.enums import BoundaryType
+from rocketpy_broker_sim.store import consume_queue
+from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.reading import MAX_PULL_BYTES, QueueReader
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.put_result import GetMessageResult, Match
+    from rocketpy_broker_sim.store.queue_table import QueueTable
+
+__all__ = ["MessageReads"]
+
+
+class MessageReads:
+    """What can be asked of a store.
+
+    Args:
+        storage: The directory, for the words of an error.
+        config: Limits of a read; they may be changed at any time.
+        commit_log: Where the records are.
+        queues: Where the positions of the records are.
+    """
+
+    def __init__(self, storage: Storage, config: MessageStoreConfig, commit_log: CommitLog, queues: QueueTable) -> None:
+        self._storage = storage
+        self._log = commit_log
+        self._queues = queues
+        self._reader = QueueReader(config, commit_log, queues)
+
+    # --- messages
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        *,
+        max_bytes: int = MAX_PULL_BYTES,
+        match: Match | None = None,
+    ) -> GetMessageResult:
+        """Messages of a queue from `offset` on, or the reason why there are none.
+
+        Args:
+            topic: Its topic.
+            queue_id: Its number.
+            offset: Where to begin.
+            max_count: How many at most; the limits for memory and disk may lower it.
+            max_bytes: How many bytes at most, but always one message.
+            match: Says by tags code which messages are wanted; the others are passed over.
+        """
+        with self._translated("reading messages", f"{consume_queue.FOLDER}/{topic}"):
+            return self._reader.get(topic, queue_id, offset, max_count, max_bytes, match)
+
+    def read(self, position: int, size: int | None = None) -> bytes | None:
+        """The record at a position of the log; None when there is none."""
+        with self._translated("reading the commit log", self._log.row.folder):
+            return self._log.read(position, self._log.record_size(position) if size is None else size)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Offset of the oldest message of a queue; 0 for an unknown one."""
+        queue = self._queues.find((topic, queue_id))
+        return 0 if queue is None else queue.min_offset
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Offset behind the newest message that can be read; 0 for an unknown queue."""
+        queue = self._queues.find((topic, queue_id))
+        return 0 if queue is None else queue.max_offset
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp: int, boundary: BoundaryType = BoundaryType.LOWER
+    ) -> int:
+        """LOWER: the first message stored at or after a time; UPPER: the last one stored at or before it."""
+        queue = self._queues.find((topic, queue_id))
+        if queue is None:
+            return 0
+        with self._translated("searching a queue", queue.row.folder):
+            return self._reader.offset_by_time(queue, timestamp, boundary)
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """When the message at an offset was stored, ms; -1 when it is not there."""
+        queue = self._queues.find((topic, queue_id))
+        if queue is None:
+            return -1
+        with self._translated("reading a queue", queue.row.folder):
+            return self._reader.store_time(queue, offset)
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        """When the oldest message of a queue was stored, ms; -1 when the queue is empty."""
+        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
+
+    @property
+    def log_start(self) -> int:
+        """Position of the oldest byte of the log."""
+        return self._log.start
+
+    def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether a message counts as being in memory: close enough to the end of the log."""
+        queue = self._queues.find((topic, queue_id))
+        return queue is not None and self._reader.is_in_memory(queue, offset)
+
+    # --- topics
+
+    def topics(self) -> set[str]:
+        """Topics that have queues."""
+        return self._queues.topics()
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """Numbers of the queues of a topic."""
+        return sorted(queue.queue_id for queue in self._queues.of_topic(topic))
+
+    @contextmanager
+    def _translated(self, doing: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as exc:
+            raise store_error(exc, doing, self._storage.describe("")) from exc
