@@ -1,0 +1,291 @@
+"""Judges what observers saw by what was sent: the promises of the broker, written once for every kind of test.
+
+A `History` gathers what a run did: sends with their outcome, and what somebody saw of the messages. `check` gives the
+broken promises, by the numbers of the invariants (I1, I4, ...). Nothing here knows how the run was made: simulated
+power losses, killed processes and simulated networks all end up here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from itertools import pairwise
+
+import attrs
+
+__all__ = ["History", "Observation", "Outcome", "Seen", "Send", "Violation", "check", "check_same_files"]
+
+Queue = tuple[str, int]
+
+
+class Outcome(Enum):
+    """What a producer knows of its send."""
+
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+    """Unknown: it may have been stored or not."""
+
+
+@attrs.frozen(kw_only=True)
+class Send:
+    """One call of a producer.
+
+    Attributes:
+        id: Unique in the history; whoever sees the message must be able to tell it, from its key or body.
+        place: (queue id, queue offset) as acknowledged.
+        position: Where the acknowledged message id says that the record stands; None when not known.
+        optional: Whether the message may be gone for a good reason: its topic was deleted, its file cleaned.
+        producer: Sends of one producer to one queue, each awaited before the next, are in order.
+    """
+
+    id: str
+    topic: str
+    body: bytes
+    outcome: Outcome
+    tags: str | None = None
+    keys: str | None = None
+    properties: Mapping[str, str] = attrs.field(factory=dict)
+    place: tuple[int, int] | None = None
+    position: int | None = None
+    optional: bool = False
+    producer: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Seen:
+    """A message as an observer got it. `id` is "" when the observer cannot tell which one it is."""
+
+    id: str
+    topic: str
+    queue_id: int
+    offset: int
+    body: bytes
+    tags: str | None = None
+    keys: str | None = None
+    properties: Mapping[str, str] = attrs.field(factory=dict)
+    position: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Observation:
+    """What one observer saw.
+
+    Attributes:
+        name: For texts.
+        seen: The messages, in the order in which they came.
+        complete: Whether it is everything that the store held at that moment: a read of all queues.
+        sends_before: How many of the history's sends had begun by then; what is missing in a complete observation of
+            these must not come back later. None when sends were under way.
+        bounds: (first offset, offset behind the last) of each queue, for complete observations.
+        committed: The offsets of groups, by (group, topic, queue id).
+        problems: What a check of the store's files found.
+    """
+
+    name: str
+    seen: list[Seen] = attrs.field(factory=list)
+    complete: bool = True
+    sends_before: int | None = None
+    bounds: Mapping[Queue, tuple[int, int]] = attrs.field(factory=dict)
+    committed: Mapping[tuple[str, str, int], int] = attrs.field(factory=dict)
+    problems: list[str] = attrs.field(factory=list)
+
+
+@attrs.define
+class History:
+    """What happened in a run.
+
+    Attributes:
+        sends: In the order in which they began.
+        observations: In the order in which they were made.
+        durable: Whether what was acknowledged or seen has to survive whatever happened between the observations.
+        once: Whether a send can be stored only once, as no producer sends again.
+    """
+
+    sends: list[Send] = attrs.field(factory=list)
+    observations: list[Observation] = attrs.field(factory=list)
+    durable: bool = True
+    once: bool = True
+
+
+@attrs.frozen
+class Violation:
+    """A promise that was broken."""
+
+    invariant: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.text}"
+
+
+def check(history: History) -> list[Violation]:
+    """Every promise that the history shows broken; none when all held."""
+    sends = {send.id: send for send in history.sends}
+    if len(sends) != len(history.sends):
+        raise ValueError("two sends of a history have the same id")
+    found: list[Violation] = []
+    for observation in history.observations:
+        found += _genuine(observation, sends)
+        found += _places(observation, sends, history.once)
+        found += _dense(observation)
+        found += _committed(observation)
+        found += [Violation("I7", f"{observation.name}: {problem}") for problem in observation.problems]
+        if observation.complete:
+            found += _kept(observation, history)
+        if history.once:
+            found += _once(observation)
+    found += _one_name(history)
+    found += _nothing_comes_back(history)
+    found += _order(history)
+    if history.durable:
+        found += _durable_before_visible(history, sends)
+    return found
+
+
+def check_same_files(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list[Violation]:
+    """I21: recovering what was just recovered changes nothing."""
+    return [
+        Violation("I21", f"{path} differs after a second recovery")
+        for path in sorted(before.keys() | after.keys())
+        if before.get(path) != after.get(path)
+    ]
+
+
+# --- one rule each ---------------------------------------------------------------------------------------
+
+
+def _kept(observation: Observation, history: History) -> Iterator[Violation]:
+    """I1: what was acknowledged is there."""
+    there = {each.id for each in observation.seen}
+    known = history.sends if observation.sends_before is None else history.sends[: observation.sends_before]
+    for send in known:
+        if send.outcome is Outcome.OK and not send.optional and send.id not in there:
+            at = "" if send.place is None else f", acknowledged at queue {send.place[0]} offset {send.place[1]}"
+            yield Violation("I1", f"{observation.name}: {send.id} of {send.topic} is lost{at}")
+
+
+def _genuine(observation: Observation, sends: Mapping[str, Send]) -> Iterator[Violation]:
+    """I5, I3: what is seen was sent, as it was sent, and did not fail."""
+    for each in observation.seen:
+        send = sends.get(each.id)
+        where = f"{observation.name}: {each.topic} {each.queue_id} at {each.offset}"
+        if send is None:
+            yield Violation("I5", f"{where} has a message that nobody sent: {each.body[:60]!r}")
+            continue
+        if send.outcome is Outcome.FAIL:
+            yield Violation("I3", f"{where} has {send.id}, whose send failed")
+        for name in ("topic", "body", "tags", "keys", "properties"):
+            sent, got = getattr(send, name), getattr(each, name)
+            if sent != got:
+                yield Violation("I5", f"{where} has {send.id} with another {name}: {got!r:.80} for {sent!r:.80}")
+
+
+def _places(observation: Observation, sends: Mapping[str, Send], once: bool) -> Iterator[Violation]:
+    """I6: the acknowledgement names a place where the message is; the only one where nobody sends again."""
+    seen: dict[str, list[Seen]] = {}
+    for each in observation.seen:
+        seen.setdefault(each.id, []).append(each)
+    for id_, found in seen.items():
+        send = sends.get(id_)
+        if send is None or send.outcome is not Outcome.OK or not (once or observation.complete):
+            continue
+        where = f"{observation.name}: {id_}"
+        places = {(each.queue_id, each.offset) for each in found}
+        if send.place is not None and (send.place not in places or (once and len(places) > 1)):
+            yield Violation("I6", f"{where} was acknowledged at {send.place}, seen at {sorted(places)}")
+        positions = {each.position for each in found}
+        if send.position is not None and None not in positions and send.position not in positions:
+            yield Violation("I6", f"{where} was acknowledged at position {send.position}, stands at {positions}")
+
+
+def _dense(observation: Observation) -> Iterator[Violation]:
+    """I7: a queue holds every offset between its ends, once."""
+    if not observation.complete:
+        return
+    offsets: dict[Queue, list[int]] = {queue: [] for queue in observation.bounds}
+    for each in observation.seen:
+        offsets.setdefault((each.topic, each.queue_id), []).append(each.offset)
+    for queue, there in offsets.items():
+        first, end = observation.bounds.get(queue, (min(there, default=0), max(there, default=-1) + 1))
+        if there != list(range(first, end)):
+            yield Violation("I7", f"{observation.name}: {queue} from {first} to {end} holds {_short(there)}")
+
+
+def _committed(observation: Observation) -> Iterator[Violation]:
+    """I13: no group stands behind the end of a queue."""
+    for (group, topic, queue_id), offset in observation.committed.items():
+        end = observation.bounds.get((topic, queue_id), (0, 0))[1]
+        if not 0 <= offset <= end:
+            yield Violation("I13", f"{observation.name}: {group} stands at {offset} of {topic} {queue_id} with {end}")
+
+
+def _once(observation: Observation) -> Iterator[Violation]:
+    """I5: nothing is stored twice. For complete observations: consumers may be given a message again."""
+    places: dict[str, tuple[int, int]] = {}
+    for each in observation.seen if observation.complete else ():
+        before = places.setdefault(each.id, (each.queue_id, each.offset))
+        if before != (each.queue_id, each.offset):
+            yield Violation("I5", f"{observation.name}: {each.id} is at {before} and {(each.queue_id, each.offset)}")
+
+
+def _one_name(history: History) -> Iterator[Violation]:
+    """I4: a place names one message, for everybody and for ever."""
+    names: dict[tuple[str, int, int], str] = {}
+    optional = {send.id for send in history.sends if send.optional}
+    for send in history.sends:
+        if history.durable and send.outcome is Outcome.OK and send.place is not None and not send.optional:
+            before = names.setdefault((send.topic, *send.place), send.id)
+            if before != send.id:
+                yield Violation("I4", f"{send.topic} {send.place} was acknowledged for {before} and {send.id}")
+    for observation in history.observations:
+        for each in observation.seen:
+            if each.id in optional:
+                continue
+            before = names.setdefault((each.topic, each.queue_id, each.offset), each.id)
+            if before != each.id:
+                place = f"{each.topic} {each.queue_id} at {each.offset}"
+                yield Violation("I4", f"{observation.name}: {place} is {each.id}, and was {before}")
+
+
+def _nothing_comes_back(history: History) -> Iterator[Violation]:
+    """I5: what a complete observation did not hold of the sends before it is gone for good."""
+    gone: set[str] = set()
+    for observation in history.observations:
+        there = {each.id for each in observation.seen}
+        for lost in sorted(gone & there):
+            yield Violation("I5", f"{observation.name}: {lost} has come back to life")
+        if observation.complete and observation.sends_before is not None:
+            gone |= {send.id for send in history.sends[: observation.sends_before]} - there
+
+
+def _order(history: History) -> Iterator[Violation]:
+    """I8: offsets of one producer on one queue rise."""
+    lines: dict[tuple[str, str, int], list[tuple[str, int]]] = {}
+    for send in history.sends:
+        if send.producer is not None and send.outcome is Outcome.OK and send.place is not None:
+            lines.setdefault((send.producer, send.topic, send.place[0]), []).append((send.id, send.place[1]))
+    for (producer, topic, queue_id), line in lines.items():
+        for (first, low), (second, high) in pairwise(line):
+            if high <= low:
+                text = f"{producer} on {topic} {queue_id}: {first} has offset {low}, {second} after it {high}"
+                yield Violation("I8", text)
+
+
+def _durable_before_visible(history: History, sends: Mapping[str, Send]) -> Iterator[Violation]:
+    """I9: what somebody has seen is in every complete observation after it."""
+    visible: dict[str, str] = {}
+    for observation in history.observations:
+        there = {each.id for each in observation.seen}
+        if observation.complete:
+            for lost in sorted(visible.keys() - there):
+                yield Violation("I9", f"{observation.name}: {lost} is gone, which {visible[lost]} had seen")
+        for each in there:
+            send = sends.get(each)
+            if send is not None and not send.optional:
+                visible.setdefault(each, observation.name)
+
+
+def _short(offsets: list[int]) -> str:
+    text = ",".join(map(str, offsets))
+    return text if len(text) < 80 else f"{text[:40]}...{text[-30:]}"
