@@ -86,6 +86,10 @@ class MappedView(Protocol):
         """``layout.unpack_from`` (a struct.Struct) on the mapped bytes, without a copy in between."""
         ...
 
+    def lock_in_memory(self) -> None:
+        """Keep the mapped pages in memory until the mapping is closed, and bring them there; OSError when refused."""
+        ...
+
     def __len__(self) -> int:
         """Bytes mapped."""
         ...

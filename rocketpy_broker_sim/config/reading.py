@@ -6,7 +6,7 @@ it. Keys without a meaning here are accepted; keys that no release knows are rep
 
 from __future__ import annotations
 
-import os
+import platform
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -64,7 +64,7 @@ def read_namesrv_properties(text: str, source: str = "") -> tuple[NamesrvConfig,
 
 def _host_name() -> str:
     """The machine's name, which names a broker that its file does not name."""
-    name = os.uname().nodename.partition(".")[0]
+    name = platform.node().partition(".")[0]
     return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else "DEFAULT_BROKER"
 
 

@@ -7,12 +7,13 @@ opened. Errors are the system's own (OSError); the store gives them their meanin
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+from rocketpy_broker_sim.store import platforms
 
 if TYPE_CHECKING:
     import struct
@@ -42,6 +43,10 @@ class RealView:
         """Read a fixed layout in place."""
         return cast("struct.Struct", layout).unpack_from(self._map, offset)
 
+    def lock_in_memory(self) -> None:
+        """Keep the mapped pages in memory until the mapping is closed."""
+        platforms.lock_pages(self._map)
+
     def __len__(self) -> int:
         """Bytes mapped."""
         return len(self._map)
@@ -61,19 +66,19 @@ class RealFile:
 
     def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`."""
-        written = os.pwrite(self._descriptor, data, offset)
+        written = platforms.pwrite(self._descriptor, data, offset)
         if written == len(data):
             return
         rest = memoryview(data)
         while written < len(rest):
-            count = os.pwrite(self._descriptor, rest[written:], offset + written)
+            count = platforms.pwrite(self._descriptor, rest[written:], offset + written)
             if count == 0:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             written += count
 
     def pread(self, size: int, offset: int) -> bytes:
         """Read up to `size` bytes from `offset`; short at the end of the file."""
-        return os.pread(self._descriptor, size, offset)
+        return platforms.pread(self._descriptor, size, offset)
 
     def map(self) -> RealView:
         """Map the file as long as it is now, for reading."""
@@ -87,7 +92,7 @@ class RealFile:
         """Make everything from `offset` on zero: overwrite what is not; holes are skipped without reading them."""
         found = False
         size = self.size()
-        for begin, end in self._extents(offset, size):
+        for begin, end in platforms.data_extents(self._descriptor, offset, size):
             for at in range(begin, end, CLEAR_STEP):
                 chunk = self.pread(min(CLEAR_STEP, end - at), at)
                 if chunk.count(0) != len(chunk):
@@ -95,22 +100,9 @@ class RealFile:
                     found = True
         return found
 
-    def _extents(self, offset: int, size: int) -> Iterator[tuple[int, int]]:
-        """Where the file has data from `offset` on; all of it where the file system cannot tell."""
-        while offset < size:
-            try:
-                begin = os.lseek(self._descriptor, offset, os.SEEK_DATA)
-                end = os.lseek(self._descriptor, begin, os.SEEK_HOLE)
-            except OSError as exc:
-                if exc.errno == errno.ENXIO:  # nothing but a hole up to the end
-                    return
-                begin, end = offset, size
-            yield begin, end
-            offset = end
-
     def fdatasync(self) -> None:
         """Return when the data has reached the disk. Lets other threads run, which ``mmap.flush`` does not."""
-        os.fdatasync(self._descriptor)
+        platforms.sync_data(self._descriptor)
 
     def size(self) -> int:
         """Bytes in the file."""
@@ -145,7 +137,7 @@ class RealStorage:
         target = self._resolve(path)
         if create:
             target.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        flags = platforms.OPEN_FLAGS | (os.O_CREAT if create else 0)
         return RealFile(os.open(target, flags, 0o644))
 
     def exists(self, path: str) -> bool:
@@ -198,11 +190,7 @@ class RealStorage:
 
     def sync_dir(self, path: str) -> None:
         """Return when the folder's entries have reached the disk."""
-        descriptor = os.open(self._resolve(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        platforms.sync_folder(self._resolve(path))
 
     def modified_ms(self, path: str) -> int:
         """When the file was last changed, ms since 1970."""
@@ -214,10 +202,10 @@ class RealStorage:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists() and _identity(os.stat(target)) in _locked:
             raise OSError(errno.EAGAIN, "locked by this process")
-        descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(target, platforms.OPEN_FLAGS | os.O_CREAT, 0o644)
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
-            os.pwrite(descriptor, b"lock", 0)
+            platforms.lock_file(descriptor)
+            platforms.pwrite(descriptor, b"lock", 0)
         except OSError as exc:
             os.close(descriptor)
             if exc.errno == errno.EACCES:  # some systems say so of a lock that another process holds
@@ -235,8 +223,7 @@ class RealStorage:
 
     def usage(self) -> float:
         """Share of the disk in use, 0.0 to 1.0."""
-        disk = os.statvfs(self.root)
-        return 1.0 - disk.f_bavail / disk.f_blocks if disk.f_blocks else 0.0
+        return platforms.disk_usage(self.root)
 
     def describe(self, path: str) -> str:
         """The path as an operator would look for it."""

@@ -5,12 +5,12 @@ Plays the part of ConsumeQueueStore.
 
 from __future__ import annotations
 
-import resource
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rocketpy_broker_sim.store.consume_queue import FOLDER, ConsumeQueue
+from rocketpy_broker_sim.store.platforms import max_open_files
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -31,7 +31,7 @@ class QueueTable:
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._dirty: deque[ConsumeQueue] = deque()
         self._opened: deque[ConsumeQueue] = deque()
-        self._max_open = max(MIN_OPEN, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+        self._max_open = max(MIN_OPEN, max_open_files() // 4)
         self.find = self._queues.get
         """``find((topic, queue_id))``: the queue, or None."""
 

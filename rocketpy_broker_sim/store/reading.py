@@ -5,12 +5,12 @@ Plays the part of DefaultMessageStore.getMessage and of the searches by time in 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.enums import BoundaryType
 from rocketpy_broker_sim.config.store import UNIT_SIZE
+from rocketpy_broker_sim.store.platforms import memory_size
 from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus, Match
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class QueueReader:
         self._config = config
         self._log = commit_log
         self._queues = queues
-        self._memory = _memory_size() if config.memory_size is None else config.memory_size
+        self._memory = memory_size() if config.memory_size is None else config.memory_size
 
     # --- messages
 
@@ -176,8 +176,3 @@ class _Picked:
             self.ranges.append((begin, end))
             self.status = GetMessageStatus.FOUND
         self.count, self._bytes, self.passed, self.last_position = count, total, passed, position
-
-
-def _memory_size() -> int:
-    """Bytes of memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,211 @@
+"""What differs between Linux, macOS and Windows below the store: the one place that asks what the system offers.
+
+Every function takes the best there is and names what stands in for it; nothing here fails when it is imported. The
+broker serves on Linux and macOS. Elsewhere a store can be opened and read, and written for tests.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import shutil
+from _thread import allocate_lock
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "OPEN_FLAGS",
+    "data_extents",
+    "disk_usage",
+    "lock_file",
+    "lock_pages",
+    "max_open_files",
+    "memory_size",
+    "pread",
+    "pwrite",
+    "sync_data",
+    "sync_folder",
+]
+
+_GIBIBYTE = 1024**3
+_ASSUMED_MEMORY = 8 * _GIBIBYTE
+_ASSUMED_OPEN_FILES = 512
+
+OPEN_FLAGS: int = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""For opening a file to read and write its bytes as they are. Children do not inherit it: Python sees to that too."""
+
+
+def _module(name: str) -> Any:
+    """A module that only some systems have; None on the others."""
+    with suppress(ImportError):
+        return __import__(name)
+    return None
+
+
+_fcntl = _module("fcntl")
+_msvcrt = _module("msvcrt")
+_resource = _module("resource")
+
+
+# --- bytes at a position -----------------------------------------------------------------------------------
+
+_seeking = allocate_lock()
+
+
+def _seek_and_read(descriptor: int, size: int, offset: int) -> bytes:
+    """Windows has no positional read: seek, with nobody seeking in between."""
+    with _seeking:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, size)
+
+
+def _seek_and_write(descriptor: int, data: Any, offset: int) -> int:
+    """Nor a positional write."""
+    with _seeking:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.write(descriptor, data)
+
+
+pread: Callable[[int, int, int], bytes] = getattr(os, "pread", _seek_and_read)
+"""``pread(descriptor, size, offset)``."""
+pwrite: Callable[[int, Any, int], int] = getattr(os, "pwrite", _seek_and_write)
+"""``pwrite(descriptor, data, offset)``: how many bytes were written."""
+
+
+def data_extents(descriptor: int, offset: int, size: int) -> Iterator[tuple[int, int]]:
+    """Where a file of `size` bytes has data from `offset` on; all of it where the file system cannot tell."""
+    while offset < size:
+        try:
+            begin = os.lseek(descriptor, offset, os.SEEK_DATA)
+            end = os.lseek(descriptor, begin, os.SEEK_HOLE)
+        except AttributeError:  # Windows
+            begin, end = offset, size
+        except OSError as exc:
+            if exc.errno == errno.ENXIO:  # nothing but a hole up to the end
+                return
+            begin, end = offset, size
+        yield begin, end
+        offset = end
+
+
+# --- reaching the disk -------------------------------------------------------------------------------------
+
+
+def _full_sync(descriptor: int) -> None:
+    """On macOS fsync leaves the data in the drive's cache; asking for all of it is refused by some file systems."""
+    try:
+        _fcntl.fcntl(descriptor, _fcntl.F_FULLFSYNC)
+    except OSError:
+        os.fsync(descriptor)
+
+
+def _data_sync() -> Callable[[int], None]:
+    """What this system has to bring the data of a file to the disk."""
+    if hasattr(_fcntl, "F_FULLFSYNC"):
+        return _full_sync
+    return getattr(os, "fdatasync", os.fsync)
+
+
+sync_data: Callable[[int], None] = _data_sync()
+"""``sync_data(descriptor)`` returns when the data of a file has reached the disk."""
+
+
+def sync_folder(path: Path) -> None:
+    """Return when the entries of a folder have reached the disk; Windows cannot be asked for it and keeps a journal."""
+    directory: int | None = getattr(os, "O_DIRECTORY", None)
+    if directory is None:
+        return
+    descriptor = os.open(path, os.O_RDONLY | directory)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# --- locks -------------------------------------------------------------------------------------------------
+
+
+def lock_file(descriptor: int) -> None:
+    """Lock the first byte of a file as Java does: a record lock, or on Windows a locked range.
+
+    Raises:
+        OSError: Another process holds it; without either kind of lock nobody can, so nothing is locked.
+    """
+    if _fcntl is not None:
+        _fcntl.lockf(descriptor, _fcntl.LOCK_EX | _fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+    elif _msvcrt is not None:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        _msvcrt.locking(descriptor, _msvcrt.LK_NBLCK, 1)
+
+
+def lock_pages(mapping: mmap.mmap) -> None:
+    """Keep the pages of a mapping in memory until it is closed, and have them brought there.
+
+    Raises:
+        OSError: The system has no such call (ENOSYS), or its limit on locked memory is too low (ENOMEM, EPERM).
+    """
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    mlock = getattr(library, "mlock", None)
+    if mlock is None:
+        raise OSError(errno.ENOSYS, "this system has no mlock")
+    if mlock(ctypes.c_void_p(_address(mapping)), ctypes.c_size_t(len(mapping))) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    mapping.madvise(mmap.MADV_WILLNEED)
+
+
+def _address(mapping: mmap.mmap) -> int:
+    """Where a mapping begins. ctypes itself gives only that of what may be written, so the buffer is asked."""
+    import ctypes
+
+    class Buffer(ctypes.Structure):
+        """Py_buffer of the interpreter's stable interface."""
+
+        _fields_ = (
+            ("buf", ctypes.c_void_p),
+            ("obj", ctypes.py_object),
+            ("len", ctypes.c_ssize_t),
+            ("itemsize", ctypes.c_ssize_t),
+            ("readonly", ctypes.c_int),
+            ("ndim", ctypes.c_int),
+            ("format", ctypes.c_char_p),
+            ("shape", ctypes.c_void_p),
+            ("strides", ctypes.c_void_p),
+            ("suboffsets", ctypes.c_void_p),
+            ("internal", ctypes.c_void_p),
+        )
+
+    view = Buffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(mapping), ctypes.byref(view), 0)
+    address = int(view.buf)
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
+    return address
+
+
+# --- the machine -------------------------------------------------------------------------------------------
+
+
+def max_open_files() -> int:
+    """How many files the process may have open; what the runtime of Windows begins with where nothing says it."""
+    if _resource is None:
+        return _ASSUMED_OPEN_FILES
+    limit = int(_resource.getrlimit(_resource.RLIMIT_NOFILE)[0])
+    return limit if limit >= 0 else 2**31 - 1
+
+
+def memory_size() -> int:
+    """Bytes of memory of the machine; 8 GiB where it cannot be asked."""
+    with suppress(AttributeError, ValueError, OSError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _ASSUMED_MEMORY
+
+
+def disk_usage(path: Path) -> float:
+    """Share of the disk of a path that is not free for this process, 0.0 to 1.0."""
+    disk = shutil.disk_usage(path)
+    return 1.0 - disk.free / disk.total if disk.total else 0.0
