@@ -17,7 +17,10 @@ from benchmarks.plan import measures
 from benchmarks.plot import plot
 from benchmarks.report import report
 from benchmarks.rounds import Results, run
-from benchmarks.servers import OURS, Servers, apache
+from benchmarks.servers import OURS, Servers, apache, apache_release
+from benchmarks.store import plan as store
+from benchmarks.store.measure import Scale
+from benchmarks.store.run import run as run_store
 from benchmarks.table import render
 from benchmarks.trouble import BenchmarkError
 
@@ -28,9 +31,14 @@ if TYPE_CHECKING:
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="./dev bench", description="Measure; print tables with medians.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these figures, and the raw loops beside them")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="only these figures, and the raw loops beside them; store: those of the store",
+    )
     parser.add_argument("--list", action="store_true", help="say which names there are")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each figure is taken (%(default)s)")
+    parser.add_argument("--rounds", type=int, help="how often each figure is taken (3; of the store 1)")
     parser.add_argument("--seconds", type=float, default=0.6, help="how long one sample takes (%(default)s)")
     parser.add_argument("--ours-only", action="store_true", help="leave Apache's servers out")
     parser.add_argument("--no-peers", action="store_true", help="leave clients of other makes out")
@@ -60,19 +68,33 @@ def main() -> int:
     """Measure what the command line asks for."""
     options = arguments()
     try:
+        if store.is_asked_for(options.names):
+            return store_main(options)
         chosen = measures(options.names)
         if options.list:
             print("\n".join(f"{row.name:<18} {row.title}" for measure in chosen for row in measure.rows))
             return 0
         makes, peers, missing = company(options, {measure.peer for measure in chosen})
         size = Size(budget=Budget(options.seconds, 10**9))
-        results = run(chosen, makes, missing, rounds=max(1, options.rounds), size=size, peers=peers)
+        results = run(chosen, makes, missing, rounds=max(1, options.rounds or 3), size=size, peers=peers)
     except BenchmarkError as error:
         print(f"\nbench: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     return publish(results, options)
+
+
+def store_main(options: argparse.Namespace) -> int:
+    """Measure the store alone: its measures bring their own servers and take the machine for themselves."""
+    chosen = store.chosen(options.names)
+    if options.list:
+        print("\n".join(f"{row.name:<22} {row.title}" for measure in chosen for row in measure.rows))
+        return 0
+    release = "it was left out (--ours-only)" if options.ours_only else apache_release()
+    missing = {APACHE: release} if isinstance(release, str) else {}
+    beside = None if isinstance(release, str) else release
+    return publish(run_store(chosen, beside, missing, rounds=max(1, options.rounds or 1), scale=Scale()), options)
 
 
 def publish(results: Results, options: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ def one_in_flight(task: Task) -> Outcome:
         began = meter.start()
         while tickets.take():
             wire.socket.sendall(frames[tickets.given % len(frames)])
-            _check(wire.read())
+            count_good(wire.read())
             now = time.perf_counter()
             times.append(now - began)
             began = now
@@ -69,7 +69,7 @@ def _windowed(task: Task, frames: list[bytes], wanted: int, worth: int) -> Outco
                 in_flight += more
             if not in_flight:
                 break
-            in_flight -= _check(wire.read())
+            in_flight -= count_good(wire.read())
         meter.stop()
     return Outcome.rate(tickets.given, meter)
 
@@ -131,9 +131,9 @@ def latency(task: Task) -> Outcome:
             time.sleep(0.005)  # the pull has to be there before the message is
             began = time.perf_counter()
             sender.socket.sendall(frame)
-            _check(puller.read())
+            count_good(puller.read())
             times.append(time.perf_counter() - began)
-            _check(sender.read())
+            count_good(sender.read())
             offset += 1
     return Outcome(median(times) * 1e3, len(times))
 
@@ -156,7 +156,7 @@ def _frames(task: Task) -> list[bytes]:
     return [send_frame(task.topic, queue, BODY) for queue in range(task.queues)]
 
 
-def _check(answers: list[bytes]) -> int:
+def count_good(answers: list[bytes]) -> int:
     """How many answers there are, all of them good.
 
     Raises:

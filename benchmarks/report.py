@@ -14,6 +14,7 @@ _TITLES = {
     "work": "work, on Apache's broker",
     "servers": "the servers themselves",
     "itself": "without other servers",
+    "store": "the store",
 }
 
 
@@ -32,7 +33,7 @@ def _table(table: str, verdicts: Sequence[Verdict], units: dict[str, str]) -> st
     if not verdicts:
         return ""
     peers = PEERS if table == "work" else ()
-    divisor = {"work": "divided by", "servers": "Apache's", "itself": "divided by"}[table]
+    divisor = {"work": "divided by", "servers": "Apache's", "itself": "divided by", "store": "divided by"}[table]
     head = (_TITLES[table], divisor, *(NAMES[name] for name in peers), "ours", "judged", "bar", "", "")
     return grid(head, [_line(verdict, peers, units) for verdict in verdicts])
 

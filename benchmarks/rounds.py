@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import raw
-from benchmarks.bars import ALONE, APACHE, BARS
+from benchmarks.bars import ALONE, APACHE, BARS, Bar
 from benchmarks.budget import Budget
 from benchmarks.frames import Wire, batch_body, send_frame
 from benchmarks.measure import FILLED_TOPIC, QUEUES, SEND_TOPIC, Ground, Measure, Row, Size, task_of
@@ -45,6 +45,8 @@ class Results:
     failures: list[str] = field(default_factory=list)
     """Samples that could not be taken, and why; the others count."""
     seconds: float = 0.0
+    bars: tuple[Bar, ...] = BARS
+    """What the rows are held to."""
     date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
 
     def add(self, row: str, make: str, outcome: Outcome) -> None:
@@ -58,7 +60,7 @@ class Results:
     def verdicts(self) -> list[Verdict]:
         """The bars whose rows were in the run, judged."""
         rows = {row.name for row in self.rows}
-        return judge_all((bar for bar in BARS if bar.figure.row in rows), self.samples, self.missing)
+        return judge_all((bar for bar in self.bars if bar.figure.row in rows), self.samples, self.missing)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""

@@ -13,10 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.frames import GET_ROUTE, UPDATE_AND_CREATE_TOPIC, Wire, frame
 from benchmarks.processes import Child
 from benchmarks.trouble import BenchmarkError
+
+if TYPE_CHECKING:
+    from tests.interop.apache import Apache
 
 VISIBLE_WITHIN = 20.0
 PATIENCE = {"waitTimeMillsInSendQueue": 5_000}
@@ -103,19 +107,21 @@ def _our_pair() -> Iterator[Site]:
     directory = tempfile.mkdtemp(prefix="rocketpy-bench-")
     children: list[Child] = []
     try:
-        file = _settings(directory, {})
+        file = write_settings(directory, {})
         children.append(namesrv := Child("-m", "rocketpy_broker_sim.cli.namesrv", "-c", file))
-        name_server = _address(namesrv)
-        file = _settings(directory, {**PATIENCE, "namesrvAddr": name_server, "storePathRootDir": f"{directory}/store"})
+        name_server = serving_address(namesrv)
+        file = write_settings(
+            directory, {**PATIENCE, "namesrvAddr": name_server, "storePathRootDir": f"{directory}/store"}
+        )
         children.append(broker := Child("-m", "rocketpy_broker_sim.cli.broker", "-c", file))
-        yield Site(name_server, _address(broker), broker.pid, namesrv.pid, broker.stop)
+        yield Site(name_server, serving_address(broker), broker.pid, namesrv.pid, broker.stop)
     finally:
         for child in children:
             child.kill()
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _settings(directory: str, values: Mapping[str, object]) -> str:
+def write_settings(directory: str, values: Mapping[str, object]) -> str:
     """A file that our commands and Apache's read alike; everything on free ports of this machine."""
     path = Path(directory) / f"{len(values)}.conf"
     lines = {"bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1", "listenPort": 0, **values}
@@ -123,7 +129,7 @@ def _settings(directory: str, values: Mapping[str, object]) -> str:
     return str(path)
 
 
-def _address(server: Child) -> str:
+def serving_address(server: Child) -> str:
     """Where it serves, out of the line that it prints then."""
     line = server.line()
     found = re.search(r"serves on ([^\s,]+)", line)
@@ -138,8 +144,8 @@ OURS = Servers("ours", "rocketpy_broker_sim", _our_pair)
 # --- Apache's --------------------------------------------------------------------------------------------
 
 
-def apache() -> Servers | str:
-    """Apache's servers, or the reason why they cannot be had here."""
+def apache_release() -> Apache | str:
+    """Apache's release that ours is measured beside, or the reason why it cannot be had here."""
     from tests.interop.apache import Apache, unavailable
     from tests.interop.failure import InteropError
 
@@ -147,13 +153,22 @@ def apache() -> Servers | str:
     if missing is not None:
         return missing
     try:
-        release = Apache.resolve(options=APACHE_OPTIONS)
+        return Apache.resolve(options=APACHE_OPTIONS)
     except InteropError as error:
         return str(error)
 
+
+def apache() -> Servers | str:
+    """Apache's servers, or the reason why they cannot be had here."""
+    from tests.interop.failure import InteropError
+
+    release = apache_release()
+    if isinstance(release, str):
+        return release
+
     @contextmanager
     def pair() -> Iterator[Site]:
-        with _translated(InteropError), release.cluster(overrides=APACHE_SETTINGS) as cluster:
+        with translated(InteropError), release.cluster(overrides=APACHE_SETTINGS) as cluster:
             (broker,) = cluster.brokers
             namesrv = cluster.name_server.process.pid
 
@@ -164,11 +179,16 @@ def apache() -> Servers | str:
 
             yield Site(cluster.namesrv, broker.address, broker.process.pid, namesrv, stop)
 
-    return Servers("apache", f"Apache RocketMQ {release.version}", pair, APACHE_WARM_TURNS)
+    return Servers("apache", apache_title(release), pair, APACHE_WARM_TURNS)
+
+
+def apache_title(release: Apache) -> str:
+    """Its name in tables."""
+    return f"Apache RocketMQ {release.version}"
 
 
 @contextmanager
-def _translated(kind: type[Exception]) -> Iterator[None]:
+def translated(kind: type[Exception]) -> Iterator[None]:
     """Errors of the harness as ours: one figure is lost then, not the run."""
     try:
         yield

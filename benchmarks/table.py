@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.bars import ALONE, NAMES
+from benchmarks.bars import ALONE, APACHE, NAMES, OURS
 
 if TYPE_CHECKING:
     from benchmarks.measure import Row
@@ -20,7 +20,7 @@ _CLIENT_HEAD = ("", "median", "min – max", "of raw", "client CPU", "broker CPU
 def render(results: Results) -> str:
     """All tables of a run."""
     blocks = [block for make in results.makes for block in _clients(results, make.name, make.title)]
-    blocks += [*_servers(results), *_starts(results)]
+    blocks += [*_servers(results), *_starts(results), *_store(results)]
     for name, reason in results.missing.items():
         blocks.append(f"{NAMES.get(name, name)}: not measured, because {reason}")
     names = {make.name for make in results.makes} | {ALONE}
@@ -95,6 +95,22 @@ def _starts(results: Results) -> Iterator[str]:
         yield grid(("starting, and all in one process", "median", "min – max", "of floor"), lines)
 
 
+def _store(results: Results) -> Iterator[str]:
+    """The store: ours and Apache's side by side, with what is wished for and what the samples note."""
+    lines = []
+    for row in (row for row in results.rows if row.kind == "store"):
+        own = results.samples.get((row.name, ALONE)) or results.samples.get((row.name, OURS))
+        theirs = results.samples.get((row.name, APACHE))
+        if own or theirs:
+            goal = "" if row.goal is None else shown(row.goal, row.unit)
+            floor = _of_floor(results, row, ALONE) or _of_floor(results, row, OURS)
+            cpu = [_cpu([outcome.cpu for outcome in own or ()]), _cpu([outcome.server_cpu for outcome in own or ()])]
+            notes = _notes(own) if own else ""
+            lines.append((row.title, _cell(own, row.unit), goal, floor, _cell(theirs, row.unit), *cpu, notes))
+    if lines:
+        yield grid(("the store", "ours", "wished", "of floor", "Apache's", "CPU", "broker CPU", ""), lines)
+
+
 # --- cells -----------------------------------------------------------------------------------------------
 
 
@@ -108,8 +124,8 @@ def _spread(outcomes: Sequence[Outcome], unit: str) -> str:
 
 
 def _of_floor(results: Results, row: Row, make: str) -> str:
-    floor = results.samples.get((row.floor, make)) if row.floor else None
-    return f"{_middle(results.samples[row.name, make]) / _middle(floor):.2f}" if floor and _middle(floor) else ""
+    own, floor = (results.samples.get((name, make)) for name in (row.name, row.floor or ""))
+    return f"{_middle(own) / _middle(floor):.2f}" if own and floor and _middle(floor) else ""
 
 
 def _cpu(values: Sequence[float | None]) -> str:
