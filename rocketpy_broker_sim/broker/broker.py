@@ -20,6 +20,7 @@ from rocketpy_broker_sim.broker.long_polling import HeldPull, HeldPulls
 from rocketpy_broker_sim.broker.notifications import notify_consumer_ids_changed
 from rocketpy_broker_sim.broker.persistence import Persistence
 from rocketpy_broker_sim.broker.processors.pull import pull_again
+from rocketpy_broker_sim.broker.reput import ReputService
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.schedule import ScheduleService
 from rocketpy_broker_sim.broker.statistics import BrokerStatistics
@@ -85,6 +86,7 @@ class Broker:
         self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn)
         self.held_pulls = HeldPulls(self._resume_pull, config.max_held_pulls)
         self.turn.on_arrival = self._arrived
+        self.reput = ReputService(self.store, self.turn)
         self.disk = Disk(self.store, config.store, self.turn)
         self.group_commit: GroupCommit | None = None
         if config.store.flush_disk_type is FlushDiskType.SYNC_FLUSH:

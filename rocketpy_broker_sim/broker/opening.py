@@ -153,6 +153,7 @@ def _start_services(broker: Broker, services: trio.Nursery) -> None:
     config = broker.config
     services.start_soon(broker.lanes.serve)
     services.start_soon(broker.held_pulls.serve, broker.turn.finish)
+    services.start_soon(broker.reput.serve)
     services.start_soon(broker.disk.serve_log)
     services.start_soon(broker.disk.serve_queues)
     services.start_soon(broker.persistence.serve_changes)

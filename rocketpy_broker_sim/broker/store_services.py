@@ -65,10 +65,8 @@ class Disk:
             await self._keep_on(self.flush_log)
 
     async def serve_queues(self) -> None:
-        """Flush the queues every so often, and dispatch what could not be dispatched when it was written."""
+        """Flush the queues every so often."""
         async for _ in ticks(self._config.flush_interval_consume_queue / 1000):
-            if self._store.dispatch_behind:
-                self._turn.make_readable()
             await self._keep_on(self.flush_all)
 
     async def _keep_on(self, flush: Callable[[], Awaitable[None]]) -> None:

@@ -52,12 +52,16 @@ class Turn:
         pending_bytes: Bytes of the bodies of the answers that have not left yet.
         park: Takes the answers that wait for the disk; None when nobody waits for it.
         on_arrival: Hears of the messages that can be read now.
+        on_behind: Hears that messages could not be brought into their queues, or not all of them yet.
+        is_stalled: Whether that failed, so that only a service tries it again.
     """
 
     def __init__(self, store: MessageStore, hooks: Sequence[RequestHook] = ()) -> None:
         self.pending_bytes = 0
         self.park: Callable[[list[Answer]], None] | None = None
         self.on_arrival: Callable[[Arrival], None] | None = None
+        self.on_behind: Callable[[], None] | None = None
+        self.is_stalled = False
         self._store = store
         self._hooks = tuple(hooks)
         self._answers: list[Answer] = []
@@ -140,11 +144,8 @@ class Turn:
 
     def make_readable(self) -> None:
         """Let consumers read what was written (with synchronous flushing: what the disk has)."""
-        try:
-            self._store.reput()
-        except StoreError as exc:
-            # The store takes nothing more until this has succeeded; a service tries it again.
-            _logger.error("messages cannot be brought into their queues: %s", exc)
+        if not self.is_stalled:
+            self.reput()
         while self._arrivals:
             arrivals, self._arrivals = self._arrivals, []
             if self.on_arrival is not None:
@@ -152,6 +153,19 @@ class Turn:
                     self.on_arrival(arrival)
         if self._answers:
             self._send(None)
+
+    def reput(self) -> None:
+        """Bring written messages into their queues; what fails is left to a service."""
+        try:
+            self._store.reput()
+        except StoreError as exc:
+            if not self.is_stalled:
+                _logger.error("messages cannot be brought into their queues: %s", exc)
+            self.is_stalled = True
+        else:
+            self.is_stalled = False
+        if (self.is_stalled or self._store.can_reput) and self.on_behind is not None:
+            self.on_behind()
 
     def _commit(self) -> StoreError | None:
         self._dirty = False

@@ -6,8 +6,7 @@ dispatcher. Plays the part of CommitLog.putMessage, MessageExtEncoder and Defaul
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -51,18 +50,31 @@ class MessageWriter:
     """Gathers records, and the requests that go to the dispatcher once they are written.
 
     Attributes:
-        pending: Requests of written records that are not dispatched yet, in log order.
         timestamp: Store time of the newest record; never goes back, whatever the clock does.
     """
 
-    def __init__(self, config: MessageStoreConfig, commit_log: CommitLog, queues: QueueTable) -> None:
+    def __init__(
+        self,
+        config: MessageStoreConfig,
+        commit_log: CommitLog,
+        queues: QueueTable,
+        on_written: Callable[[Sequence[DispatchRequest]], None],
+    ) -> None:
+        """Nothing is gathered yet.
+
+        Args:
+            config: Sizes and limits.
+            commit_log: Takes the records.
+            queues: Give offsets.
+            on_written: Takes the requests of records that were just written, in log order.
+        """
         self._config = config
+        self._on_written = on_written
         self._log = commit_log
         self._queues = queues
         self._levels = DelayLevels(config.message_delay_level)
         self._with_crc = config.enabled_append_prop_crc
         self._gathered: list[DispatchRequest] = []
-        self.pending: list[DispatchRequest] = []
         self.timestamp = 0
 
     # --- putting
@@ -284,25 +296,7 @@ class MessageWriter:
                 if is_consumable(request.sys_flag):
                     request.queue.next_offset = request.queue_offset
             raise
-        self.pending.extend(gathered)
-
-    def take_pending(self, end: int | None) -> list[DispatchRequest]:
-        """Hand out the written requests, up to a position of the log when one is given."""
-        pending = self.pending
-        if not pending or end is None or pending[-1].position + pending[-1].size <= end:
-            self.pending = []
-            return pending
-        count = bisect_right(pending, end, key=lambda request: request.position + request.size)
-        self.pending = pending[count:]
-        return pending[:count]
-
-    def give_back_pending(self, requests: list[DispatchRequest]) -> None:
-        """Take requests back that could not be dispatched."""
-        self.pending = requests + self.pending
-
-    def forget_topic(self, topic: str) -> None:
-        """Drop requests of a topic that is being deleted."""
-        self.pending = [request for request in self.pending if request.queue.topic != topic]
+        self._on_written(gathered)
 
 
 def _with_host_bits(message: IncomingMessage) -> int:

@@ -25,6 +25,7 @@ from rocketpy_broker_sim.store.message_reads import MessageReads
 from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage, PutMessageResult, PutMessageStatus
 from rocketpy_broker_sim.store.queue_table import QueueTable
 from rocketpy_broker_sim.store.recovery import Recovery
+from rocketpy_broker_sim.store.reput import Reput
 from rocketpy_broker_sim.store.running_flags import RunningFlags
 from rocketpy_broker_sim.store.store_state import Phase, StoreState
 
@@ -68,10 +69,9 @@ class MessageStore(MessageReads):
         self.state = StoreState()
         self._on_arrival = on_arrival
         self._dispatcher = Dispatcher(self._queues)
-        self._writer = MessageWriter(config, self._log, self._queues)
-        self._flush = StoreFlush(storage, self._log, self._queues, lambda: self._dispatched)
-        self._dispatched = (0, 0)
-        self._dispatch_failed = False
+        self._reput = Reput(storage, config, self._log, self._dispatcher, self.flags)
+        self._writer = MessageWriter(config, self._log, self._queues, self._reput.add)
+        self._flush = StoreFlush(storage, self._log, self._queues, lambda: self._reput.done)
         self._release_lock: Callable[[], None] | None = None
 
     # --- opening and closing
@@ -116,7 +116,7 @@ class MessageStore(MessageReads):
         recovery = Recovery(self._storage, self.config, self._log, self._queues, self._dispatcher, checkpoint)
         recovery.run(unclean=unclean)
         self._writer.timestamp = self._log.written[1]
-        self._dispatched = self._log.written
+        self._reput.done = self._log.written
         self.state.advance(Phase.RECOVERED)
         if recovery.changed or self._log.flushed < self._log.written[0]:
             self._flush.flush_all()
@@ -147,6 +147,8 @@ class MessageStore(MessageReads):
         self._writer.commit()
         self._log.flush()
         self.reput()
+        while self.can_reput:
+            self.reput()
         self._flush.flush_all()
         with self._translated("removing the mark of a running broker", ABORT):
             self._storage.unlink(ABORT)
@@ -156,7 +158,7 @@ class MessageStore(MessageReads):
         """Whether messages are taken: running, nothing speaks against it, and the disk has not failed."""
         if self.flags.bits and not self.flags.is_writable:
             return False
-        return self.state.phase is Phase.RUNNING and self._log.failure is None and not self._dispatch_failed
+        return self.state.phase is Phase.RUNNING and self._log.failure is None
 
     # --- writing
 
@@ -183,34 +185,35 @@ class MessageStore(MessageReads):
     def reput(self) -> None:
         """Bring written messages into their queues and tell of them; with SYNC_FLUSH only what has been flushed.
 
+        When many could not be brought there before, it brings a part of them: `can_reput` says whether more are left.
+
         Raises:
-            StoreError: The disk refused. Nothing is taken any more until a later call succeeds.
+            StoreError: The disk refused. Messages are taken nevertheless, and a later call tries it again; after
+                thirty failures in a row no more are taken, and none tries, until the store is opened again.
         """
-        requests = self._writer.take_pending(self._visible_end())
-        if not requests:
-            return
-        try:
-            arrivals = self._dispatcher.dispatch(requests)
-        except OSError as exc:
-            self._writer.give_back_pending(requests)
-            self._dispatch_failed = True
-            raise store_error(
-                exc, "writing to the consume queues", self._storage.describe(consume_queue.FOLDER)
-            ) from exc
-        self._dispatch_failed = False
-        last = requests[-1]
-        self._dispatched = (last.position + last.size, last.store_timestamp)
-        for arrival in arrivals:
+        for arrival in self._reput.step(self._visible_end):
             self._on_arrival(arrival)
 
-    def _visible_end(self) -> int | None:
+    @property
+    def _visible_end(self) -> int:
         """Up to where consumers may see messages: what a power loss could still take away stays hidden."""
-        return self._log.flushed if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH else None
+        sync = self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        return self._log.flushed if sync else self._log.written[0]
+
+    @property
+    def can_reput(self) -> bool:
+        """Whether another `reput` would find something to do."""
+        return self._reput.behind(self._visible_end) > 0
 
     @property
     def dispatch_behind(self) -> int:
         """Bytes of the log whose messages are not in their queues yet."""
-        return self._log.written[0] - self._dispatched[0] if self._writer.pending else 0
+        return self._reput.behind(self._log.written[0])
+
+    @property
+    def dispatch_most_waiting(self) -> int:
+        """The most dispatches that ever waited in memory at a time."""
+        return self._reput.most_waiting
 
     # --- the disk
 
@@ -249,7 +252,7 @@ class MessageStore(MessageReads):
         """Delete the queues of a topic; its records stay in the log until that is cleaned."""
         self.commit_pending()
         self.reput()
-        self._writer.forget_topic(topic)
+        self._reput.forget(topic)
         with self._translated("deleting a topic", f"{consume_queue.FOLDER}/{topic}"):
             self._queues.delete_topic(topic)
 

@@ -33,7 +33,6 @@ class RunningFlag(IntFlag):
 
 
 _NOT_WRITABLE = ~RunningFlag.NOT_READABLE & 0x7F
-_QUEUES_NOT_WRITABLE = _NOT_WRITABLE & ~(RunningFlag.DISK_FULL | RunningFlag.FENCED)
 
 
 class RunningFlags:
@@ -57,11 +56,6 @@ class RunningFlags:
     def is_writable(self) -> bool:
         """Whether messages may be taken."""
         return not self.bits & _NOT_WRITABLE
-
-    @property
-    def are_queues_writable(self) -> bool:
-        """Whether units may be added to the consume queues: what the log took before its disk was full still may."""
-        return not self.bits & _QUEUES_NOT_WRITABLE
 
     def has(self, flag: RunningFlag) -> bool:
         """Whether this reason holds."""

@@ -18,14 +18,11 @@ def test_what_each_flag_stops(flag):
     flags = RunningFlags()
     assert flags.is_readable
     assert flags.is_writable
-    assert flags.are_queues_writable
     assert flags.set(flag)
     assert not flags.set(flag)
     assert flags.has(flag)
     assert flags.is_readable == (flag is not RunningFlag.NOT_READABLE)
     assert flags.is_writable == (flag is RunningFlag.NOT_READABLE)
-    only_the_log = (RunningFlag.NOT_READABLE, RunningFlag.DISK_FULL, RunningFlag.FENCED)
-    assert flags.are_queues_writable == (flag in only_the_log)
     assert flags.clear(flag)
     assert not flags.clear(flag)
     assert (flags.bits, str(flags)) == (0, "NONE")

@@ -1,0 +1,192 @@
+"""Reput: how far the log has been brought into what is derived from it, and the next step of that.
+
+What was just written comes from memory, where little of it may wait: when more is written than can be dispatched (a
+disk that refuses units, a flush that hangs), the rest is forgotten and read again from the log, by position. A step
+that fails is tried again; after thirty failures in a row the store is marked, until it is opened again.
+Plays the part of ReputMessageService and of the retries in ConsumeQueue.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import StoreCorruptError, StoreError
+from rocketpy_broker_sim.store import consume_queue
+from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest
+from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.log_scan import LogScan
+from rocketpy_broker_sim.store.running_flags import RunningFlag
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.dispatch import Dispatcher
+    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.put_result import Arrival
+    from rocketpy_broker_sim.store.running_flags import RunningFlags
+
+__all__ = ["MAX_FAILURES", "Reput"]
+
+MAX_FAILURES = 30
+"""Failures in a row after which no further step is tried."""
+MAX_WAITING = 16_384
+"""Requests that may wait in memory."""
+MAX_WAITING_BYTES = 32 * 1024 * 1024
+"""Bytes of the log that they may span; their properties are a part of it."""
+CHUNK = 1000
+"""Records that one step reads from the log."""
+
+
+class Reput:
+    """The dispatching of one log.
+
+    Args:
+        storage: The directory, for the words of an error.
+        config: What records are checked for when they are read again.
+        commit_log: The log.
+        dispatcher: Takes the requests.
+        flags: Where it is said that it failed for good.
+
+    Attributes:
+        done: (position, store timestamp of the last record) up to which everything is dispatched.
+        most_waiting: The most requests that waited in memory at a time.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        config: MessageStoreConfig,
+        commit_log: CommitLog,
+        dispatcher: Dispatcher,
+        flags: RunningFlags,
+    ) -> None:
+        self._storage = storage
+        self._config = config
+        self._log = commit_log
+        self._dispatcher = dispatcher
+        self._flags = flags
+        self._levels = DelayLevels(config.message_delay_level)
+        self._waiting: list[DispatchRequest] = []
+        self._is_torn = False  # whether something between `done` and what waits must be read from the log
+        self._forgotten: dict[str, int] = {}
+        self._failures = 0
+        self.done = (0, 0)
+        self.most_waiting = 0
+
+    # --- what is to be done
+
+    def add(self, requests: Sequence[DispatchRequest]) -> None:
+        """Take requests of records that were just written, in log order."""
+        waiting = self._waiting
+        waiting.extend(requests)
+        count = len(waiting)
+        if count > self.most_waiting:
+            self.most_waiting = count
+        if count > MAX_WAITING or waiting[-1].position - waiting[0].position > MAX_WAITING_BYTES:
+            self._waiting = []
+            self._is_torn = True
+
+    def forget(self, topic: str) -> None:
+        """Leave out what the log holds of a topic by now: it is being deleted."""
+        self._waiting = [request for request in self._waiting if request.queue.topic != topic]
+        self._forgotten = {name: end for name, end in self._forgotten.items() if end > self.done[0]}
+        if self.done[0] < self._log.position:
+            self._forgotten[topic] = self._log.position
+
+    def behind(self, end: int) -> int:
+        """Bytes up to `end` whose messages are not in their queues yet."""
+        return max(0, end - self.done[0]) if self._waiting or self._is_torn else 0
+
+    # --- doing it
+
+    def step(self, end: int) -> Sequence[Arrival]:
+        """Dispatch what waits, or a chunk of what must be read again, up to a position of the log.
+
+        Returns:
+            What can be read now.
+
+        Raises:
+            StoreError: The disk refused, or the log is damaged where it was read; a later call tries it again, unless
+                it has failed too often.
+        """
+        if not self._waiting and not self._is_torn:
+            return ()
+        if self._flags.has(RunningFlag.QUEUE_ERROR):
+            raise StoreError(f"{self._where} were not written {MAX_FAILURES} times in a row: restart the broker")
+        requests, done = self._reread(end) if self._is_torn else self._take(end)
+        try:
+            arrivals = self._dispatcher.dispatch(requests)
+        except OSError as exc:
+            self._is_torn = True
+            self._note_failure()
+            raise store_error(exc, "writing to the consume queues", self._where) from exc
+        self.done = done
+        self._failures = 0
+        return arrivals
+
+    @property
+    def _where(self) -> str:
+        return self._storage.describe(consume_queue.FOLDER)
+
+    def _note_failure(self) -> None:
+        self._failures += 1
+        if self._failures >= MAX_FAILURES:
+            self._flags.set(RunningFlag.QUEUE_ERROR)
+
+    def _take(self, end: int) -> tuple[Sequence[DispatchRequest], tuple[int, int]]:
+        """The requests that wait, up to a position, and how far they go."""
+        waiting = self._waiting
+        last = waiting[-1]
+        if last.position + last.size <= end:
+            self._waiting = []
+            return waiting, (last.position + last.size, last.store_timestamp)
+        count = bisect_right(waiting, end, key=lambda request: request.position + request.size)
+        taken, self._waiting = waiting[:count], waiting[count:]
+        if not taken:
+            return taken, self.done
+        last = taken[-1]
+        return taken, (last.position + last.size, last.store_timestamp)
+
+    # --- reading it again
+
+    def _reread(self, end: int) -> tuple[Sequence[DispatchRequest], tuple[int, int]]:
+        """The next records of the log that were not dispatched, and how far they go."""
+        stop = min(end, self._waiting[0].position) if self._waiting else end
+        scan = LogScan(self._log.row, self.done[0], self._config)
+        done, whole = self.done, True
+        requests: list[DispatchRequest] = []
+        for record in scan:
+            if record.position >= stop or len(requests) == CHUNK:
+                whole = record.position >= stop
+                break
+            done = (record.position + record.size, record.store_timestamp)
+            requests.extend(self._request_of(record))
+        else:
+            self._check_end(scan, stop)
+        if whole:
+            self._is_torn = stop != (self._waiting[0].position if self._waiting else self._log.written[0])
+        return requests, done
+
+    def _request_of(self, record: LogRecord) -> Iterable[DispatchRequest]:
+        """The request of a record; none when its topic was deleted since."""
+        if self._forgotten:
+            end = self._forgotten.get(record.topic.decode("utf-8", "replace"), 0)
+            if record.position < end:
+                return ()
+        return (self._dispatcher.request_of(record, self._levels),)
+
+    def _check_end(self, scan: LogScan, stop: int) -> None:
+        """Refuse to pass over bytes that were a record when they were written."""
+        if scan.position >= stop:
+            return
+        self._note_failure()
+        folder = self._log.row.folder
+        raise StoreCorruptError(
+            f"{self._storage.describe(folder)} is damaged at position {scan.position}, behind which messages were "
+            "acknowledged: stop the broker, look into the disk, and put the file back from a copy",
+            path=folder,
+            offset=scan.position,
+        )

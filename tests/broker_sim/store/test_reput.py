@@ -1,0 +1,156 @@
+"""From the log into the queues: bounded in memory, tried again, read again from the log, and never lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketpy.errors import StoreCorruptError, StoreError
+from rocketpy.wire.batch import BatchItem
+from rocketpy_broker_sim.config import FlushDiskType
+from rocketpy_broker_sim.store import reput
+from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.running_flags import RunningFlag
+from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
+from tests.broker_sim.store.test_faults import REFUSED
+
+SYNC = FlushDiskType.SYNC_FLUSH
+
+
+def catch_up(store) -> int:
+    """Step until nothing is left; how many steps it took."""
+    steps = 0
+    while store.can_reput:
+        store.reput()
+        steps += 1
+    return steps
+
+
+def test_queues_that_refuse_thirty_times_mark_the_store_until_it_is_opened_again():
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message(b"first")])
+    store.put(message(b"second"))
+    store.commit_pending()
+    with storage.failing("pwrite", under="consumequeue"):
+        for _ in range(reput.MAX_FAILURES):
+            assert store.is_writable
+            with pytest.raises(StoreError, match="writing to the consume queues"):
+                store.reput()
+    assert store.flags.has(RunningFlag.QUEUE_ERROR)
+    assert store.put(message()).status is REFUSED
+    with pytest.raises(StoreError, match="30 times in a row: restart the broker"):
+        store.reput()  # there is room again, but that many failures are no accident
+    assert bodies(store) == [b"first"]
+    store.close()
+    assert bodies(open_store(storage)) == [b"first", b"second"]
+
+
+def test_failures_count_in_a_row_only():
+    storage = MemoryStorage()
+    store = open_store(storage)
+    for n in range(reput.MAX_FAILURES + 5):
+        store.put(message(b"%d" % n))
+        store.commit_pending()
+        with storage.failing("pwrite", under="consumequeue"), pytest.raises(StoreError):
+            store.reput()
+        catch_up(store)
+    assert len(bodies(store)) == reput.MAX_FAILURES + 5
+
+
+def test_ST8_what_waits_in_memory_is_bounded_and_the_rest_is_read_from_the_log(monkeypatch):
+    monkeypatch.setattr(reput, "MAX_WAITING", 10)
+    monkeypatch.setattr(reput, "CHUNK", 7)
+    seen = []
+    store = open_store(on_arrival=seen.append, flush_disk_type=SYNC)
+    for n in range(25):
+        for queue_id in range(2):
+            store.put(message(b"%d" % n, queue_id=queue_id, properties="TAGS\x01A\x02"))
+        store.commit_pending()
+        store.reput()
+    assert (seen, store.can_reput) == ([], False)
+    assert store.dispatch_behind == store.written_position
+    assert store.dispatch_most_waiting <= 12
+    store.flush_commit_log()
+    assert catch_up(store) > 50 / 7
+    for queue_id in range(2):
+        assert bodies(store, queue_id=queue_id) == [b"%d" % n for n in range(25)]
+        codes = [code for each in seen if each.queue_id == queue_id for code in each.tags_codes]
+        assert codes == [ord("A")] * 25
+    assert store.dispatch_behind == 0
+    put_all(store, [message(b"last")])
+    store.flush_commit_log()
+    assert catch_up(store) == 1
+
+
+def test_what_spans_too_much_of_the_log_is_read_again(monkeypatch):
+    monkeypatch.setattr(reput, "MAX_WAITING_BYTES", 3000)
+    store = open_store(flush_disk_type=SYNC)
+    items = [BatchItem(0, b"%d" % number * 100, b"") for number in range(5)]
+    for _ in range(9):
+        store.put_batch(message(b"", batch=items))
+        store.commit_pending()
+    store.flush_commit_log()
+    catch_up(store)
+    assert bodies(store) == [b"%d" % number * 100 for number in range(5)] * 9
+
+
+def test_a_part_is_flushed_while_much_is_behind(monkeypatch):
+    monkeypatch.setattr(reput, "MAX_WAITING", 4)
+    store = open_store(flush_disk_type=SYNC)
+    for n in range(30):
+        store.put(message(b"%d" % n))
+        store.commit_pending()
+        if n % 9 == 4:
+            store.flush_commit_log()
+        if n % 4 == 1:
+            catch_up(store)
+            assert store.get("Orders", 0, 0, 1).max_offset <= n + 1
+    store.flush_commit_log()
+    catch_up(store)
+    assert bodies(store) == [b"%d" % n for n in range(30)]
+
+
+def test_a_deleted_topic_does_not_come_back_when_the_log_is_read_again(monkeypatch):
+    monkeypatch.setattr(reput, "MAX_WAITING", 3)
+    store = open_store(flush_disk_type=SYNC)
+    for n in range(6):
+        for topic in ("Gone", "Orders"):
+            store.put(message(b"%d" % n, topic=topic))
+        store.commit_pending()
+    store.delete_topic("Gone")
+    store.put(message(b"again", topic="Gone"))
+    store.commit_pending()
+    store.flush_commit_log()
+    catch_up(store)
+    assert bodies(store) == [b"%d" % n for n in range(6)]
+    assert bodies(store, topic="Gone") == [b"again"]
+
+
+def test_a_log_that_is_damaged_where_it_is_read_again_is_told(monkeypatch):
+    monkeypatch.setattr(reput, "MAX_WAITING", 3)
+    storage = MemoryStorage()
+    store = open_store(storage, flush_disk_type=SYNC)
+    results = []
+    for n in range(6):
+        results.append(store.put(message(b"%d" % n)))
+        store.commit_pending()
+    store.flush_commit_log()
+    storage.open("commitlog/00000000000000000000").pwrite(b"\xff", results[2].physical_offset + 4)
+    with pytest.raises(StoreCorruptError, match=f"damaged at position {results[2].physical_offset}"):
+        catch_up(store)
+    assert store.can_reput
+
+
+def test_ST6_a_stop_with_undispatched_data_keeps_the_abort_file():
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message(b"first")])
+    store.put(message(b"second"))
+    store.commit_pending()
+    with storage.failing("pwrite", under="consumequeue"):
+        store.close()
+    assert storage.exists("abort")
+    again = open_store(storage)
+    assert bodies(again) == [b"first", b"second"]
+    again.close()
+    assert not storage.exists("abort")
