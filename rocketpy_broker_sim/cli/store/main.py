@@ -1,0 +1,71 @@
+"""rocketpy-store COMMAND DIR: the commands, their options, and what becomes of their errors.
+
+Exit status: 0 all is well, 1 damage was found, 2 the command could not be done. A reader that goes away (``| head``)
+and Ctrl-C end it without a word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from rocketpy._version import __version__
+from rocketpy.errors import StoreCorruptError, StoreError
+from rocketpy_broker_sim.cli.logs import log
+from rocketpy_broker_sim.cli.running import run_command
+from rocketpy_broker_sim.cli.store import checkpoint, commitlog, consumequeue, ls, messages
+
+__all__ = ["main"]
+
+PROGRAM = "rocketpy-store"
+_COMMANDS = (ls, commitlog, consumequeue, messages, checkpoint)
+_UNABLE, _NOBODY_LISTENS = 2, 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status."""
+    options = _parser().parse_args(arguments)
+
+    def body() -> int:
+        try:
+            status: int = options.run(options)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The interpreter shall not stumble over it again when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _NOBODY_LISTENS
+        except StoreCorruptError:
+            raise
+        except StoreError as exc:
+            log.error("%s", exc)
+            return _UNABLE
+        return status
+
+    return run_command(PROGRAM, None, body)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Look into the store of a RocketMQ broker, running or not, ours or Apache's.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        name = command.__name__.rpartition(".")[2]
+        each = commands.add_parser(name, help=command.HELP, description=command.HELP, allow_abbrev=False)
+        each.add_argument("directory", metavar="DIR", help="the store (storePathRootDir)")
+        each.add_argument(
+            "-c", "--configFile", metavar="FILE", help="settings of its broker; file sizes are detected without them"
+        )
+        each.add_argument("--json", action="store_true", help="one JSON object a line")
+        command.add_options(each)
+        each.set_defaults(run=command.run)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

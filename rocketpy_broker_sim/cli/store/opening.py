@@ -1,0 +1,61 @@
+"""From the options of a command to the store that it looks into."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocketpy_broker_sim.cli.logs import log
+from rocketpy_broker_sim.cli.options import broker_settings
+from rocketpy_broker_sim.store import commit_log
+from rocketpy_broker_sim.store.inspect.layout import StoreLayout, open_layout
+from rocketpy_broker_sim.store.inspect.read_only import ReadOnlyStorage
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rocketpy_broker_sim.config import MessageStoreConfig
+
+__all__ = ["mounts_of", "opened_store", "settings_of"]
+
+
+def settings_of(options: argparse.Namespace) -> MessageStoreConfig | None:
+    """The settings of -c; None without: a file that happens to lie beside the store is not read.
+
+    Raises:
+        ConfigError: The file cannot be read, or says what cannot be.
+    """
+    if options.configFile is None:
+        return None
+    options.namesrvAddr = None
+    config, warnings = broker_settings(options)
+    for warning in warnings:
+        log.warning("%s", warning)
+    return config.store
+
+
+def mounts_of(directory: str, config: MessageStoreConfig | None) -> dict[str, str]:
+    """Where the commit log lies when it lies elsewhere; a copy that holds it itself wins over the settings."""
+    if config is None or not config.store_path_commit_log or (Path(directory) / commit_log.FOLDER).is_dir():
+        return {}
+    return {commit_log.FOLDER: os.path.expanduser(config.store_path_commit_log)}
+
+
+@contextmanager
+def opened_store(options: argparse.Namespace) -> Iterator[StoreLayout]:
+    """The store of a command, for reading.
+
+    Raises:
+        ConfigError: There is no store, or its settings cannot be read.
+        StoreError: It cannot be read.
+    """
+    config = settings_of(options)
+    directory = os.path.expanduser(options.directory)
+    layout = open_layout(ReadOnlyStorage(directory, mounts=mounts_of(directory, config)), config)
+    try:
+        yield layout
+    finally:
+        layout.close()
