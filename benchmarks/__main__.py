@@ -21,6 +21,7 @@ from benchmarks.servers import OURS, Servers, apache, apache_release
 from benchmarks.store import plan as store
 from benchmarks.store.measure import Scale
 from benchmarks.store.run import run as run_store
+from benchmarks.store.timeline import draw
 from benchmarks.table import render
 from benchmarks.trouble import BenchmarkError
 
@@ -105,9 +106,13 @@ def publish(results: Results, options: argparse.Namespace) -> int:
         print("\n" + report(verdicts, {row.name: row.unit for row in results.rows}))
     if options.json:
         options.json.write_text(json.dumps(results.to_json(), indent=1), "utf-8")
+    for timeline in results.timelines:
+        print(f"\n{timeline.text()}")
     if options.plot:
         try:
             plot(verdicts, options.plot, results.where())
+            for timeline in results.timelines[-1:]:
+                draw(timeline, options.plot.with_stem(f"{options.plot.stem}-latency"), results.where())
         except BenchmarkError as error:
             print(f"\nbench: {error}", file=sys.stderr)
             return 1

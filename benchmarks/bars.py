@@ -48,6 +48,7 @@ class Bar:
         over: What the figure is divided by before it is compared; None compares the figure itself.
         shape: How peers call the same work: their row is `<peer>-<shape>`. Empty where none has it.
         note: Of the figure, shown beside the verdict.
+        enough: A figure that is as good as this reaches the bar whatever it is divided by.
     """
 
     table: str
@@ -58,6 +59,7 @@ class Bar:
     over: Figure | None = None
     shape: str = ""
     note: str = ""
+    enough: float | None = None
 
     def peer(self, name: str) -> Figure | None:
         """The same figure of a peer."""

@@ -29,6 +29,7 @@ from benchmarks.verdicts import Verdict, judge_all
 
 if TYPE_CHECKING:
     from benchmarks.peers.peer import Peer, PeerMake
+    from benchmarks.store.timeline import Timeline
 
 
 @dataclass
@@ -47,6 +48,8 @@ class Results:
     seconds: float = 0.0
     bars: tuple[Bar, ...] = BARS
     """What the rows are held to."""
+    timelines: list[Timeline] = field(default_factory=list)
+    """Latencies over time, to be drawn."""
     date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
 
     def add(self, row: str, make: str, outcome: Outcome) -> None:

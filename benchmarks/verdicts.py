@@ -45,10 +45,12 @@ class Verdict:
     @property
     def word(self) -> str:
         """One of the three."""
+        bar = self.bar
+        if bar.enough is not None and self.figure is not None and _reaches(self.figure, bar.enough, bar.at_least):
+            return REACHED
         if self.judged is None:
             return UNMEASURED
-        bar = self.bar
-        return REACHED if (self.judged >= bar.limit if bar.at_least else self.judged <= bar.limit) else MISSED
+        return REACHED if _reaches(self.judged, bar.limit, bar.at_least) else MISSED
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -70,6 +72,10 @@ class Verdict:
             "peers": dict(self.peers),
             "note": self.note,
         }
+
+
+def _reaches(value: float, limit: float, at_least: bool) -> bool:
+    return value >= limit if at_least else value <= limit
 
 
 def middle(samples: Samples, figure: Figure) -> float | None:

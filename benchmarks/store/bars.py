@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.bars import ALONE, OURS, Bar, Figure
+from benchmarks.bars import ALONE, APACHE, OURS, Bar, Figure
 
 
 def _alone(title: str, row: str, limit: float, over: str) -> Bar:
@@ -18,5 +18,15 @@ STORE_BARS = (
     _alone("batches of 100, to bare pwrites of a record", "store-append-100", 0.3, "store-pwrite"),
     _alone("dispatch, to putting and writing", "store-reput", 1.0, "store-put"),
     _broker("group commit, 64 senders of one connection to one", "store-sync-64", 10.0, "store-sync-1"),
+    Bar(
+        "store",
+        "3,000 messages/s: p99.9, to Apache's (or 10 ms)",
+        Figure("store-steady-p999", OURS),
+        1.5,
+        at_least=False,
+        over=Figure("store-steady-p999", APACHE),
+        enough=10.0,
+    ),
+    Bar("store", "3,000 messages/s: longest", Figure("store-steady-max", OURS), 50.0, at_least=False),
 )
 """80,000/s and 250,000/s are wished for; a bare pwrite of a record reached 860,000/s where these bars were drawn."""

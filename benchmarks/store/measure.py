@@ -14,6 +14,7 @@ from benchmarks.task import Outcome
 
 if TYPE_CHECKING:
     from benchmarks.measure import Row
+    from benchmarks.store.timeline import Timeline
     from tests.interop.apache import Apache
 
 TOPIC = "BenchStore"
@@ -28,11 +29,13 @@ class Scale:
         records: Appended to a store alone, and written by the bare loop beside it.
         seconds: How long one sample of a broker takes.
         warm_seconds: How long a broker is driven before anything is measured; a JVM needs it.
+        steady_seconds: How long messages are sent at a steady rate, to each broker.
     """
 
     records: int = 100_000
     seconds: float = 3.0
     warm_seconds: float = 4.0
+    steady_seconds: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,13 @@ class Bench:
         scale: How much is done.
         apache: Apache's release; None where it is not to be had.
         say: Takes a word on how far it is.
+        draw: Takes latencies over time, to be shown beside the tables.
     """
 
     scale: Scale
     apache: Apache | None
     say: Callable[[str], None]
+    draw: Callable[[Timeline], None]
 
 
 Sample = tuple[str, str, Outcome]

@@ -65,7 +65,7 @@ def run(
     results = Results(rows, makes, missing, bars=STORE_BARS)
     steps = [measure for _ in range(rounds) for measure in measures for _ in range(measure.turns)]
     teller = Teller(len(steps))
-    bench = Bench(scale, apache, teller.say)
+    bench = Bench(scale, apache, teller.say, results.timelines.append)
     for measure in steps:
         teller.step(measure.name)
         try:
