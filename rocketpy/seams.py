@@ -190,8 +190,8 @@ class Storage(Protocol):
         """Take an exclusive lock on a file, made when missing. Returns the release; OSError when another holds it."""
         ...
 
-    def usage(self) -> float:
-        """Share of the disk in use, 0.0 to 1.0."""
+    def usage(self, path: str = "") -> float:
+        """Share of the disk in use that a folder lies on, or will once it is made: 0.0 to 1.0."""
         ...
 
     def describe(self, path: str) -> str:

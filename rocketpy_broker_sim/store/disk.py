@@ -221,9 +221,12 @@ class RealStorage:
 
         return release
 
-    def usage(self) -> float:
-        """Share of the disk in use, 0.0 to 1.0."""
-        return platforms.disk_usage(self.root)
+    def usage(self, path: str = "") -> float:
+        """Share in use of the disk that a folder lies on, or will once it is made."""
+        folder = self._resolve(path)
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        return platforms.disk_usage(folder)
 
     def describe(self, path: str) -> str:
         """The path as an operator would look for it."""

@@ -129,10 +129,12 @@ class MemoryStorage:
 
     Attributes:
         fault: Asked before every operation that changes something; None lets everything pass.
+        used: Share in use, 0.0 to 1.0, of the disk that a folder is said to lie on; "" stands for all others.
     """
 
     def __init__(self) -> None:
         self.fault: Fault | None = None
+        self.used: dict[str, float] = {}
         self._files: dict[str, _Node] = {}
         self._folders: set[str] = {""}
         self._locks: set[str] = set()
@@ -160,6 +162,13 @@ class MemoryStorage:
             yield
         finally:
             self.fault = before
+
+    def touch(self, path: str, modified: int) -> None:
+        """Say that a file was last changed at a time, ms since 1970."""
+        node = self._files.get(_checked(path))
+        if node is None:
+            raise _missing(path)
+        node.modified = modified
 
     def clone(self) -> MemoryStorage:
         """A copy of all files as they are now, without locks and faults: what a killed process leaves behind."""
@@ -260,9 +269,9 @@ class MemoryStorage:
         self._locks.add(path)
         return lambda: self._locks.discard(path)
 
-    def usage(self) -> float:
-        """Memory is never called full."""
-        return 0.0
+    def usage(self, path: str = "") -> float:
+        """What `used` says of the folder, or of the whole; memory alone is never called full."""
+        return self.used.get(path, self.used.get("", 0.0))
 
     def describe(self, path: str) -> str:
         """The path within the memory."""

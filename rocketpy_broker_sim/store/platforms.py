@@ -206,6 +206,6 @@ def memory_size() -> int:
 
 
 def disk_usage(path: Path) -> float:
-    """Share of the disk of a path that is not free for this process, 0.0 to 1.0."""
+    """Share in use of what this process may have of the disk of a path, 0.0 to 1.0; as ``df`` says it."""
     disk = shutil.disk_usage(path)
-    return 1.0 - disk.free / disk.total if disk.total else 0.0
+    return disk.used / (disk.used + disk.free) if disk.used + disk.free else 0.0
