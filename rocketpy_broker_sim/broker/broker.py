@@ -15,6 +15,7 @@ from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.message_id import UniqueIds
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
+from rocketpy_broker_sim.broker.cleaning import Cleaning
 from rocketpy_broker_sim.broker.lanes import MOST_PENDING, Lanes
 from rocketpy_broker_sim.broker.long_polling import HeldPull, HeldPulls
 from rocketpy_broker_sim.broker.notifications import notify_consumer_ids_changed
@@ -88,6 +89,7 @@ class Broker:
         self.turn.on_arrival = self._arrived
         self.reput = ReputService(self.store, self.turn)
         self.disk = Disk(self.store, config.store, self.turn)
+        self.cleaning = Cleaning(self.store.retention, config.store, self.store.flags)
         self.group_commit: GroupCommit | None = None
         if config.store.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             timeout = config.store.sync_flush_timeout / 1000

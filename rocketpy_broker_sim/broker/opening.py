@@ -156,6 +156,7 @@ def _start_services(broker: Broker, services: trio.Nursery) -> None:
     services.start_soon(broker.reput.serve)
     services.start_soon(broker.disk.serve_log)
     services.start_soon(broker.disk.serve_queues)
+    services.start_soon(broker.cleaning.serve)
     services.start_soon(broker.persistence.serve_changes)
     services.start_soon(broker.persistence.serve_periodically, config.flush_consumer_offset_interval / 1000)
     services.start_soon(broker.schedule.serve)

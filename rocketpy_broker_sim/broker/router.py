@@ -16,6 +16,7 @@ from rocketpy_broker_sim.broker.processors import (
     admin_broker,
     admin_group,
     admin_topic,
+    cleaning,
     client_manage,
     consumer_manage,
     pull,
@@ -70,6 +71,9 @@ _TABLE: dict[RequestCode, tuple[BrokerProcessor, str]] = {
     # the broker itself
     RequestCode.UPDATE_BROKER_CONFIG: (admin_broker.update_config, "admin"),
     RequestCode.GET_BROKER_CONFIG: (admin_broker.get_config, "admin"),
+    RequestCode.DELETE_EXPIRED_COMMITLOG: (cleaning.delete_expired_log_files, "admin"),
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: (cleaning.clean_expired_queues, "admin"),
+    RequestCode.CLEAN_UNUSED_TOPIC: (cleaning.clean_unused_topics, "admin"),
     RequestCode.GET_BROKER_RUNTIME_INFO: (admin_broker.get_runtime_info, "admin"),
 }
 

@@ -14,6 +14,7 @@ from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.record import read_head
 from rocketpy_broker_sim.broker.delay import queue_of_level
 from rocketpy_broker_sim.config import MASTER_ID
+from rocketpy_broker_sim.store import commit_log, consume_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,12 +73,11 @@ def _duration(milliseconds: int) -> str:
 
 def _store(broker: Broker) -> dict[str, str]:
     store = broker.store
-    ratio = f"{broker.storage.usage():.2f}"
     return {
         "commitLogMinOffset": str(store.log_start),
         "commitLogMaxOffset": str(store.written_position),
-        "commitLogDiskRatio": ratio,
-        "consumeQueueDiskRatio": ratio,
+        "commitLogDiskRatio": f"{broker.storage.usage(commit_log.FOLDER):.2f}",
+        "consumeQueueDiskRatio": f"{broker.storage.usage(consume_queue.FOLDER):.2f}",
         "dispatchBehindBytes": str(store.dispatch_behind),
         "remainHowManyDataToFlush": _bytes(store.written_position - store.flushed_position),
         "earliestMessageTimeStamp": str(_earliest(broker)),

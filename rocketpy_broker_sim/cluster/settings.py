@@ -29,12 +29,14 @@ EMBEDDED: Mapping[str, Any] = {
     "mapped_file_size_commit_log": 16 * 1024 * 1024,
     "mapped_file_size_consume_queue": 600_000,
     "enabled_append_prop_crc": True,
+    "disk_space_clean_forcibly_ratio": 100,
+    "disk_space_warning_level_ratio": 100,
     "shutdown_wait_time_seconds": 3,
     "wait_time_mills_in_send_queue": 30_000,
 }
 """How the settings of embedded brokers differ from those of brokers: they start at once, say of every record whether it
-is whole, and bear that the program around them keeps the interpreter to itself for a while: the 200 ms in a queue after
-which a broker calls itself busy are soon over there."""
+is whole, go on where others have filled the disk that they share, and bear that the program around them keeps the
+interpreter to itself for a while: the 200 ms in a queue after which a broker calls itself busy are soon over there."""
 
 _OWN = {
     "listen_port": "each server takes a free port",

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 from attrs import validators
 
-__all__ = ["KEY", "OWN", "count", "key_name", "number", "own", "switch", "text"]
+__all__ = ["KEY", "OWN", "count", "hours", "key_name", "number", "own", "switch", "text"]
 
 KEY = "rocketpy.java_key"
 OWN = "rocketpy.own"
@@ -62,6 +62,18 @@ def text(default: str, *, without: str = "", key: str | None = None) -> Any:
             raise ValueError(f"{min(found)!r} may not stand in it: there is one place, not several")
 
     return attrs.field(default=default, validator=check, metadata=key_name(key))
+
+
+def hours(default: str) -> Any:
+    """Hours of the day, separated by semicolons."""
+
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if not isinstance(value, str):
+            raise TypeError("it is not a text")
+        if not all(re.fullmatch("[0-9]{1,2}", part) and int(part) < 24 for part in value.split(";")):
+            raise ValueError("it names no hours, write them as in 04 or 04;16")
+
+    return attrs.field(default=default, validator=check)
 
 
 def own(default: int | None) -> Any:

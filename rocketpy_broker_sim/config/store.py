@@ -7,7 +7,7 @@ from enum import StrEnum
 import attrs
 from attrs import validators
 
-from rocketpy_broker_sim.config.kinds import count, number, own, switch, text
+from rocketpy_broker_sim.config.kinds import count, hours, number, own, switch, text
 
 __all__ = ["BrokerRole", "FlushDiskType", "MessageStoreConfig"]
 
@@ -69,6 +69,30 @@ class MessageStoreConfig:
     """Milliseconds between flushes of the commit log."""
     flush_interval_consume_queue: int = count(1000)
     """Milliseconds between flushes of the consume queues and the checkpoint."""
+
+    # --- cleaning
+    clean_resource_interval: int = count(10_000)
+    """Milliseconds between rounds."""
+    delete_when: str = hours("04")
+    """Local hours in which files that are old enough are deleted, as in 04 or 04;16."""
+    file_reserved_time: int = number(72, at_most=2**31 - 1)
+    """Hours that a commit log file is kept after it was last written."""
+    disk_max_used_space_ratio: int = number(75)
+    """Percent of the disk beyond which files that are old enough go at any hour; kept within 10 and 95."""
+    disk_space_clean_forcibly_ratio: int = number(85)
+    """Percent beyond which files go whatever their age; at least 30."""
+    disk_space_warning_level_ratio: int = number(90)
+    """Percent beyond which nothing is stored any more; at least 35."""
+    clean_file_forcibly_enable: bool = switch(True)
+    """Whether files ever go before they are old enough."""
+    delete_file_batch_max: int = count(10)
+    """Commit log files that go in one round."""
+    delete_commit_log_files_interval: int = number(100)
+    """Milliseconds between them."""
+    delete_consume_queue_files_interval: int = number(100)
+    """Milliseconds between queues whose files go."""
+    redelete_hanged_file_interval: int = number(120_000)
+    """Milliseconds after which a file is tried again that the disk would not delete."""
 
     # --- recovery
     check_crc_on_recover: bool = switch(True, key="checkCRCOnRecover")

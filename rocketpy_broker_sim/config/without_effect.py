@@ -116,12 +116,17 @@ _BROKER = {
         cgColdReadThreshold coldCtrStrategyEnable coldDataFlowControlEnable coldDataScanEnable
         dataReadAheadEnable globalColdReadThreshold usePIDColdCtrStrategy
     """,
-    "files are never deleted by age or by disk use: delete the store when it is full": """
-        cleanFileForciblyEnable cleanResourceInterval correctLogicMinOffsetForceInterval
-        correctLogicMinOffsetSleepInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval
-        deleteFileBatchMax deleteWhen destroyMapedFileIntervalForcibly diskFallRecorded diskMaxUsedSpaceRatio
-        diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio enableCleanExpiredOffset fileReservedTime
-        logicalDiskSpaceCleanForciblyThreshold maxBatchDeleteFilesNum redeleteHangedFileInterval
+    "the first offsets of queues are corrected whenever files of the log go": """
+        correctLogicMinOffsetForceInterval correctLogicMinOffsetSleepInterval
+    """,
+    "no reader holds a file: what expires goes at once": """
+        destroyMapedFileIntervalForcibly
+    """,
+    "nothing of Apache's reads them either": """
+        enableCleanExpiredOffset maxBatchDeleteFilesNum
+    """,
+    "a disk holds the files of one broker": """
+        logicalDiskSpaceCleanForciblyThreshold
     """,
     "no index of message keys is kept": """
         defaultQueryMaxNum maxHashSlotNum maxIndexNum messageIndexEnable messageIndexSafe putMsgIndexHightWater
@@ -129,9 +134,10 @@ _BROKER = {
     "statistics are gathered and shown in ways of our own": """
         accountStatsEnable accountStatsPrintZeroValues autoDeleteUnusedStats commercialBaseCount
         commercialBigCount commercialEnable commercialSizePerMsg commercialTimerCount commercialTransCount
-        enableDetailStat enableLmqStats estimateAccumulation expectConsumerNumUseFilter filterDataCleanTimeSpan
-        flushConsumerOffsetHistoryInterval maxStatsIdleTimeInMinutes metricGrpcExporterIntervalInMills
-        metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills metricsExporterType
+        diskFallRecorded enableDetailStat enableLmqStats estimateAccumulation expectConsumerNumUseFilter
+        filterDataCleanTimeSpan flushConsumerOffsetHistoryInterval maxStatsIdleTimeInMinutes
+        metricGrpcExporterIntervalInMills metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
+        metricsExporterType
         metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta metricsLabel
         metricsOtelCardinalityLimit metricsPromExporterHost metricsPromExporterPort printChannelGroups
         printChannelGroupsMinNum sampleCountThreshold sampleSteps

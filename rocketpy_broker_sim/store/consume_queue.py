@@ -254,14 +254,41 @@ class ConsumeQueue:
     def correct_min_offset(self, log_start: int) -> None:
         """Move the first offset to the first unit whose record is still in the log."""
         low, high = max(self.row.start // UNIT_SIZE, self.min_offset), self.max_offset
+        if self.max_position <= log_start:
+            low = high  # none of them, and no file is read to say so
+        elif self._starts_at_or_behind(low, log_start):
+            high = low
         while low < high:
             middle = (low + high) // 2
-            unit = next(self.units(middle, 1), None)
-            if unit is not None and unit[0] >= log_start and unit[1] != FILLER_SIZE:
+            if self._starts_at_or_behind(middle, log_start):
                 high = middle
             else:
                 low = middle + 1
         self.min_offset = low
+
+    def _starts_at_or_behind(self, offset: int, log_start: int) -> bool:
+        """Whether the record of a unit is still in the log; fillers have none."""
+        unit = next(self.units(offset, 1), None)
+        return unit is not None and unit[0] >= log_start and unit[1] != FILLER_SIZE
+
+    def delete_expired(self) -> str | None:
+        """Delete the first file if it lies wholly before the first offset; never the last one.
+
+        Returns:
+            Its folder; None when there was none to delete.
+
+        Raises:
+            OSError: The disk refused; the file stays.
+        """
+        file = self.row.take_first(min(self.min_offset * UNIT_SIZE, self._flushed))
+        if file is None:
+            return None
+        try:
+            file.delete()
+        except OSError:
+            self.row.put_first(file)
+            raise
+        return self.row.folder
 
     # --- the disk
 

@@ -54,6 +54,11 @@ class StoreFlush:
         self.index_timestamp = self.checkpoint.index_timestamp
         return self.checkpoint
 
+    @property
+    def settled(self) -> int:
+        """Up to where the disk has log and queues for good: recovery begins there or later."""
+        return min(self.checkpoint.flushed or 0, self.checkpoint.dispatched or 0)
+
     def flush_log(self) -> None:
         """Return when the log as written now has reached the disk.
 

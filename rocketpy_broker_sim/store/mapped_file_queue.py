@@ -152,14 +152,20 @@ class MappedFileQueue:
             return bool(dropped)
         return kept[-1].clear_from(position - kept[-1].start) or bool(dropped)
 
-    def drop_before(self, position: int) -> int:
-        """Delete the files that lie wholly before `position`, never the last one; returns how many."""
-        count = 0
-        while len(self.files) > 1 and self.files[0].end <= position:
-            oldest, self.files = self.files[0], self.files[1:]
-            oldest.delete()
-            count += 1
-        return count
+    def oldest(self, position: int, most: int) -> tuple[MappedFile, ...]:
+        """The first files that lie wholly before `position`, never the last one."""
+        return tuple(file for file in self.files[:-1][:most] if file.end <= position)
+
+    def take_first(self, position: int) -> MappedFile | None:
+        """Take the first file out of the row when it lies wholly before `position` and is not the last one."""
+        first = next(iter(self.oldest(position, 1)), None)
+        if first is not None:
+            self.files = self.files[1:]
+        return first
+
+    def put_first(self, file: MappedFile) -> None:
+        """Take a file up again that was taken out."""
+        self.files = (file, *self.files)
 
     def delete(self) -> None:
         """Delete all files."""

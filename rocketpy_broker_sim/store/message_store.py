@@ -26,6 +26,7 @@ from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage, PutMe
 from rocketpy_broker_sim.store.queue_table import QueueTable
 from rocketpy_broker_sim.store.recovery import Recovery
 from rocketpy_broker_sim.store.reput import Reput
+from rocketpy_broker_sim.store.retention import Retention
 from rocketpy_broker_sim.store.running_flags import RunningFlags
 from rocketpy_broker_sim.store.store_state import Phase, StoreState
 
@@ -48,6 +49,7 @@ class MessageStore(MessageReads):
 
     Attributes:
         config: Sizes and limits; limits may be changed at any time.
+        retention: Takes out what has expired.
         flags: Why it is not read or written for the time being.
         state: How far its life is.
     """
@@ -72,6 +74,7 @@ class MessageStore(MessageReads):
         self._reput = Reput(storage, config, self._log, self._dispatcher, self.flags)
         self._writer = MessageWriter(config, self._log, self._queues, self._reput.add)
         self._flush = StoreFlush(storage, self._log, self._queues, lambda: self._reput.done)
+        self.retention = Retention(storage, config, self._log, self._queues, lambda: self._flush.settled)
         self._release_lock: Callable[[], None] | None = None
 
     # --- opening and closing

@@ -45,6 +45,7 @@ serverChannelMaxIdleTimeSeconds=7
 sendMessageThreadPoolNums=2
 startAcceptSendRequestTimeStamp=1700000000000
 fileReservedTime=48
+diskFallRecorded=true
 brokerRole=SYNC_MASTER
 unknownKey=x
 """
@@ -82,7 +83,7 @@ def test_apaches_broker_and_ours_print_the_same_settings_of_a_file(apache: Apach
     shared = {key for key in ours.keys() & apaches.keys() if key in said and key not in OURS_ALONE}
     assert len(shared) > 18
     assert {key: ours[key] for key in shared} == {key: apaches[key] for key in shared}
-    assert {key for key in said if key in broker_keys() and key not in ours} == {"fileReservedTime"}
+    assert {key for key in said if key in broker_keys() and key not in ours} == {"diskFallRecorded"}
 
 
 def test_name_servers_print_the_same_settings_of_a_file(apache: Apache) -> None:

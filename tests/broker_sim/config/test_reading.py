@@ -205,7 +205,7 @@ def test_a_keyword_nobody_knows_is_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"file_reserved_time": 48}, "'file_reserved_time': files are never deleted by age"),
+        ({"disk_fall_recorded": True}, "'disk_fall_recorded': statistics are gathered"),
         ({"flushDiskType": "SYNC_FLUSH"}, "'flushDiskType': it is called flush_disk_type"),
         ({"use_tls": True}, "'use_tls': TLS on connections to name servers"),
         ({"broker_role": "SLAVE"}, r"brokerRole=SLAVE: a replica \(SLAVE\) is not available here"),

@@ -1,0 +1,58 @@
+"""Cleaning by the hand of an administrator: old files, queues that lead nowhere, queues of topics that are gone.
+
+Plays AdminBrokerProcessor's half.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import BrokerError, StoreError
+from rocketpy.logs import get_logger, quote
+from rocketpy.wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.broker import Broker
+
+__all__ = ["clean_expired_queues", "clean_unused_topics", "delete_expired_log_files"]
+
+log = get_logger(__name__)
+
+
+def delete_expired_log_files(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """Have files of the log that are old enough deleted now, not at the hour for it. Answered before they are."""
+    log.info("%s has old files of the commit log deleted", quote(connection.address))
+    broker.cleaning.delete_on_command()
+    return request.answer()
+
+
+def clean_expired_queues(broker: Broker, connection: Connection, request: RemotingCommand) -> None:
+    """Have queues begin where their records do, without the files before. Answered when that is done.
+
+    A queue without any record keeps its last file, unlike with Apache's broker: its offsets would begin at zero again,
+    and groups that have read it would pass over what comes next.
+    """
+    log.info("%s has expired consume queues cleaned", quote(connection.address))
+    broker.cleaning.clean_queues_on_command(lambda: connection.send_answer(request, request.answer()))
+
+
+def clean_unused_topics(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """Delete the queues of topics that the broker does not know (any more), but never those of the system's own.
+
+    Raises:
+        BrokerError: the disk refused.
+    """
+    unused = sorted(
+        name for name in broker.store.topics() if name not in broker.topics and not broker.topics.is_system(name)
+    )
+    log.info("%s has unused topics cleaned: %s", quote(connection.address), ", ".join(unused) or "there is none")
+    broker.turn.finish()  # what is pending must succeed or fail for those who put it, not here
+    try:
+        broker.store.delete_topics(unused)
+    except StoreError as exc:
+        log.error("unused topics could not be cleaned: %s", exc)
+        remark = "unused topics could not be cleaned: the disk of the broker is broken"
+        raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark) from exc
+    return request.answer()

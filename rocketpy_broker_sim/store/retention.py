@@ -1,0 +1,127 @@
+"""Taking out what has expired: files of the commit log, the oldest first, then the queue files that only led there.
+
+The loop takes a file out of its row and the queues' first offsets follow; a thread removes it from the disk. Only files
+that recovery would not read any more may go, so that a crash at any moment leaves a store that opens clean.
+Plays the part of CommitLog.deleteExpiredFile, CleanConsumeQueueService and CorrectLogicOffsetService.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from rocketpy_broker_sim.store import commit_log, consume_queue
+from rocketpy_broker_sim.store.cleaning import Plan, plan
+from rocketpy_broker_sim.store.failure import store_error
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.mapped_file import MappedFile
+    from rocketpy_broker_sim.store.queue_table import QueueTable
+
+__all__ = ["Retention"]
+
+
+class Retention:
+    """What may go of one store."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        config: MessageStoreConfig,
+        log: CommitLog,
+        queues: QueueTable,
+        settled: Callable[[], int],
+    ) -> None:
+        """Nothing is touched before it is asked for.
+
+        Args:
+            storage: The directory.
+            config: Ages, hours and levels; may be changed at any time.
+            log: The commit log.
+            queues: The consume queues.
+            settled: Says up to where the disk has log and queues, and the checkpoint says so.
+        """
+        self._storage = storage
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._settled = settled
+
+    # --- for a thread
+
+    def plan(self, now_ms: int, *, on_command: bool = False) -> Plan:
+        """Look at the disk, and say what should go now.
+
+        Raises:
+            StoreError: The disk does not say.
+        """
+        try:
+            usage = max(self._storage.usage(folder) for folder in (commit_log.FOLDER, consume_queue.FOLDER))
+            files = self._log.row.oldest(self._settled(), self._config.delete_file_batch_max)
+            modified = [self._storage.modified_ms(file.path) for file in files]
+        except OSError as exc:
+            raise store_error(exc, "looking for expired files", self._storage.describe("")) from exc
+        return plan(self._config, usage, modified, now_ms, on_command=on_command)
+
+    def remove(self, file: MappedFile) -> None:
+        """Remove a file of the log that was taken out; it is gone for good when this returns.
+
+        Raises:
+            StoreError: The disk refused.
+        """
+        try:
+            file.delete()
+        except OSError as exc:
+            raise store_error(exc, "deleting an expired file", self._storage.describe(file.path)) from exc
+        self.settle(commit_log.FOLDER)
+
+    def settle(self, folder: str) -> None:
+        """Return when a file that was deleted is gone for good, so that the next one may go.
+
+        Were that one gone after a power loss and this one back, there would be a gap.
+
+        Raises:
+            StoreError: The disk refused.
+        """
+        try:
+            self._storage.sync_dir(folder)
+        except FileNotFoundError:
+            return  # the whole topic was deleted meanwhile
+        except OSError as exc:
+            raise store_error(exc, "deleting expired files", self._storage.describe(folder)) from exc
+
+    # --- for the loop
+
+    def take_log_file(self) -> MappedFile | None:
+        """Take the oldest file of the log out of its row; None when none may go."""
+        return self._log.row.take_first(self._settled())
+
+    def put_back_log_file(self, file: MappedFile) -> None:
+        """Take a file up again that could not be removed."""
+        self._log.row.put_first(file)
+
+    def correct_queues(self) -> Iterator[ConsumeQueue]:
+        """Let each queue begin where its records do now, one a step."""
+        start = self._log.row.start
+        for queue in self._queues:
+            if not queue.deleted:
+                queue.correct_min_offset(start)
+                yield queue
+
+    def delete_queue_file(self, queue: ConsumeQueue) -> str | None:
+        """Delete the oldest file of a queue that leads nowhere any more. Small ones, so in place.
+
+        Returns:
+            The folder to settle before the next one; None when there was none to delete.
+
+        Raises:
+            StoreError: The disk refused.
+        """
+        try:
+            return None if queue.deleted else queue.delete_expired()
+        except OSError as exc:
+            raise store_error(exc, "deleting an expired file", self._storage.describe(queue.row.folder)) from exc
