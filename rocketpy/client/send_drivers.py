@@ -60,6 +60,8 @@ class _Send:
     deadline: float
     timeout: float
     attempts: list[SendAttempt] = attrs.Factory(list)
+    under_way: Try | None = None
+    """The try that waits for its answer."""
 
     def note(self, broker_name: str, address: str | None, error: RocketMQError, started: float) -> None:
         """Keep what a try came to."""
@@ -92,7 +94,9 @@ class _Send:
             with trio.fail_at(self.deadline):
                 return await self._try_again_and_again(max(1, self.tries - len(self.attempts)))
         except trio.TooSlowError as exc:
-            if not self.attempts:
+            if self.under_way is not None:
+                self._note_unanswered(self.under_way)
+            elif not self.attempts:
                 if self.core.client.routes.publish_info(self.outgoing.topic) is None:
                     raise self.core.client.routes.too_late(self.outgoing.topic, self.timeout) from exc
                 raise RequestTimeoutError(
@@ -103,6 +107,15 @@ class _Send:
             if not self.attempts:
                 raise
         return self.outcome()
+
+    def _note_unanswered(self, attempt: Try) -> None:
+        """Keep that a try was cut off by the end of all time: nobody may take its message for one never sent."""
+        error = RequestTimeoutError(
+            f"no answer from {attempt.address} within {self.timeout:g} s; whether it stores the message is unknown",
+            address=attempt.address,
+            timeout=self.timeout,
+        )
+        self.note(attempt.broker_name, attempt.address, error, attempt.started)
 
     async def _try_again_and_again(self, allowed: int) -> SendResult:
         """The first time without a policy, which is for what follows a failure."""
@@ -131,7 +144,7 @@ class _Send:
         started = trio.current_time()
         try:
             connection = await core.client.pool.get(address, timeout=self.deadline - started)
-            attempt = core.make_try(self.outgoing, queue, broker_name, address, connection, started)
+            attempt = self.under_way = core.make_try(self.outgoing, queue, broker_name, address, connection, started)
             try:
                 return core.finish(attempt, await connection.exchange(attempt.opaque, attempt.frame, self.deadline))
             except BrokerError as error:
@@ -139,6 +152,7 @@ class _Send:
                     raise
             return await self._move(attempt)
         except RocketMQError as error:
+            self.under_way = None
             self.note(broker_name, address, error, started)
             raise
 

@@ -76,6 +76,29 @@ async def test_S12_all_tries_share_one_deadline(autojump_clock, opened):
         assert trio.current_time() - started == pytest.approx(0.5, abs=0.1)
 
 
+async def test_a_try_cut_off_by_the_deadline_is_one_whose_outcome_is_unknown(autojump_clock, opened):
+    broker = SendBroker(script=["silence"])
+    async with opened(broker) as (producer, _):
+        with pytest.raises(RequestTimeoutError, match=r"no answer from .*unknown"):
+            await producer.send(message())  # the first one: no connection is there yet
+    assert len(broker.taken) == 1
+
+
+async def test_a_refused_try_does_not_hide_one_without_an_answer(autojump_clock, opened):
+    a, b = both([], ["silence"] * 9)
+    errors = []
+    async with opened(a, b) as (producer, world):
+        world.network.refuse(a.address)
+        for _ in range(8):  # the turn begins anywhere: in eight sends it comes to the one that refuses
+            with pytest.raises((RequestTimeoutError, SendError)) as caught:
+                await producer.send(message(), timeout=0.5)
+            errors.append(caught.value)
+    several = [error for error in errors if isinstance(error, SendError)]
+    assert several
+    for error in several:
+        assert [type(attempt.error) for attempt in error.attempts] == [ConnectError, RequestTimeoutError]
+
+
 async def test_S12_a_busy_broker_gets_a_moment(autojump_clock, opened):
     broker = SendBroker(script=[2, 2])
     async with opened(broker) as (producer, _):
