@@ -1,0 +1,47 @@
+"""What a message of a kill loop looks like, given its id alone: whoever reads it can tell whether it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from rocketpy.message import Message
+
+if TYPE_CHECKING:
+    from rocketpy.message import MessageExt
+
+TOPIC = "Killed"
+QUEUES = 8
+GROUPS = ("audit", "billing")
+SMALLEST, LARGEST = 256, 1024
+
+
+def body_of(name: str) -> bytes:
+    """256 to 1,024 bytes that begin with the id."""
+    digest = hashlib.sha256(name.encode()).digest()
+    size = SMALLEST + int.from_bytes(digest[:2], "big") % (LARGEST - SMALLEST + 1)
+    head = name.encode() + b"\n"
+    return (head + digest * (size // len(digest) + 1))[:size]
+
+
+def name_of(body: bytes) -> str:
+    """The id that a body begins with."""
+    return body.split(b"\n", 1)[0].decode("ascii", "replace")
+
+
+def message_of(name: str) -> Message:
+    """The message of an id, with a tag, a key and a property."""
+    return Message(TOPIC, body_of(name), keys=name, tags=tag_of(name), properties={"copy": name})
+
+
+def tag_of(name: str) -> str:
+    """Its tag."""
+    return f"t{len(name) % 3}"
+
+
+def is_whole(found: MessageExt) -> bool:
+    """Whether a stored message is what its id says, in every part that was sent."""
+    name = name_of(found.body)
+    sent = (body_of(name), name, tag_of(name), name)
+    properties = found.properties
+    return (found.body, properties.get("KEYS"), properties.get("TAGS"), properties.get("copy")) == sent

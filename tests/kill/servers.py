@@ -1,0 +1,69 @@
+"""The servers of a kill loop: a name server and a broker of ours on ports that stay the same, to be started again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketpy.producer import Producer
+from rocketpy_broker_sim.config import MessageStoreConfig, read_broker_properties
+from tests.kill.content import QUEUES, TOPIC
+
+LOG_FILE = 1024 * 1024
+QUEUE_FILE = 20 * 1000
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Where everything is."""
+
+    home: Path
+    base_port: int
+
+    @property
+    def name_server(self) -> str:
+        """What clients are given."""
+        return f"127.0.0.1:{self.base_port}"
+
+    @property
+    def store(self) -> Path:
+        """The broker's directory."""
+        return self.home / "store"
+
+    def write(self) -> None:
+        """Write the files that the servers are started with."""
+        (self.home / "namesrv.conf").write_text(f"listenPort={self.base_port}\nbindAddress=127.0.0.1\n")
+        settings = {
+            "brokerClusterName": "KillCluster",
+            "brokerName": "broker-a",
+            "brokerIP1": "127.0.0.1",
+            "bindAddress": "127.0.0.1",
+            "listenPort": self.base_port + 2,
+            "namesrvAddr": self.name_server,
+            "registerNameServerPeriod": 10_000,
+            "storePathRootDir": self.store,
+            "mappedFileSizeCommitLog": LOG_FILE,
+            "mappedFileSizeConsumeQueue": QUEUE_FILE,
+            "flushDiskType": "SYNC_FLUSH",
+            "flushConsumerOffsetInterval": 1_000,
+            "cleanFileForciblyEnable": "false",
+        }
+        text = "".join(f"{key}={value}\n" for key, value in settings.items())
+        (self.home / "broker.conf").write_text(text)
+
+    def arguments(self, command: str) -> list[str]:
+        """How `namesrv` or `broker` is started."""
+        return [
+            f"rocketpy_broker_sim.cli.{command}",
+            *("-c", str(self.home / f"{command}.conf")),
+            *("--log", str(self.home / f"{command}.log")),
+        ]
+
+    def store_settings(self) -> MessageStoreConfig:
+        """What the broker's store is opened with."""
+        return read_broker_properties((self.home / "broker.conf").read_text())[0].store
+
+    async def create_topic(self) -> None:
+        """Create the topic."""
+        async with Producer("kill-setup", namesrv=self.name_server) as producer:
+            await producer.create_topic(TOPIC, queues=QUEUES)

@@ -1,0 +1,49 @@
+"""Thirty kills of a broker under load, with name servers, producers and consumers killed beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.kill.loop import run
+from tests.kill.plan import plan
+from tests.kill.table import percentile, table
+from tests.kill.verdict import judge
+
+CYCLES, SEED = 30, 1
+LEAST_ACKED = 10_000
+FIRST_ACK_WITHIN = 3_000.0
+
+
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost_by_kills(tmp_path, capsys):
+    servers, outcome = run(tmp_path, CYCLES, SEED)
+    verdict = judge(servers, outcome)
+    text = table(outcome, verdict)
+    with capsys.disabled():
+        print(f"\n{text}")
+    assert not verdict.violations, text
+    assert not verdict.stuck, text
+    assert outcome.history.acked >= LEAST_ACKED
+    firsts = [each.first_ack for each in outcome.restarts if each.first_ack is not None]
+    assert len(firsts) >= CYCLES // 2
+    assert percentile(firsts, 0.99) <= FIRST_ACK_WITHIN
+    done = Counter((each.kind, each.target.split("-")[0]) for each in outcome.history.faults)
+    assert done["kill", "broker"] == CYCLES
+    assert [done["kill", who] for who in ("namesrv", "consumer", "producer")] == [5, 5, 5]
+    assert (done["pause", "broker"], done["pause", "consumer"]) == (1, 1)
+
+
+def test_a_plan_is_the_seed():
+    assert plan(30, 1) == plan(30, 1) != plan(30, 2)
+    cycles = plan(30, 1)
+    assert sum(each.after_acks > 0 for each in cycles) == 15
+    assert Counter(each.also for each in cycles) == {
+        "": 13,
+        "name server": 5,
+        "consumer": 5,
+        "producer": 5,
+        "pause broker": 1,
+        "pause consumer": 1,
+    }

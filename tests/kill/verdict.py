@@ -1,0 +1,118 @@
+"""The verdict on a kill loop: what producers, consumers and the store itself say, before the checker of all tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rocketpy.wire.message_codec import decode_messages
+from rocketpy.wire.message_id import decode_offset_message_id
+from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.message_store import MessageStore
+from tests import checker
+from tests.checker import Observation, Outcome, Seen, Violation, check
+from tests.kill import deliveries
+from tests.kill.campaign import Outcome as RunOutcome
+from tests.kill.content import QUEUES, TOPIC, body_of, is_whole, name_of, tag_of
+from tests.kill.history import History, Send
+from tests.kill.servers import Servers
+
+LEAST_ACKS = 50
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was promised and not kept."""
+
+    violations: list[Violation]
+    stuck: list[str]
+    log_bytes: int
+    files: int
+
+    def of(self, *invariants: str) -> int:
+        """How many violations of some of the invariants there are."""
+        return sum(each.invariant in invariants for each in self.violations)
+
+
+def judge(servers: Servers, outcome: RunOutcome) -> Verdict:
+    """Everything that can be said after a run whose processes have ended."""
+    history = outcome.history
+    stored, log_bytes = _stored(servers)
+    observations = [*_consumers(history), stored]
+    found = check(checker.History(_sends(history), observations, once=False))
+    found += deliveries.judge(history)
+    if history.acked < LEAST_ACKS:
+        found.append(Violation("I24", f"only {history.acked} sends were acknowledged: the run says nothing"))
+    files = len(list(servers.store.glob("commitlog/*")))
+    return Verdict(found, outcome.stuck, log_bytes, files)
+
+
+def _sends(history: History) -> list[checker.Send]:
+    return [_send(each) for each in sorted(history.sends, key=lambda each: each.began)]
+
+
+def _send(sent: Send) -> checker.Send:
+    name, stored = sent.name, sent.kind == "ok"
+    return checker.Send(
+        id=name,
+        topic=TOPIC,
+        body=body_of(name),
+        outcome=Outcome(sent.kind),
+        tags=tag_of(name),
+        keys=name,
+        properties={"copy": name},
+        place=(sent.queue_id, sent.offset) if stored else None,
+        position=decode_offset_message_id(sent.offset_message_id)[2] if stored else None,
+        producer=name.rpartition("-")[0],
+    )
+
+
+def _consumers(history: History) -> list[Observation]:
+    """What each life of a consumer got, in its order."""
+    found: dict[str, Observation] = {}
+    for each in history.deliveries:
+        seen = found.setdefault(each.consumer, Observation(name=each.consumer, complete=False)).seen
+        seen.append(_seen(each.name, each.queue_id, each.offset, whole=each.whole))
+    return list(found.values())
+
+
+def _seen(name: str, queue_id: int, offset: int, position: int | None = None, *, whole: bool) -> Seen:
+    """A message, whose parts were compared with what its id says where it was read."""
+    body = body_of(name) if whole else b"not what was sent"
+    properties = {"copy": name}
+    return Seen(
+        id=name,
+        topic=TOPIC,
+        queue_id=queue_id,
+        offset=offset,
+        body=body,
+        tags=tag_of(name),
+        keys=name,
+        properties=properties,
+        position=position,
+    )
+
+
+def _stored(servers: Servers) -> tuple[Observation, int]:
+    """All that the store holds, read by itself after the broker has stopped."""
+    store = MessageStore(RealStorage(servers.store), servers.store_settings())
+    store.load()
+    try:
+        seen = [each for queue_id in range(QUEUES) for each in _queue(store, queue_id)]
+        bounds = {(TOPIC, n): (store.min_offset(TOPIC, n), store.max_offset(TOPIC, n)) for n in range(QUEUES)}
+        return Observation(name="the store", seen=seen, bounds=bounds), store.written_position
+    finally:
+        store.close()
+
+
+def _queue(store: MessageStore, queue_id: int) -> list[Seen]:
+    found: list[Seen] = []
+    offset = store.min_offset(TOPIC, queue_id)
+    while offset < store.max_offset(TOPIC, queue_id):
+        result = store.get(TOPIC, queue_id, offset, 32)
+        for each in decode_messages(result.records):
+            place = each.queue_offset, each.commit_log_offset
+            found.append(_seen(name_of(each.body), queue_id, *place, whole=is_whole(each)))
+        if result.next_begin_offset <= offset:
+            return found  # the checker says that the rest is missing
+        offset = result.next_begin_offset
+    return found
