@@ -36,6 +36,7 @@ class Send:
         place: (queue id, queue offset) as acknowledged.
         position: Where the acknowledged message id says that the record stands; None when not known.
         optional: Whether the message may be gone for a good reason: its topic was deleted, its file cleaned.
+        repeatable: Whether it may be stored more than once.
         producer: Sends of one producer to one queue, each awaited before the next, are in order.
     """
 
@@ -49,6 +50,7 @@ class Send:
     place: tuple[int, int] | None = None
     position: int | None = None
     optional: bool = False
+    repeatable: bool = False
     producer: str | None = None
 
 
@@ -134,7 +136,7 @@ def check(history: History) -> list[Violation]:
         if observation.complete:
             found += _kept(observation, history)
         if history.once:
-            found += _once(observation)
+            found += _once(observation, sends)
     found += _one_name(history)
     found += _nothing_comes_back(history)
     found += _order(history)
@@ -220,10 +222,12 @@ def _committed(observation: Observation) -> Iterator[Violation]:
             yield Violation("I13", f"{observation.name}: {group} stands at {offset} of {topic} {queue_id} with {end}")
 
 
-def _once(observation: Observation) -> Iterator[Violation]:
+def _once(observation: Observation, sends: Mapping[str, Send]) -> Iterator[Violation]:
     """I5: nothing is stored twice. For complete observations: consumers may be given a message again."""
     places: dict[str, tuple[int, int]] = {}
     for each in observation.seen if observation.complete else ():
+        if each.id in sends and sends[each.id].repeatable:
+            continue
         before = places.setdefault(each.id, (each.queue_id, each.offset))
         if before != (each.queue_id, each.offset):
             yield Violation("I5", f"{observation.name}: {each.id} is at {before} and {(each.queue_id, each.offset)}")
