@@ -175,7 +175,7 @@ class Storage(Protocol):
         ...
 
     def make_dir(self, path: str) -> None:
-        """Make a folder and those above it."""
+        """Make a folder and those above it, and return when the folders that hold them have reached the disk."""
         ...
 
     def sync_dir(self, path: str) -> None:

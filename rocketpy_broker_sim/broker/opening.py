@@ -133,6 +133,8 @@ def _load(broker: Broker) -> None:
         for table in (broker.topics, broker.groups, broker.offsets):
             table.load()
         broker.schedule.load()
+        broker.offsets.clamp(broker.store.max_offset)
+        broker.offsets.persist()  # at once: another crash must not bring back what new messages have caught up with
         _adopt_topics(broker)
         broker.booted_at = broker.store.written_position
     except BaseException:

@@ -82,6 +82,7 @@ class ScheduleService:
 
         Raises:
             StoreCorruptError: the file cannot be read, nor its .bak.
+            StoreError: the disk refused.
         """
         self._offsets.load()
         for level in self._due:
@@ -91,6 +92,7 @@ class ScheduleService:
             if fitting != offset:
                 log.warning("delay level %d: offset %d is not within %d and %d", level, offset, low, high)
                 self._offsets.update(level, fitting)
+        self._offsets.persist()
 
     def progress(self) -> dict[int, int]:
         """The next offset to deliver, by level, of the levels that had messages."""

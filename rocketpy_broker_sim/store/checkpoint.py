@@ -25,6 +25,9 @@ _JAVA = struct.Struct(">qqqqq")
 _OURS_AT = 64
 _OURS = struct.Struct(">8sqqI")
 _MAGIC = b"RPYCHKP1"
+_SEAL_AT = 128
+_SEAL = struct.Struct(">8sqI")
+_SEAL_MAGIC = b"RPYSEAL1"
 
 
 @attrs.frozen(kw_only=True)
@@ -39,6 +42,7 @@ class Checkpoint:
         confirmed: Kept for replication: position that the replicas have confirmed.
         flushed: Position up to which the log is flushed; None when only the times can be trusted.
         dispatched: Position up to which the consume queues are flushed; None likewise.
+        sealed_from: Position from which on every record ends with its own checksum; None when nobody knows of one.
     """
 
     log_timestamp: int = 0
@@ -48,6 +52,7 @@ class Checkpoint:
     confirmed: int = 0
     flushed: int | None = None
     dispatched: int | None = None
+    sealed_from: int | None = None
 
     @property
     def safe_timestamp(self) -> int:
@@ -71,7 +76,15 @@ def read_checkpoint(storage: Storage) -> Checkpoint:
     magic, flushed, dispatched, crc = _OURS.unpack_from(data, _OURS_AT)
     if magic != _MAGIC or crc != _crc(java, flushed, dispatched):
         return Checkpoint(**known)
-    return Checkpoint(**known, flushed=flushed, dispatched=dispatched)
+    sealed_from = _read_seal(data, java)
+    return Checkpoint(**known, flushed=flushed, dispatched=dispatched, sealed_from=sealed_from)
+
+
+def _read_seal(data: bytes, java: tuple[int, ...]) -> int | None:
+    if len(data) < _SEAL_AT + _SEAL.size:
+        return None
+    magic, sealed_from, crc = _SEAL.unpack_from(data, _SEAL_AT)
+    return sealed_from if magic == _SEAL_MAGIC and crc == _seal_crc(java, sealed_from) else None
 
 
 def write_checkpoint(storage: Storage, checkpoint: Checkpoint) -> None:
@@ -87,6 +100,9 @@ def write_checkpoint(storage: Storage, checkpoint: Checkpoint) -> None:
     _JAVA.pack_into(data, 0, *java)
     flushed, dispatched = checkpoint.flushed or 0, checkpoint.dispatched or 0
     _OURS.pack_into(data, _OURS_AT, _MAGIC, flushed, dispatched, _crc(java, flushed, dispatched))
+    if checkpoint.sealed_from is not None:
+        seal = checkpoint.sealed_from
+        _SEAL.pack_into(data, _SEAL_AT, _SEAL_MAGIC, seal, _seal_crc(java, seal))
     is_new = not storage.exists(PATH)
     file = storage.open(PATH, create=True)
     try:
@@ -101,3 +117,8 @@ def write_checkpoint(storage: Storage, checkpoint: Checkpoint) -> None:
 def _crc(java: tuple[int, ...], flushed: int, dispatched: int) -> int:
     """Over Java's times too: they change when Apache's broker has written since."""
     return zlib.crc32(_JAVA.pack(*java) + _OURS.pack(_MAGIC, flushed, dispatched, 0))
+
+
+def _seal_crc(java: tuple[int, ...], sealed_from: int) -> int:
+    """Over Java's times as well, for the same reason: its records may carry no checksum."""
+    return zlib.crc32(_JAVA.pack(*java) + _SEAL.pack(_SEAL_MAGIC, sealed_from, 0))

@@ -104,10 +104,11 @@ class ConsumeQueue:
 
     # --- loading
 
-    def load(self, *, mend: bool = False) -> None:
-        """Take in the files and find the last unit."""
-        self.row.load(mend=mend)
+    def load(self, *, mend: bool = False) -> bool:
+        """Take in the files and find the last unit; whether files had to be mended."""
+        mended = self.row.load(safe=0 if mend else None)
         self._settle(self._written_end())
+        return mended
 
     def _written_end(self) -> int:
         """Offset behind the last unit: in the last file that has any, the units before the first empty one."""
@@ -133,12 +134,13 @@ class ConsumeQueue:
         Returns:
             Whether something had to be dropped.
         """
-        end = self.max_offset
-        for unit_position, _, _ in self.units_back(end):
-            if unit_position < position:
-                break
-            end -= 1
-        end = self._unbroken(end)
+        end, before = self.max_offset, -1
+        while end != before:  # what is out of order hides what is behind the position, and the other way round
+            before, end = end, self._unbroken(end)
+            for unit_position, _, _ in self.units_back(end):
+                if unit_position < position:
+                    break
+                end -= 1
         changed = end != self.max_offset
         self._settle(end)
         return self.row.cut(end * UNIT_SIZE) or changed
@@ -151,7 +153,7 @@ class ConsumeQueue:
         first = file.start // UNIT_SIZE
         before = -1
         for index, (position, size, _) in enumerate(UNIT.iter_unpack(file.scan(0, (end - first) * UNIT_SIZE))):
-            if size != FILLER_SIZE and position <= before:
+            if size <= 0 or (size != FILLER_SIZE and position <= before):
                 return first + index
             before = position if size != FILLER_SIZE else before
         return end

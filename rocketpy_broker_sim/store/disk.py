@@ -185,8 +185,8 @@ class RealStorage:
         os.rmdir(self._resolve(path))
 
     def make_dir(self, path: str) -> None:
-        """Make a folder and those above it."""
-        self._resolve(path).mkdir(parents=True, exist_ok=True)
+        """Make a folder and those above it, and return when the folders that hold them have reached the disk."""
+        _make_folder(self._resolve(path))
 
     def sync_dir(self, path: str) -> None:
         """Return when the folder's entries have reached the disk."""
@@ -199,7 +199,7 @@ class RealStorage:
     def lock(self, path: str) -> Callable[[], None]:
         """Take the lock that Apache's broker takes too: a record lock on the first byte of a file."""
         target = self._resolve(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(target.parent)
         if target.exists() and _identity(os.stat(target)) in _locked:
             raise OSError(errno.EAGAIN, "locked by this process")
         descriptor = os.open(target, platforms.OPEN_FLAGS | os.O_CREAT, 0o644)
@@ -241,6 +241,13 @@ class RealStorage:
             raise PermissionError(errno.EPERM, f"refusing a path that could leave {self.root}", path)
         base = self._mounts.get(parts[0])
         return base.joinpath(*parts[1:]) if base is not None else self.root.joinpath(*parts)
+
+
+def _make_folder(folder: Path) -> None:
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        platforms.sync_folder(each.parent)
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

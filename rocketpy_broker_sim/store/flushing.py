@@ -47,6 +47,7 @@ class StoreFlush:
         self._dispatched = dispatched
         self.checkpoint = Checkpoint()
         self.index_timestamp = 0
+        self._sealed_from: int | None = None
 
     def load(self) -> Checkpoint:
         """Read the checkpoint."""
@@ -58,6 +59,14 @@ class StoreFlush:
     def settled(self) -> int:
         """Up to where the disk has log and queues for good: recovery begins there or later."""
         return min(self.checkpoint.flushed or 0, self.checkpoint.dispatched or 0)
+
+    def seal(self, *, sealed: bool) -> None:
+        """Note for the next checkpoint whether every record from here on will end with its own checksum."""
+        before = self.checkpoint.sealed_from
+        if sealed:
+            self._sealed_from = self._log.written[0] if before is None else min(before, self._log.written[0])
+        else:
+            self._sealed_from = None
 
     def flush_log(self) -> None:
         """Return when the log as written now has reached the disk.
@@ -98,6 +107,7 @@ class StoreFlush:
             index_timestamp=self.index_timestamp,
             flushed=written[0],
             dispatched=dispatched[0],
+            sealed_from=self._sealed_from,
         )
         if checkpoint != before:
             write_checkpoint(self._storage, checkpoint)

@@ -36,6 +36,7 @@ _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 _HEAD_V4 = head_layout(0)
 _SIZE_AND_MAGIC = struct.Struct(">ii")
 _LENGTH_16 = struct.Struct(">H")
+_NOWHERE = 1 << 63
 _MAGICS = tuple(struct.pack(">i", magic) for magic in (MAGIC_V1, MAGIC_V2))
 
 
@@ -60,9 +61,19 @@ class LogScan:
         last_timestamp: Store timestamp of the last record seen, 0 before the first.
     """
 
-    def __init__(self, row: MappedFileQueue, position: int, config: MessageStoreConfig) -> None:
+    def __init__(
+        self, row: MappedFileQueue, position: int, config: MessageStoreConfig, sealed_from: int | None = None
+    ) -> None:
+        """Begin at a position where a record stands.
+
+        Args:
+            row: The files of the log.
+            position: Where to begin.
+            config: What is checked.
+            sealed_from: Position from which on every record must end with its own checksum; None for nowhere.
+        """
         self._row = row
-        self._check = RecordCheck(config)
+        self._check = RecordCheck(config, sealed_from)
         self.position = position
         self.last_timestamp = 0
 
@@ -84,7 +95,7 @@ class LogScan:
             if at - base + _SIZE_AND_MAGIC.size > len(window):
                 window, base = file.scan(at, WINDOW), at
             size, magic = _SIZE_AND_MAGIC.unpack_from(window, at - base)
-            if magic == BLANK_MAGIC and size == left and self._row.find(file.end) is not None:
+            if magic == BLANK_MAGIC and size == left:
                 self.position = file.end
                 return
             if not MIN_RECORD_SIZE <= size <= left:
@@ -100,12 +111,16 @@ class LogScan:
 
 
 class RecordCheck:
-    """Says whether bytes are a valid record for their place."""
+    """Says whether bytes are a valid record for their place.
 
-    def __init__(self, config: MessageStoreConfig) -> None:
+    A torn record may have lost its checksum with its end. Whether one without is a torn one or an old one is told by
+    its position alone.
+    """
+
+    def __init__(self, config: MessageStoreConfig, sealed_from: int | None = None) -> None:
         self._check_crc = config.check_crc_on_recover
-        self._check_property = config.enabled_append_prop_crc or config.force_verify_prop_crc
-        self._need_property = config.force_verify_prop_crc
+        self._need_from = 0 if config.force_verify_prop_crc else _NOWHERE if sealed_from is None else sealed_from
+        self._check_property = config.enabled_append_prop_crc or self._need_from < _NOWHERE
 
     def __call__(self, data: bytes, at: int, position: int) -> LogRecord | None:
         """The record at `at` of `data`, which must lie at `position` of the log; None when it is not valid."""
@@ -124,17 +139,18 @@ class RecordCheck:
         body_at = at + layout.size
         topic_at = body_at + body_size + (1 if magic == MAGIC_V1 else 2)
         parts = _topic_and_properties(data, topic_at, end)
-        if parts is None or not self._is_sound(data, at, end, head[2], memoryview(data)[body_at : body_at + body_size]):
+        body = memoryview(data)[body_at : body_at + body_size]
+        if parts is None or not self._is_sound(data, at, end, head[2], body, position >= self._need_from):
             return None
         return LogRecord(parts[0], head[3], head[5], position, size, head[7], head[10], parts[1])
 
-    def _is_sound(self, data: bytes, at: int, end: int, body_crc: int, body: memoryview) -> bool:
+    def _is_sound(self, data: bytes, at: int, end: int, body_crc: int, body: memoryview, sealed: bool) -> bool:
         if self._check_crc and body and zlib.crc32(body) & 0x7FFFFFFF != body_crc:
             return False
         if not self._check_property:
             return True
         right = has_valid_crc_property(data[at:end])
-        return right is True or (right is None and not self._need_property)
+        return right is True or (right is None and not sealed)
 
 
 def _topic_and_properties(data: bytes, topic_at: int, end: int) -> tuple[bytes, bytes] | None:
@@ -158,9 +174,11 @@ def _is_topic(name: bytes) -> bool:
     return name.isascii() and is_valid_stored_topic(name.decode())
 
 
-def find_record(row: MappedFileQueue, position: int, config: MessageStoreConfig) -> LogRecord | None:
+def find_record(
+    row: MappedFileQueue, position: int, config: MessageStoreConfig, sealed_from: int | None = None
+) -> LogRecord | None:
     """The first valid record behind `position`, wherever it begins; None when there is none."""
-    check = RecordCheck(config)
+    check = RecordCheck(config, sealed_from)
     for file in row.files:
         if file.end <= position:
             continue

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy.errors import StoreCorruptError
 from rocketpy_broker_sim.store.mapped_file import MappedFile
+from rocketpy_broker_sim.store.row_loading import NAME_LENGTH, load_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rocketpy.seams import Storage
 
 __all__ = ["MappedFileQueue"]
-
-NAME_LENGTH = 20
 
 
 class MappedFileQueue:
@@ -53,54 +51,23 @@ class MappedFileQueue:
 
     # --- loading
 
-    def load(self, *, mend: bool = False) -> None:
+    def load(self, *, safe: int | None = None) -> bool:
         """Take in the files of the folder.
 
         Args:
-            mend: Bring a last file that is too short to its size, as a crash while it was made may leave one.
+            safe: Position up to which they had reached the disk: what a power loss left maimed behind it is mended.
+                None after a clean stop, when nothing may be.
+
+        Returns:
+            Whether files were changed or removed.
 
         Raises:
             StoreCorruptError: A file has another size than configured, or one is missing in between.
         """
-        names = [name for name in self._storage.list(self.folder) if len(name) == NAME_LENGTH and name.isdigit()]
-        files: list[MappedFile] = []
-        for name in names:
-            file = MappedFile(self._storage, f"{self.folder}/{name}", int(name), self.file_size, self._on_open)
-            if self._accept(file, last=name == names[-1], mend=mend):
-                self._check_place(file, files)
-                files.append(file)
-        self.files = tuple(files)
-
-    def _accept(self, file: MappedFile, *, last: bool, mend: bool) -> bool:
-        """Whether the file belongs to the row; an empty last one is removed, as it holds nothing yet."""
-        handle = self._storage.open(file.path)
-        try:
-            size = handle.size()
-            if last and mend and 0 < size < self.file_size:
-                handle.truncate(self.file_size)
-                size = self.file_size
-        finally:
-            handle.close()
-        if size == 0 and last:
-            self._storage.unlink(file.path)
-            return False
-        if size != self.file_size:
-            raise StoreCorruptError(
-                f"{self._storage.describe(file.path)} has {size} bytes where {self.file_size} are configured: open the "
-                "store with the file sizes it was made with, or put the file back from a copy",
-                path=file.path,
-            )
-        return True
-
-    def _check_place(self, file: MappedFile, before: list[MappedFile]) -> None:
-        if file.start % self.file_size == 0 and (not before or before[-1].end == file.start):
-            return
-        raise StoreCorruptError(
-            f"{self._storage.describe(file.path)} does not continue the files before it: put the missing one back from "
-            "a copy, or open the store with the file sizes it was made with",
-            path=file.path,
-            offset=0,
-        )
+        self.files, mended = load_row(self._storage, self.folder, self.file_size, self._on_open, safe=safe)
+        if mended:
+            self._entries_synced = False
+        return mended
 
     # --- finding
 

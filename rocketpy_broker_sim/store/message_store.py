@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy_broker_sim.config import FlushDiskType, MessageStoreConfig
-from rocketpy_broker_sim.store import consume_queue
+from rocketpy_broker_sim.store import commit_log, consume_queue
 from rocketpy_broker_sim.store.append import MessageWriter
 from rocketpy_broker_sim.store.commit_log import CommitLog
 from rocketpy_broker_sim.store.dispatch import Dispatcher
@@ -27,6 +27,7 @@ from rocketpy_broker_sim.store.queue_table import QueueTable
 from rocketpy_broker_sim.store.recovery import Recovery
 from rocketpy_broker_sim.store.reput import Reput
 from rocketpy_broker_sim.store.retention import Retention
+from rocketpy_broker_sim.store.row_loading import ALL_BUT_LAST
 from rocketpy_broker_sim.store.running_flags import RunningFlags
 from rocketpy_broker_sim.store.store_state import Phase, StoreState
 
@@ -64,8 +65,8 @@ class MessageStore(MessageReads):
             config: Sizes and limits.
             on_arrival: Called by `reput` for every queue that got new messages.
         """
-        commit_log = CommitLog(storage, config.mapped_file_size_commit_log)
-        super().__init__(storage, config, commit_log, QueueTable(storage, config.mapped_file_size_consume_queue))
+        log_files = CommitLog(storage, config.mapped_file_size_commit_log)
+        super().__init__(storage, config, log_files, QueueTable(storage, config.mapped_file_size_consume_queue))
         self.config = config
         self.flags = RunningFlags()
         self.state = StoreState()
@@ -111,9 +112,12 @@ class MessageStore(MessageReads):
 
     def _open(self) -> None:
         unclean = self._storage.exists(ABORT)
-        self._log.row.load(mend=unclean)
-        self._queues.load(mend=unclean)
         checkpoint = self._flush.load()
+        for folder in (commit_log.FOLDER, consume_queue.FOLDER):
+            self._storage.make_dir(folder)
+        safe = ALL_BUT_LAST if checkpoint.flushed is None else checkpoint.flushed
+        self._log.row.load(safe=safe if unclean else None)
+        self._queues.load(mend=unclean)
         # From here on a crash leaves the mark, so that recovery is repeated with all care.
         self._storage.write_bytes_atomic(ABORT, str(os.getpid()).encode())
         recovery = Recovery(self._storage, self.config, self._log, self._queues, self._dispatcher, checkpoint)
@@ -121,8 +125,9 @@ class MessageStore(MessageReads):
         self._writer.timestamp = self._log.written[1]
         self._reput.done = self._log.written
         self.state.advance(Phase.RECOVERED)
-        if recovery.changed or self._log.flushed < self._log.written[0]:
-            self._flush.flush_all()
+        # Not only what recovery changed: how records will be checked has to be known before the first is written.
+        self._flush.seal(sealed=self.config.enabled_append_prop_crc)
+        self._flush.flush_all()
 
     def close(self) -> None:
         """Write, dispatch and flush everything, and take the mark of an unclean stop away if all of it succeeded."""

@@ -48,11 +48,19 @@ class QueueTable:
         return queue
 
     def load(self, *, mend: bool = False) -> None:
-        """Take in the queues that have files."""
+        """Take in the queues that have files.
+
+        Args:
+            mend: Whether a crash may have left some of them maimed; what is lost is in the log.
+        """
         for topic in self._storage.list(FOLDER):
             for name in self._storage.list(f"{FOLDER}/{topic}") if self._storage.is_dir(f"{FOLDER}/{topic}") else ():
                 if name.isascii() and name.isdigit():
-                    self.open(topic, int(name)).load(mend=mend)
+                    self._load(self.open(topic, int(name)), mend)
+
+    def _load(self, queue: ConsumeQueue, mend: bool) -> None:
+        if queue.load(mend=mend):
+            self.mark_dirty(queue)
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
         """The queues of a topic."""

@@ -33,8 +33,8 @@ log = get_logger(__name__)
 class Recovery:
     """One opening of a store whose files are loaded.
 
-    Attributes:
-        changed: Whether files were changed, so that they must be flushed before anything is acknowledged.
+    What it changes must be flushed before anything is acknowledged. That the end of the log was cut off has reached the
+    disk when it returns: otherwise another power loss could let what stood there follow new records.
     """
 
     def __init__(
@@ -54,7 +54,6 @@ class Recovery:
         self._checkpoint = checkpoint
         self._levels = DelayLevels(config.message_delay_level)
         self._units_end = max((queue.max_position for queue in queues), default=0)
-        self.changed = False
 
     def run(self, *, unclean: bool) -> None:
         """Bring log and queues to the same valid state.
@@ -118,15 +117,18 @@ class Recovery:
         if replay is Replay.NO:
             dispatch_from = max(self._units_end, self._checkpoint.dispatched or 0)
         else:
-            for queue in self._queues:
-                self.changed |= queue.cut(begin)
-        scan = LogScan(self._log.row, begin, self._config)
+            self._cut_queues(begin)
+        scan = LogScan(self._log.row, begin, self._config, self._checkpoint.sealed_from)
         records = (record for record in scan if record.position >= dispatch_from)
         while chunk := list(islice(records, CHUNK)):
             requests = [self._dispatcher.request_of(record, self._levels) for record in chunk]
             self._dispatcher.dispatch(requests, Replay.PART if replay is Replay.NO else replay)
-            self.changed = True
         return scan
+
+    def _cut_queues(self, position: int) -> None:
+        for queue in self._queues:
+            if queue.cut(position):
+                self._queues.mark_dirty(queue)
 
     # --- the end
 
@@ -149,17 +151,19 @@ class Recovery:
         if end < known_end:
             self._judge_damage(end, known_end, unclean)
         for queue in self._queues:
-            if queue.max_position > end:
-                self.changed |= queue.cut(end)
+            if queue.max_position > end and queue.cut(end):
+                self._queues.mark_dirty(queue)
             queue.correct_min_offset(self._log.row.start)
-        self.changed |= self._log.row.cut(end)
+        # Flushed even when there was nothing to cut: a recovery that was killed may have cut it just now.
+        self._log.row.cut(end)
+        self._log.row.flush(end, end)
         timestamp = max(scan.last_timestamp, self._checkpoint.log_timestamp if not unclean else 0)
         vouched = self._checkpoint.flushed
         self._log.reset(end, timestamp, self._log.row.start if vouched is None else min(vouched, end))
 
     def _judge_damage(self, end: int, known_end: int, unclean: bool) -> None:
         """Decide on a log that stops being valid before the end it had: cut a torn tail, refuse anything else."""
-        follower = find_record(self._log.row, end, self._config)
+        follower = find_record(self._log.row, end, self._config, self._checkpoint.sealed_from)
         if follower is None or not self._was_safe(follower, known_end, unclean):
             log.warning("the commit log is damaged at its end, position %d: cut there", end)
             return

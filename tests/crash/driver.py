@@ -232,9 +232,7 @@ class Driver:
         known = next((other for other in self.sent if other.copy_of == each.id), None)
         if known is None:
             topic, queue_id = each.properties[PropertyName.REAL_TOPIC], int(each.properties[PropertyName.REAL_QUEUE_ID])
-            known = Sent(
-                f"copy of {each.id}", topic, queue_id, each.body, each.properties, self.now, copy_of=each.id
-            )
+            known = Sent(f"copy of {each.id}", topic, queue_id, each.body, each.properties, self.now, copy_of=each.id)
             self.sent.append(known)
         return known
 
@@ -310,5 +308,3 @@ def broker_config(**settings: Any) -> BrokerConfig:
         **settings,
     }
     return BrokerConfig(store=MessageStoreConfig(**store), trace_topic_enable=False)
-
-

@@ -111,7 +111,7 @@ def _judge(moment: Moment, disk: SimDisk, verdict: Verdict, go_on: bool) -> None
     history = History(sends, durable=moment.config.store.flush_disk_type == "SYNC_FLUSH" or moment.kill)
     first = Driver(disk, moment.config, name="after")
     visible = _visible_before(moment, sends)
-    if visible is not None:
+    if visible is not None and history.durable:
         history.observations.append(visible)
     seen = observe(first, "after the crash", len(sends), sends)
     history.observations.append(seen)
@@ -123,12 +123,12 @@ def _judge(moment: Moment, disk: SimDisk, verdict: Verdict, go_on: bool) -> None
     second = Driver(disk, moment.config, name="after")
     verdict.violations += check_same_files(files, compared(disk))
     if go_on:
-        _go_on(history, second, sends)
+        verdict.violations += _go_on(history, second, sends)
     verdict.violations += check(history)
 
 
-def _go_on(history: History, driver: Driver, sends: list[Send]) -> None:
-    """Send to every queue, and look at everything again, after one more restart."""
+def _go_on(history: History, driver: Driver, sends: list[Send]) -> list[Violation]:
+    """Send to every queue, end the process, and look at everything again."""
     queues = [(topic, queue) for topic in driver.store.topics() for queue in driver.store.queue_ids(topic)]
     for topic, queue_id in sorted(queues) or [("Orders", 0)]:
         driver.put(topic, queue_id)
@@ -137,9 +137,16 @@ def _go_on(history: History, driver: Driver, sends: list[Send]) -> None:
     driver.turn()
     later = Moment(driver.sent, [], [], driver.config, 1 << 60).sends()
     history.sends = [*sends, *later]
-    driver.reopen()
-    history.observations.append(observe(driver, "after going on", len(history.sends), history.sends))
+    driver.reopen(kill=True)
+    again = observe(driver, "after going on", len(history.sends), history.sends)
     driver.store.abandon()
+    before = history.observations[-1].committed
+    history.observations.append(again)
+    return [
+        Violation("I13", f"{who} stood at {before.get(who)}, and at {at} after a crash, though nobody committed")
+        for who, at in again.committed.items()
+        if at != before.get(who)
+    ]
 
 
 def compared(disk: SimDisk) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ which a power loss keeps what it likes: whole sectors of writes, any part of a g
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 __all__ = ["SECTOR", "FileNode", "FolderNode", "sectors_of"]
@@ -95,7 +96,7 @@ def apply(target: bytearray, offset: int, data: bytes | None) -> None:
 def sectors_of(offset: int, size: int) -> list[tuple[int, int]]:
     """The parts of a write that reach the disk whole or not at all."""
     cuts = [offset, *range(offset - offset % SECTOR + SECTOR, offset + size, SECTOR), offset + size]
-    return list(zip(cuts, cuts[1:], strict=False)) if size else []
+    return list(pairwise(cuts)) if size else []
 
 
 Node = "FileNode | FolderNode"
@@ -142,9 +143,7 @@ class FolderNode:
         return left
 
 
-def change(
-    names: dict[str, FileNode | FolderNode], gone: str, new: str, node: FileNode | FolderNode | None
-) -> None:
+def change(names: dict[str, FileNode | FolderNode], gone: str, new: str, node: FileNode | FolderNode | None) -> None:
     names.pop(gone, None)
     if node is not None:
         names[new] = node

@@ -217,7 +217,7 @@ class SimDisk:
             if not create:
                 raise _missing(path)
             folder, _, name = path.rpartition("/")
-            self.make_dir(folder)
+            self._make_dir(folder)
             self.ask("link", path)
             self.do("link", self._numbers[folder], name)
             number = self._numbers[path] = len(self.nodes) - 1
@@ -267,10 +267,16 @@ class SimDisk:
         del self._numbers[path]
 
     def make_dir(self, path: str) -> None:
+        above = {path.rpartition("/")[0]} if path not in self._numbers else set()
+        self._make_dir(path)
+        for folder in above:
+            self.sync_dir(folder)
+
+    def _make_dir(self, path: str) -> None:
         if _checked(path) in self._numbers:
             return
         folder, _, name = path.rpartition("/")
-        self.make_dir(folder)
+        self._make_dir(folder)
         self.ask("folder", path)
         self.do("folder", self._numbers[folder], name)
         self._numbers[path] = len(self.nodes) - 1

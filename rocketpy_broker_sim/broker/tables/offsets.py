@@ -5,7 +5,7 @@ An offset is the next one to consume. Names are those of existing topics and gro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rocketpy.logs import get_logger
@@ -80,6 +80,23 @@ class ConsumerOffsetTable(StoredTable):
     def groups_of(self, topic: str) -> set[str]:
         """The groups that have committed on a topic."""
         return {group for found, group in map(_names, self._offsets) if found == topic}
+
+    def clamp(self, end: Callable[[str, int], int]) -> None:
+        """Take groups back that stand behind the end of a queue, whose last messages were lost with the power.
+
+        Left there, they would pass over the messages that take the lost ones' places.
+
+        Args:
+            end: Gives the offset behind the last message of a topic's queue.
+        """
+        for key, queues in self._offsets.items():
+            topic, group = _names(key)
+            for queue_id, offset in queues.items():
+                last = end(topic, queue_id)
+                if offset > last:
+                    log.warning("group %s stood at %d of %s queue %d: back to %d", group, offset, topic, queue_id, last)
+                    queues[queue_id] = last
+                    self.changed = True
 
     # --- resets ----------------------------------------------------------------------------------------
 

@@ -79,6 +79,7 @@ class ConfigFile:
         try:
             if not self._keep_backup and self._storage.exists(self._path):
                 self._storage.rename(self._path, self._backup)
+            self._storage.make_dir(_FOLDER)  # a new folder has to reach the disk, too
             self._storage.write_bytes_atomic(self._path, data)
         except OSError as exc:
             raise StoreError(f"cannot write {self._storage.describe(self._path)}: {exc}") from exc
