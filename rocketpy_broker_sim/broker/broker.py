@@ -16,6 +16,7 @@ from rocketpy.wire.message_id import UniqueIds
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.cleaning import Cleaning
+from rocketpy_broker_sim.broker.flush_services import LogFlush, QueueFlush, WrittenLog
 from rocketpy_broker_sim.broker.lanes import MOST_PENDING, Lanes
 from rocketpy_broker_sim.broker.long_polling import HeldPull, HeldPulls
 from rocketpy_broker_sim.broker.notifications import notify_consumer_ids_changed
@@ -88,8 +89,12 @@ class Broker:
         self.held_pulls = HeldPulls(self._resume_pull, config.max_held_pulls)
         self.turn.on_arrival = self._arrived
         self.reput = ReputService(self.store, self.turn)
-        self.disk = Disk(self.store, config.store, self.turn)
         self.cleaning = Cleaning(self.store.retention, config.store, self.store.flags)
+        self.disk = Disk(self.store)
+        self.written_log = WrittenLog(self.store)
+        self.turn.on_written = self.written_log.note
+        self.log_flush = LogFlush(self.store, self.disk, config.store, self.written_log)
+        self.queue_flush = QueueFlush(self.store, self.disk, config.store, self.written_log)
         self.group_commit: GroupCommit | None = None
         if config.store.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             timeout = config.store.sync_flush_timeout / 1000

@@ -156,16 +156,17 @@ def _start_services(broker: Broker, services: trio.Nursery) -> None:
     services.start_soon(broker.lanes.serve)
     services.start_soon(broker.held_pulls.serve, broker.turn.finish)
     services.start_soon(broker.reput.serve)
-    services.start_soon(broker.disk.serve_log)
-    services.start_soon(broker.disk.serve_queues)
     services.start_soon(broker.cleaning.serve)
+    services.start_soon(broker.queue_flush.serve)
     services.start_soon(broker.persistence.serve_changes)
     services.start_soon(broker.persistence.serve_periodically, config.flush_consumer_offset_interval / 1000)
     services.start_soon(broker.schedule.serve)
     services.start_soon(broker.schedule.serve_offsets, config.store.flush_delay_offset_interval / 1000)
     services.start_soon(broker.statistics.serve)
     services.start_soon(_scan_clients, broker)
-    if broker.group_commit is not None:
+    if broker.group_commit is None:
+        services.start_soon(broker.log_flush.serve)
+    else:
         services.start_soon(broker.group_commit.serve)
         services.start_soon(broker.group_commit.serve_deadlines)
 

@@ -1,13 +1,12 @@
-"""Flushing the store: every so often, and for the sends that must not be answered before the disk has their message.
+"""Flushing the store, one flush at a time, and group commit: sends that are answered when the disk has their message.
 
-Flushes block, so they run in threads, one at a time. Plays the part of FlushRealTimeService, GroupCommitService and
-FlushConsumeQueueService.
+Flushes block, so they run in threads. Plays the part of GroupCommitService and FlushDiskWatcher.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -15,12 +14,11 @@ import trio
 
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
-from rocketpy.services import run_blocking, ticks
+from rocketpy.services import run_blocking
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.turn import Answer, Turn
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
 
 __all__ = ["Disk", "GroupCommit"]
@@ -29,18 +27,14 @@ _logger = get_logger(__name__)
 
 
 class Disk:
-    """Flushes the store, now and then and on request, one flush at a time.
+    """Flushes the store, one flush at a time.
 
     Args:
         store: what is flushed.
-        config: how often.
-        turn: lets consumers read what became readable.
     """
 
-    def __init__(self, store: MessageStore, config: MessageStoreConfig, turn: Turn) -> None:
+    def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._config = config
-        self._turn = turn
         self._lock = trio.Lock()
         self._failed = False
 
@@ -59,26 +53,16 @@ class Disk:
         async with self._lock:
             await run_blocking(self._store.flush)
 
-    async def serve_log(self) -> None:
-        """Flush the log every so often."""
-        async for _ in ticks(self._config.flush_interval_commit_log / 1000):
-            await self._keep_on(self.flush_log)
+    async def flush_queues(self, least_pages: int) -> None:
+        """Flush the queues with so many pages of new units, and write the checkpoint. Raises as `flush_log`."""
+        async with self._lock:
+            await run_blocking(self._store.flush_queues, least_pages)
 
-    async def serve_queues(self) -> None:
-        """Flush the queues every so often."""
-        async for _ in ticks(self._config.flush_interval_consume_queue / 1000):
-            await self._keep_on(self.flush_all)
-
-    async def _keep_on(self, flush: Callable[[], Awaitable[None]]) -> None:
-        """Flush; a disk that fails is said once, and the broker goes on giving what it has."""
-        try:
-            await flush()
-        except StoreError as exc:
-            if not self._failed:
-                _logger.error("%s", exc)
-            self._failed = True
-        else:
-            self._failed = False
+    def note_failure(self, exc: StoreError) -> None:
+        """Tell the operator once that the disk failed; the broker goes on giving what it has."""
+        if not self._failed:
+            _logger.error("%s", exc)
+        self._failed = True
 
 
 @attrs.define(eq=False)

@@ -51,6 +51,7 @@ class Turn:
     Attributes:
         pending_bytes: Bytes of the bodies of the answers that have not left yet.
         park: Takes the answers that wait for the disk; None when nobody waits for it.
+        on_written: Hears that something was written.
         on_arrival: Hears of the messages that can be read now.
         on_behind: Hears that messages could not be brought into their queues, or not all of them yet.
         is_stalled: Whether that failed, so that only a service tries it again.
@@ -59,6 +60,7 @@ class Turn:
     def __init__(self, store: MessageStore, hooks: Sequence[RequestHook] = ()) -> None:
         self.pending_bytes = 0
         self.park: Callable[[list[Answer]], None] | None = None
+        self.on_written: Callable[[], None] | None = None
         self.on_arrival: Callable[[Arrival], None] | None = None
         self.on_behind: Callable[[], None] | None = None
         self.is_stalled = False
@@ -174,6 +176,8 @@ class Turn:
         except StoreError as exc:
             _logger.error("the messages of this turn were not stored: %s", exc)
             return exc
+        if self.on_written is not None:
+            self.on_written()
         return None
 
     def _send(self, failure: StoreError | None) -> list[Answer]:

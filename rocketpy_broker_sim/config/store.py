@@ -66,9 +66,21 @@ class MessageStoreConfig:
     sync_flush_timeout: int = number(5000)
     """Milliseconds that a send waits for its flush."""
     flush_interval_commit_log: int = count(500)
-    """Milliseconds between flushes of the commit log."""
+    """Milliseconds between flushes of the commit log, without SYNC_FLUSH."""
+    flush_commit_log_timed: bool = switch(True)
+    """Whether that time passes before every flush; else a message may wake it, see `wakeFlushWhenPutMessage`."""
+    wake_flush_when_put_message: bool = switch(False)
+    """Whether a message wakes the flush, where `flushCommitLogTimed` is off."""
+    flush_commit_log_least_pages: int = number(4, at_most=2**31 - 1)
+    """Pages of 4 KiB that must have gathered for a flush."""
+    flush_commit_log_thorough_interval: int = count(10_000)
+    """Milliseconds after which fewer pages are flushed too."""
     flush_interval_consume_queue: int = count(1000)
     """Milliseconds between flushes of the consume queues and the checkpoint."""
+    flush_consume_queue_least_pages: int = number(2, at_most=2**31 - 1)
+    """Pages of new units that a queue must have for a flush."""
+    flush_consume_queue_thorough_interval: int = count(60_000)
+    """Milliseconds after which all queues are flushed."""
 
     # --- cleaning
     clean_resource_interval: int = count(10_000)

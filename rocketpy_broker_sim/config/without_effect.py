@@ -155,10 +155,8 @@ _BROKER = {
     """,
     "a flush writes everything that is there": """
         commitCommitLogLeastPages commitCommitLogThoroughInterval commitIntervalCommitLog
-        fastFailIfNoBufferInStorePool flushCommitLogLeastPages flushCommitLogThoroughInterval
-        flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
-        flushLeastPagesWhenWarmMapedFile maxAsyncPutMessageRequests putMessageTimeout transientStorePoolEnable
-        transientStorePoolSize wakeCommitWhenPutMessage wakeFlushWhenPutMessage warmMapedFileEnable
+        fastFailIfNoBufferInStorePool flushLeastPagesWhenWarmMapedFile maxAsyncPutMessageRequests
+        putMessageTimeout transientStorePoolEnable transientStorePoolSize wakeCommitWhenPutMessage warmMapedFileEnable
     """,
     "files are not mapped or swapped by hand": """
         accessMessageInMemoryHotRatio cleanSwapedMapInterval commitLogForceSwapMapInterval

@@ -44,6 +44,7 @@ class CommitLog:
         position: Where the next record would go; counts what has gathered but is not written.
         written: (position, store timestamp of the last record) up to which records are written.
         flushed: Position up to which the disk has them. Changed by the flushing thread alone.
+        flushed_timestamp: Store timestamp of the last of those.
         failure: Set once a flush has failed: what the disk really has is then unknown until the store is reopened.
     """
 
@@ -53,6 +54,7 @@ class CommitLog:
         self.position = 0
         self.written = (0, 0)
         self.flushed = 0
+        self.flushed_timestamp = 0
         self.failure: StoreError | None = None
         self._file_end = file_size
         self._gathered: list[bytes] = []
@@ -65,6 +67,7 @@ class CommitLog:
         """Go on at `position` after loading, whatever was known before."""
         self.written = (position, store_timestamp)
         self.flushed = flushed
+        self.flushed_timestamp = store_timestamp
         self._rewind()
 
     def fits(self, size: int) -> bool:
@@ -192,7 +195,7 @@ class CommitLog:
         """
         if self.failure is not None:
             raise self.failure
-        target = self.written[0]
+        target, timestamp = self.written
         if target <= self.flushed:
             return
         try:
@@ -200,7 +203,7 @@ class CommitLog:
         except OSError as exc:
             self.failure = store_error(exc, "flushing the commit log", self._storage.describe(FOLDER), fatal=True)
             raise self.failure from exc
-        self.flushed = max(self.flushed, target)
+        self.flushed, self.flushed_timestamp = target, timestamp
 
     def close(self) -> None:
         """Close the files."""

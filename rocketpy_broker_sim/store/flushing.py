@@ -76,36 +76,46 @@ class StoreFlush:
         """
         self._log.flush()
 
-    def flush_all(self, *, least_pages: int = 0) -> None:
+    def flush_all(self) -> None:
         """Return when log and queues as written now have reached the disk, and the checkpoint says so.
-
-        Args:
-            least_pages: Leave out queues with fewer pages of new units; the checkpoint then vouches for the log alone.
 
         Raises:
             StoreError: As for `flush_log`.
         """
-        written, dispatched = self._log.written, self._dispatched()  # before flushing: what is later may not be covered
         self._log.flush()
+        self.flush_queues()
+
+    def flush_queues(self, least_pages: int = 0) -> None:
+        """Return when the queues have reached the disk; the checkpoint then vouches for them and for the flushed log.
+
+        Args:
+            least_pages: Leave out queues with fewer pages of new units; the checkpoint vouches for the log alone then.
+
+        Raises:
+            StoreError: As for `flush_log`.
+        """
+        if self._log.failure is not None:
+            raise self._log.failure
+        dispatched = self._dispatched()  # before flushing: what is later may not be covered
         try:
             self._queues.flush(least_pages)
-            self._vouch(written, None if least_pages else dispatched)
+            self._vouch(dispatched if not least_pages else None)
         except OSError as exc:
             where = self._storage.describe(consume_queue.FOLDER)
             self._log.failure = store_error(exc, "flushing the consume queues", where, fatal=True)
             raise self._log.failure from exc
 
-    def _vouch(self, written: tuple[int, int], dispatched: tuple[int, int] | None) -> None:
+    def _vouch(self, dispatched: tuple[int, int] | None) -> None:
         """Write the checkpoint when it has something new to say."""
         before = self.checkpoint
         if dispatched is None:
             dispatched = (before.dispatched or 0, before.queue_timestamp)
         checkpoint = attrs.evolve(
             before,
-            log_timestamp=written[1],
+            log_timestamp=self._log.flushed_timestamp,
             queue_timestamp=dispatched[1],
             index_timestamp=self.index_timestamp,
-            flushed=written[0],
+            flushed=self._log.flushed,
             dispatched=dispatched[0],
             sealed_from=self._sealed_from,
         )

@@ -243,16 +243,21 @@ class MessageStore(MessageReads):
         """
         self._flush.flush_log()
 
-    def flush(self, *, least_pages: int = 0) -> None:
+    def flush(self) -> None:
         """Return when log and queues as written now have reached the disk, and the checkpoint says so. For a thread.
-
-        Args:
-            least_pages: Leave out queues with fewer pages of new units.
 
         Raises:
             StoreError: As for `flush_commit_log`.
         """
-        self._flush.flush_all(least_pages=least_pages)
+        self._flush.flush_all()
+
+    def flush_queues(self, least_pages: int = 0) -> None:
+        """Return when queues with so many pages of new units have reached the disk, and the checkpoint. For a thread.
+
+        Raises:
+            StoreError: As for `flush_commit_log`.
+        """
+        self._flush.flush_queues(least_pages)
 
     # --- topics
 

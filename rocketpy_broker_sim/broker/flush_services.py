@@ -1,0 +1,131 @@
+"""Flushing in the background: the log in asynchronous mode, and the consume queues in both.
+
+Nothing ticks: a service sleeps until something was written that it has to see to, lets its interval pass so that more
+can gather, and flushes when there are enough pages or too much time has passed.
+Plays the part of FlushRealTimeService and FlushConsumeQueueService.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.errors import StoreError
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.store_services import Disk
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.message_store import MessageStore
+
+__all__ = ["LogFlush", "QueueFlush", "WrittenLog"]
+
+PAGE = 4096
+
+
+class WrittenLog:
+    """Wakes those who wait for the log to be written further.
+
+    Args:
+        store: says how far it is.
+    """
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._lot = trio.lowlevel.ParkingLot()
+        self._next = math.inf
+
+    def note(self) -> None:
+        """Something was written: called at the end of every turn that wrote."""
+        if self._store.written_position >= self._next:
+            self._next = math.inf
+            self._lot.unpark_all()
+
+    async def reach(self, position: int) -> None:
+        """Return when the log is written up to there."""
+        while self._store.written_position < position:
+            self._next = min(self._next, position)
+            await self._lot.park()
+
+
+class LogFlush:
+    """Flushes the log every so often, when sends do not wait for it.
+
+    Args:
+        store: what is flushed.
+        disk: does it, one flush at a time.
+        config: how often; may be changed at any time.
+        written: says when there is something to flush.
+    """
+
+    def __init__(self, store: MessageStore, disk: Disk, config: MessageStoreConfig, written: WrittenLog) -> None:
+        self._store = store
+        self._disk = disk
+        self._config = config
+        self._written = written
+        self._thorough_at = -math.inf
+
+    async def serve(self) -> None:
+        """Flush until cancelled, or until the disk fails: then nothing is written any more either."""
+        try:
+            while True:
+                await self._written.reach(self._store.flushed_position + 1)
+                await self._gather()
+                await self._disk.flush_log()
+        except StoreError as exc:
+            self._disk.note_failure(exc)
+
+    async def _gather(self) -> None:
+        """Let an interval pass, then wait until there are enough pages, or it is time to flush what there is."""
+        config = self._config
+        if config.flush_commit_log_timed or not config.wake_flush_when_put_message:
+            await trio.sleep(config.flush_interval_commit_log / 1000)
+        enough = (self._store.flushed_position // PAGE + config.flush_commit_log_least_pages) * PAGE
+        with trio.move_on_at(self._thorough_at + config.flush_commit_log_thorough_interval / 1000) as scope:
+            await self._written.reach(enough)
+        if scope.cancelled_caught:
+            self._thorough_at = trio.current_time()
+
+
+class QueueFlush:
+    """Flushes the consume queues every so often, and writes the checkpoint after it.
+
+    Args: as for `LogFlush`.
+    """
+
+    def __init__(self, store: MessageStore, disk: Disk, config: MessageStoreConfig, written: WrittenLog) -> None:
+        self._store = store
+        self._disk = disk
+        self._config = config
+        self._written = written
+        self._thorough_at = -math.inf
+        self._seen = store.written_position
+
+    async def serve(self) -> None:
+        """Flush until cancelled, or until the disk fails."""
+        self._seen = self._store.flushed_position
+        try:
+            while True:
+                await self._written.reach(self._seen + 1)
+                await trio.sleep(self._config.flush_interval_consume_queue / 1000)
+                await self._flush()
+        except StoreError as exc:
+            self._disk.note_failure(exc)
+
+    async def _flush(self) -> None:
+        """Flush the queues with enough new pages, or all of them when it is time.
+
+        Then the log goes first, so that the checkpoint vouches for everything there was when nothing more comes.
+        """
+        due = self._thorough_at + self._config.flush_consume_queue_thorough_interval / 1000
+        self._seen = self._store.written_position
+        if trio.current_time() < due:
+            await self._disk.flush_queues(self._config.flush_consume_queue_least_pages)
+            with trio.move_on_at(due) as scope:
+                await self._written.reach(self._seen + 1)
+            if not scope.cancelled_caught:
+                return
+            self._seen = self._store.written_position
+        await self._disk.flush_all()
+        self._thorough_at = trio.current_time()
