@@ -20,6 +20,7 @@ from rocketpy_broker_sim.broker.processors import (
     client_manage,
     consumer_manage,
     pull,
+    query,
     queue_offset,
     reset_offset,
     send,
@@ -46,6 +47,8 @@ _TABLE: dict[RequestCode, tuple[BrokerProcessor, str]] = {
     RequestCode.UNREGISTER_CLIENT: (client_manage.unregister_client, "client"),
     RequestCode.CHECK_CLIENT_CONFIG: (client_manage.check_client_config, "client"),
     RequestCode.CONSUMER_SEND_MSG_BACK: (send_back.send_back, "send"),
+    RequestCode.QUERY_MESSAGE: (query.query_message, "query"),
+    RequestCode.VIEW_MESSAGE_BY_ID: (query.view_message, "query"),
     # where groups stand
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: (consumer_manage.get_consumer_list, "consumer"),
     RequestCode.QUERY_CONSUMER_OFFSET: (consumer_manage.query_consumer_offset, "consumer"),

@@ -51,11 +51,13 @@ class Disk:
     async def flush_all(self) -> None:
         """Flush log, queues and checkpoint. Raises as `flush_log`."""
         async with self._lock:
+            self._store.prepare_flush()
             await run_blocking(self._store.flush)
 
     async def flush_queues(self, least_pages: int) -> None:
         """Flush the queues with so many pages of new units, and write the checkpoint. Raises as `flush_log`."""
         async with self._lock:
+            self._store.prepare_flush()
             await run_blocking(self._store.flush_queues, least_pages)
 
     def note_failure(self, exc: StoreError) -> None:

@@ -28,6 +28,8 @@ __all__ = ["EMBEDDED", "broker_names", "broker_settings", "name_server_settings"
 EMBEDDED: Mapping[str, Any] = {
     "mapped_file_size_commit_log": 16 * 1024 * 1024,
     "mapped_file_size_consume_queue": 600_000,
+    "max_hash_slot_num": 5_000,
+    "max_index_num": 20_000,
     "enabled_append_prop_crc": True,
     "disk_space_clean_forcibly_ratio": 100,
     "disk_space_warning_level_ratio": 100,

@@ -60,6 +60,21 @@ class MessageStoreConfig:
     message_delay_level: str = text("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
     """The delays behind levels 1, 2, ...: numbers with the unit s, m, h or d."""
 
+    # --- the key index
+    message_index_enable: bool = switch(True)
+    """Whether messages can be found by their keys and unique ids."""
+    max_hash_slot_num: int = number(5_000_000, at_least=1, at_most=100_000_000)
+    """Slots of every index file; the index is built anew when it was made with other numbers."""
+    max_index_num: int = number(20_000_000, at_least=2, at_most=100_000_000)
+    """Entries of every index file, likewise; the first is never used."""
+    message_index_safe: bool = switch(False)
+    """Whether the index goes to the disk with every flush of the queues. Otherwise it may stay ten flushes behind, and
+    what a crash takes of it is read from the log at the next start."""
+    max_msgs_num_batch: int = count(64)
+    """Messages of an answer to a query by key."""
+    default_query_max_num: int = count(32)
+    """Messages of an answer to a query by unique id."""
+
     # --- flushing (the services around the store read the times)
     flush_disk_type: FlushDiskType = attrs.field(default=FlushDiskType.ASYNC_FLUSH, converter=FlushDiskType)
     """ASYNC_FLUSH acknowledges what is written, SYNC_FLUSH what has reached the disk."""

@@ -28,9 +28,8 @@ _BOTH = {
 _BROKER = {
     "no request of this kind is taken here": """
         ackMessageThreadPoolNums ackThreadPoolQueueCapacity endTransactionPoolQueueCapacity
-        endTransactionThreadPoolNums processReplyMessageThreadPoolNums queryMessageThreadPoolNums
-        queryThreadPoolQueueCapacity replyThreadPoolQueueCapacity waitTimeMillsInAckQueue
-        waitTimeMillsInTransactionQueue
+        endTransactionThreadPoolNums processReplyMessageThreadPoolNums replyThreadPoolQueueCapacity
+        waitTimeMillsInAckQueue waitTimeMillsInTransactionQueue
     """,
     "threads, buffers and limits of a JVM and of Netty": """
         asyncSendEnable enableFastChannelEventProcess enableNetWorkFlowControl highSpeedMode
@@ -128,8 +127,8 @@ _BROKER = {
     "a disk holds the files of one broker": """
         logicalDiskSpaceCleanForciblyThreshold
     """,
-    "no index of message keys is kept": """
-        defaultQueryMaxNum maxHashSlotNum maxIndexNum messageIndexEnable messageIndexSafe putMsgIndexHightWater
+    "the index never lags so far behind that something would have to wait for it": """
+        putMsgIndexHightWater
     """,
     "statistics are gathered and shown in ways of our own": """
         accountStatsEnable accountStatsPrintZeroValues autoDeleteUnusedStats commercialBaseCount
@@ -150,7 +149,7 @@ _BROKER = {
         consumerFallbehindThreshold disableConsumeIfConsumerReadSlowly
     """,
     "batches are never stored as one message": """
-        mapperFileSizeBatchConsumeQueue maxLmqConsumeQueueNum maxMsgsNumBatch pullBatchMaxMessageCount
+        mapperFileSizeBatchConsumeQueue maxLmqConsumeQueueNum pullBatchMaxMessageCount
         searchBcqByCacheEnable
     """,
     "a flush writes everything that is there": """

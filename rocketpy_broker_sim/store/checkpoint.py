@@ -28,6 +28,8 @@ _MAGIC = b"RPYCHKP1"
 _SEAL_AT = 128
 _SEAL = struct.Struct(">8sqI")
 _SEAL_MAGIC = b"RPYSEAL1"
+_INDEX_AT = _OURS_AT + _OURS.size
+_INDEX_MAGIC = b"RPYINDX1"
 
 
 @attrs.frozen(kw_only=True)
@@ -43,6 +45,8 @@ class Checkpoint:
         flushed: Position up to which the log is flushed; None when only the times can be trusted.
         dispatched: Position up to which the consume queues are flushed; None likewise.
         sealed_from: Position from which on every record ends with its own checksum; None when nobody knows of one.
+        indexed: Position up to which the key index is flushed; None likewise, and where there never was one.
+        index_end: Where the last message stands that the index has; -1 when it is empty.
     """
 
     log_timestamp: int = 0
@@ -53,6 +57,8 @@ class Checkpoint:
     flushed: int | None = None
     dispatched: int | None = None
     sealed_from: int | None = None
+    indexed: int | None = None
+    index_end: int = -1
 
     @property
     def safe_timestamp(self) -> int:
@@ -77,7 +83,8 @@ def read_checkpoint(storage: Storage) -> Checkpoint:
     if magic != _MAGIC or crc != _crc(java, flushed, dispatched):
         return Checkpoint(**known)
     sealed_from = _read_seal(data, java)
-    return Checkpoint(**known, flushed=flushed, dispatched=dispatched, sealed_from=sealed_from)
+    index = _read_index(data, java)
+    return Checkpoint(**known, flushed=flushed, dispatched=dispatched, sealed_from=sealed_from, **index)
 
 
 def _read_seal(data: bytes, java: tuple[int, ...]) -> int | None:
@@ -85,6 +92,15 @@ def _read_seal(data: bytes, java: tuple[int, ...]) -> int | None:
         return None
     magic, sealed_from, crc = _SEAL.unpack_from(data, _SEAL_AT)
     return sealed_from if magic == _SEAL_MAGIC and crc == _seal_crc(java, sealed_from) else None
+
+
+def _read_index(data: bytes, java: tuple[int, ...]) -> dict[str, int]:
+    """What the file says of the key index, when it says anything."""
+    if len(data) < _INDEX_AT + _OURS.size:
+        return {}
+    magic, indexed, end, crc = _OURS.unpack_from(data, _INDEX_AT)
+    right = magic == _INDEX_MAGIC and crc == _crc(java, indexed, end, _INDEX_MAGIC)
+    return {"indexed": indexed, "index_end": end} if right else {}
 
 
 def write_checkpoint(storage: Storage, checkpoint: Checkpoint) -> None:
@@ -103,6 +119,9 @@ def write_checkpoint(storage: Storage, checkpoint: Checkpoint) -> None:
     if checkpoint.sealed_from is not None:
         seal = checkpoint.sealed_from
         _SEAL.pack_into(data, _SEAL_AT, _SEAL_MAGIC, seal, _seal_crc(java, seal))
+    indexed, end = checkpoint.indexed, checkpoint.index_end
+    if indexed is not None:
+        _OURS.pack_into(data, _INDEX_AT, _INDEX_MAGIC, indexed, end, _crc(java, indexed, end, _INDEX_MAGIC))
     is_new = not storage.exists(PATH)
     file = storage.open(PATH, create=True)
     try:
@@ -114,9 +133,9 @@ def write_checkpoint(storage: Storage, checkpoint: Checkpoint) -> None:
         storage.sync_dir("")
 
 
-def _crc(java: tuple[int, ...], flushed: int, dispatched: int) -> int:
+def _crc(java: tuple[int, ...], first: int, second: int, magic: bytes = _MAGIC) -> int:
     """Over Java's times too: they change when Apache's broker has written since."""
-    return zlib.crc32(_JAVA.pack(*java) + _OURS.pack(_MAGIC, flushed, dispatched, 0))
+    return zlib.crc32(_JAVA.pack(*java) + _OURS.pack(magic, first, second, 0))
 
 
 def _seal_crc(java: tuple[int, ...], sealed_from: int) -> int:

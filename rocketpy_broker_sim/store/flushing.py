@@ -1,4 +1,4 @@
-"""StoreFlush: bringing log and queues to the disk, and the checkpoint that says how far they are there.
+"""StoreFlush: bringing log, queues and index to the disk, and the checkpoint that says how far they are there.
 
 For one thread at a time; the loop may go on writing meanwhile. After a failure nothing is flushed or taken any more:
 what the disk really has is then unknown until the store is opened again.
@@ -19,6 +19,7 @@ from rocketpy_broker_sim.store.failure import store_error
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.index import KeyIndex
     from rocketpy_broker_sim.store.queue_table import QueueTable
 
 __all__ = ["StoreFlush"]
@@ -31,28 +32,32 @@ class StoreFlush:
         storage: The directory.
         commit_log: The log.
         queues: The consume queues.
+        index: The key index.
         dispatched: Says up to where the queues have the log: position, and store time of the last record.
 
     Attributes:
         checkpoint: What the file says.
-        index_timestamp: Store time of the last record in the newest full index file, for the next checkpoint.
     """
 
     def __init__(
-        self, storage: Storage, commit_log: CommitLog, queues: QueueTable, dispatched: Callable[[], tuple[int, int]]
+        self,
+        storage: Storage,
+        commit_log: CommitLog,
+        queues: QueueTable,
+        index: KeyIndex,
+        dispatched: Callable[[], tuple[int, int]],
     ) -> None:
         self._storage = storage
         self._log = commit_log
         self._queues = queues
+        self._index = index
         self._dispatched = dispatched
         self.checkpoint = Checkpoint()
-        self.index_timestamp = 0
         self._sealed_from: int | None = None
 
     def load(self) -> Checkpoint:
         """Read the checkpoint."""
         self.checkpoint = read_checkpoint(self._storage)
-        self.index_timestamp = self.checkpoint.index_timestamp
         return self.checkpoint
 
     @property
@@ -99,6 +104,7 @@ class StoreFlush:
         dispatched = self._dispatched()  # before flushing: what is later may not be covered
         try:
             self._queues.flush(least_pages)
+            self._index.flush(self._log.flushed)
             self._vouch(dispatched if not least_pages else None)
         except OSError as exc:
             where = self._storage.describe(consume_queue.FOLDER)
@@ -114,10 +120,12 @@ class StoreFlush:
             before,
             log_timestamp=self._log.flushed_timestamp,
             queue_timestamp=dispatched[1],
-            index_timestamp=self.index_timestamp,
+            index_timestamp=self._index.progress.full_timestamp,
             flushed=self._log.flushed,
             dispatched=dispatched[0],
             sealed_from=self._sealed_from,
+            indexed=self._index.progress.position,
+            index_end=self._index.progress.end,
         )
         if checkpoint != before:
             write_checkpoint(self._storage, checkpoint)

@@ -21,8 +21,17 @@ from rocketpy_broker_sim.store.commit_log import CommitLog
 from rocketpy_broker_sim.store.dispatch import Dispatcher
 from rocketpy_broker_sim.store.failure import store_error
 from rocketpy_broker_sim.store.flushing import StoreFlush
+from rocketpy_broker_sim.store.index import KeyIndex
+from rocketpy_broker_sim.store.index_file import FOLDER
+from rocketpy_broker_sim.store.log_scan import LogScan
 from rocketpy_broker_sim.store.message_reads import MessageReads
-from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage, PutMessageResult, PutMessageStatus
+from rocketpy_broker_sim.store.put_result import (
+    Arrival,
+    IncomingMessage,
+    KeyQueryResult,
+    PutMessageResult,
+    PutMessageStatus,
+)
 from rocketpy_broker_sim.store.queue_table import QueueTable
 from rocketpy_broker_sim.store.recovery import Recovery
 from rocketpy_broker_sim.store.reput import Reput
@@ -33,6 +42,7 @@ from rocketpy_broker_sim.store.store_state import Phase, StoreState
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
+    from rocketpy_broker_sim.store.checkpoint import Checkpoint
 
 __all__ = ["MessageStore"]
 
@@ -52,6 +62,7 @@ class MessageStore(MessageReads):
         config: Sizes and limits; limits may be changed at any time.
         retention: Takes out what has expired.
         flags: Why it is not read or written for the time being.
+        index: Where messages are found by their keys.
         state: How far its life is.
     """
 
@@ -74,7 +85,8 @@ class MessageStore(MessageReads):
         self._dispatcher = Dispatcher(self._queues)
         self._reput = Reput(storage, config, self._log, self._dispatcher, self.flags)
         self._writer = MessageWriter(config, self._log, self._queues, self._reput.add)
-        self._flush = StoreFlush(storage, self._log, self._queues, lambda: self._reput.done)
+        self.index = KeyIndex(storage, config, self.flags)
+        self._flush = StoreFlush(storage, self._log, self._queues, self.index, lambda: self._reput.done)
         self.retention = Retention(storage, config, self._log, self._queues, lambda: self._flush.settled)
         self._release_lock: Callable[[], None] | None = None
 
@@ -124,10 +136,21 @@ class MessageStore(MessageReads):
         recovery.run(unclean=unclean)
         self._writer.timestamp = self._log.written[1]
         self._reput.done = self._log.written
+        self._open_index(checkpoint, unclean=unclean)
         self.state.advance(Phase.RECOVERED)
         # Not only what recovery changed: how records will be checked has to be known before the first is written.
         self._flush.seal(sealed=self.config.enabled_append_prop_crc)
         self._flush.flush_all()
+
+    def _open_index(self, checkpoint: Checkpoint, *, unclean: bool) -> None:
+        """Let the index catch up with the log, and follow it from here on."""
+        if not self.config.message_index_enable:
+            return
+        end = self._log.written[0]
+        self.index.load(checkpoint, self._log.start, end, unclean=unclean)
+        if self.index.position < end:
+            self.index.catch_up(LogScan(self._log.row, self.index.position, self.config))
+        self._dispatcher.readers.append(self.index.put)
 
     def close(self) -> None:
         """Write, dispatch and flush everything, and take the mark of an unclean stop away if all of it succeeded."""
@@ -147,6 +170,7 @@ class MessageStore(MessageReads):
             self.state.advance(Phase.SHUT_DOWN)
         self._log.close()
         self._queues.close()
+        self.index.close()
         if self._release_lock is not None:
             self._release_lock()
             self._release_lock = None
@@ -157,6 +181,7 @@ class MessageStore(MessageReads):
         self.reput()
         while self.can_reput:
             self.reput()
+        self.index.seal(everything=True)
         self._flush.flush_all()
         with self._translated("removing the mark of a running broker", ABORT):
             self._storage.unlink(ABORT)
@@ -243,6 +268,10 @@ class MessageStore(MessageReads):
         """
         self._flush.flush_log()
 
+    def prepare_flush(self) -> None:
+        """Settle what the next `flush` brings to the disk beyond what is written. For the loop, before each of them."""
+        self.index.seal()
+
     def flush(self) -> None:
         """Return when log and queues as written now have reached the disk, and the checkpoint says so. For a thread.
 
@@ -258,6 +287,25 @@ class MessageStore(MessageReads):
             StoreError: As for `flush_commit_log`.
         """
         self._flush.flush_queues(least_pages)
+
+    # --- keys
+
+    def query(self, topic: str, key: str, most: int, begin: int, end: int) -> KeyQueryResult:
+        """The messages of a topic whose key, or unique id, has the hash of `key`; others may have that hash too.
+
+        Args:
+            topic: Their topic.
+            key: The key.
+            most: How many at most; the settings may lower it.
+            begin: The earliest store time, ms.
+            end: The latest one.
+        """
+        with self._translated("looking for a key", FOLDER):
+            found = self.index.find(topic, key, most, begin, end)
+            records = [record for position in sorted(found.positions) if (record := self.read(position)) is not None]
+        if not found.positions:
+            return KeyQueryResult([], 0, 0)
+        return KeyQueryResult(records, found.last_timestamp, found.last_position)
 
     # --- topics
 

@@ -1,7 +1,8 @@
 """What the store is given and what it answers: messages to put, results of put and get, and their statuses.
 
 The statuses have Java's names, because their names travel as remarks.
-Plays the part of MessageExtBrokerInner, PutMessageResult, AppendMessageResult and GetMessageResult.
+Plays the part of MessageExtBrokerInner, PutMessageResult, AppendMessageResult, GetMessageResult and
+QueryMessageResult.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ __all__ = [
     "GetMessageResult",
     "GetMessageStatus",
     "IncomingMessage",
+    "KeyQueryResult",
     "PutMessageResult",
     "PutMessageStatus",
 ]
@@ -164,6 +166,20 @@ class GetMessageResult:
     records: bytes = b""
     count: int = 0
     suggest_pulling_from_slave: bool = False
+
+
+class KeyQueryResult(NamedTuple):
+    """What a query by key found.
+
+    Attributes:
+        records: The stored records, in the order of the log.
+        last_timestamp: Store time of the last message that is indexed, ms; 0 when nothing was found.
+        last_position: Where that message stands; likewise.
+    """
+
+    records: list[bytes]
+    last_timestamp: int
+    last_position: int
 
 
 Match = Callable[[int], bool]

@@ -32,7 +32,8 @@ COMMIT = PullSysFlag.COMMIT_OFFSET
 
 def settings(**changes: Any) -> BrokerConfig:
     """Settings of a small broker on any port."""
-    return broker_config(**{"listen_port": 0, "mapped_file_size_commit_log": 1 << 20, **changes})
+    small = {"mapped_file_size_commit_log": 1 << 20, "max_hash_slot_num": 100, "max_index_num": 1000}
+    return broker_config(**{"listen_port": 0, **small, **changes})
 
 
 class Client:

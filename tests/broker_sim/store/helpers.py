@@ -17,7 +17,13 @@ OK = PutMessageStatus.PUT_OK
 def small_config(**settings) -> MessageStoreConfig:
     """Files so small that a few messages roll them."""
     return MessageStoreConfig(
-        **{"mapped_file_size_commit_log": 4096, "mapped_file_size_consume_queue": 200, **settings}
+        **{
+            "mapped_file_size_commit_log": 4096,
+            "mapped_file_size_consume_queue": 200,
+            "max_hash_slot_num": 10,
+            "max_index_num": 40,
+            **settings,
+        }
     )
 
 

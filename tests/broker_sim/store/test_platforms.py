@@ -46,7 +46,8 @@ from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 root, log_size, queue_size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-config = MessageStoreConfig(mapped_file_size_commit_log=log_size, mapped_file_size_consume_queue=queue_size)
+config = MessageStoreConfig(mapped_file_size_commit_log=log_size, mapped_file_size_consume_queue=queue_size,
+    max_hash_slot_num=100, max_index_num=400)
 store = MessageStore(RealStorage(root), config)
 store.load()
 for topic in sorted(store.topics()):

@@ -1,0 +1,43 @@
+"""Messages found by key, by unique id, and by their place in the log: QUERY_MESSAGE and VIEW_MESSAGE_BY_ID.
+
+A key is looked for by its hash, so that the answer may hold messages with other keys too: clients look again, as with
+Apache's broker. Plays the part of QueryMessageProcessor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.headers.query import QueryMessageRequestHeader, QueryMessageResponseHeader, ViewMessageRequestHeader
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.broker import Broker
+
+__all__ = ["query_message", "view_message"]
+
+_NOTHING = "can not find message, maybe time range not correct"
+
+
+def query_message(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """The messages of a topic with a key or a unique id, stored within a span of time."""
+    header = QueryMessageRequestHeader.from_ext(request.ext_fields)
+    most = broker.config.store.default_query_max_num if header.unique_key_query else header.max_num
+    found = broker.store.query(header.topic, header.key, most, header.begin_timestamp, header.end_timestamp)
+    answer = QueryMessageResponseHeader(
+        index_last_update_timestamp=found.last_timestamp, index_last_update_phyoffset=found.last_position
+    ).to_ext()
+    if not found.records:
+        return request.answer(ResponseCode.QUERY_NOT_FOUND, _NOTHING, ext_fields=answer)
+    return request.answer(ext_fields=answer, body=b"".join(found.records))
+
+
+def view_message(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """The message whose record begins at a position of the log."""
+    header = ViewMessageRequestHeader.from_ext(request.ext_fields)
+    record = broker.store.read(header.offset)
+    if record is None:
+        return request.answer(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {header.offset}")
+    return request.answer(body=record)

@@ -1,0 +1,391 @@
+"""The key index of a store: messages found by key or unique id, over files of one shape.
+
+It follows the log behind the consume queues. What it has reached the disk with, it need not read again at the next
+start; everything behind that is taken from the log once more, by position. It is a help and no record: where it fails,
+messages are taken all the same. One loop calls everything but `flush`, which runs in one thread at a time.
+Plays the part of IndexService.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from rocketpy.errors import StoreCorruptError
+from rocketpy.logs import get_logger
+from rocketpy.seams import wall_ms
+from rocketpy.wire.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketpy_broker_sim.store.consume_queue import UNIT
+from rocketpy_broker_sim.store.index_file import FOLDER, NAME_LENGTH, IndexFile, IndexShape
+from rocketpy_broker_sim.store.index_growth import GrowingIndexFile, IndexKey
+from rocketpy_broker_sim.store.index_keys import KeyHashes, hash_of
+from rocketpy_broker_sim.store.running_flags import RunningFlag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.checkpoint import Checkpoint
+    from rocketpy_broker_sim.store.dispatch import DispatchRequest
+    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.running_flags import RunningFlags
+
+__all__ = ["Found", "IndexProgress", "KeyIndex"]
+
+ATTEMPTS = 3
+"""How often a write is tried before the index is given up until the next start."""
+CHUNK = 1000
+"""Records of the log that are indexed together when the index catches up."""
+WRITE_AT = 64
+"""Dispatches that are written together."""
+SEAL_AT = 100_000
+"""Slots that wait in memory at most before the next flush takes them."""
+SEAL_EVERY = 10
+"""Flushes of the store of which one takes the index along, however little it has."""
+log = get_logger(__name__)
+
+
+class Found(NamedTuple):
+    """What a search found.
+
+    Attributes:
+        positions: Where messages stand whose keys have the hash that was looked for, the newest first. Other keys may
+            have it too.
+        last_timestamp: Store time of the last message that is indexed, ms; 0 when none is.
+        last_position: Where that message stands.
+    """
+
+    positions: list[int]
+    last_timestamp: int
+    last_position: int
+
+
+class IndexProgress(NamedTuple):
+    """How far the disk has the index.
+
+    Attributes:
+        position: Everything before is indexed, or has no keys; None when that is not known.
+        end: Where the last message stands that is indexed; -1 when none is.
+        full_timestamp: Store time of the last message in the newest full file, ms; for Apache's broker.
+    """
+
+    position: int | None = None
+    end: int = -1
+    full_timestamp: int = 0
+
+
+class KeyIndex:
+    """All files of one index.
+
+    Attributes:
+        files: The files, the oldest first.
+        position: Where the log goes on behind what was put.
+        progress: How far the disk has it.
+        failed: Whether it was given up until the next start.
+    """
+
+    def __init__(self, storage: Storage, config: MessageStoreConfig, flags: RunningFlags) -> None:
+        """Nothing is touched before `load`."""
+        self._storage = storage
+        self._config = config
+        self._flags = flags
+        self._shape = IndexShape.of(config)
+        self._hashes = KeyHashes()
+        self._waiting: list[DispatchRequest] = []
+        self._unsealed = 0
+        self._sealed: tuple[IndexProgress, Sequence[GrowingIndexFile]] | None = None
+        self._partly = (-1, 0)
+        self.files: tuple[IndexFile, ...] = ()
+        self.position = 0
+        self.progress = IndexProgress()
+        self.failed = False
+
+    # --- loading
+
+    def load(self, checkpoint: Checkpoint, log_start: int, log_end: int, *, unclean: bool) -> None:
+        """Take in the files and settle where in the log to go on: at `position`.
+
+        Args:
+            checkpoint: What is known to have reached the disk.
+            log_start: Where the log begins.
+            log_end: Where it ends, now that it has been recovered.
+            unclean: Whether the broker that wrote the files was not stopped in good order.
+        """
+        self.progress = IndexProgress(checkpoint.indexed, checkpoint.index_end, checkpoint.index_timestamp)
+        # Without our positions in the checkpoint the files may be another broker's, who promises nothing of slots.
+        newest = checkpoint.index_timestamp if unclean and checkpoint.flushed is None else None
+        self.files = tuple(self._kept(self._sound_files(), log_end, newest))
+        if unclean or checkpoint.indexed != log_end:
+            self._mend()
+        end = self._end
+        begin = max(end, log_start)
+        if checkpoint.indexed is not None and end >= checkpoint.index_end:
+            begin = max(begin, checkpoint.indexed)
+        self.position = min(begin, log_end)
+        self._note_partly(end)
+        self.progress = self.progress._replace(full_timestamp=min(self._full_timestamp, checkpoint.index_timestamp))
+
+    @property
+    def _end(self) -> int:
+        """Where the last message stands that is indexed; -1 when none is."""
+        return self.files[-1].header.end_position if self.files else -1
+
+    @property
+    def _full_timestamp(self) -> int:
+        """Store time of the last message in the newest full file, ms; 0 without one."""
+        return next((file.header.end_timestamp for file in reversed(self.files) if file.is_full), 0)
+
+    def _sound_files(self) -> list[IndexFile]:
+        """The files in order; none at all when they cannot be used, since the log says everything they say."""
+        files: list[IndexFile] = []
+        try:
+            for name in self._names():
+                file = GrowingIndexFile(self._storage, name, self._shape)
+                file.load()
+                if files:
+                    file.follow(files[-1].header)
+                files.append(file)
+        except StoreCorruptError as exc:
+            log.warning("building the index anew from the log: %s", exc)
+            for loaded in files:
+                loaded.close()
+            self._delete([IndexFile(self._storage, name, self._shape) for name in self._names()])
+            return []
+        return files
+
+    def _names(self) -> list[str]:
+        """The names of the files. One that a crash left short while it was made is removed."""
+        names = [name for name in self._storage.list(FOLDER) if len(name) == NAME_LENGTH and name.isdigit()]
+        if names and self._size_of(names[-1]) == 0:
+            self._storage.unlink(f"{FOLDER}/{names.pop()}")
+        return names
+
+    def _size_of(self, name: str) -> int:
+        file = self._storage.open(f"{FOLDER}/{name}")
+        try:
+            return file.size()
+        finally:
+            file.close()
+
+    def _kept(self, files: list[IndexFile], log_end: int, newest: int | None) -> list[IndexFile]:
+        """Delete files that reach behind the end of the log, that were written later than at a time that is vouched
+        for, or that follow one that is not full. What the log still has of them is read from it again.
+        """
+        count = 0
+        for file in files:
+            header = file.header
+            if header.end_position >= log_end or (newest is not None and header.end_timestamp > newest):
+                break
+            count += 1
+            if not file.is_full:
+                break
+        self._delete(files[count:])
+        return files[:count]
+
+    def _delete(self, files: Sequence[IndexFile]) -> None:
+        """Delete files, the last of them first."""
+        for file in reversed(files):
+            file.delete()
+
+    def _mend(self) -> None:
+        """Bring the slots of the file that grows on in line with its header."""
+        last = self.files[-1] if self.files else None
+        if isinstance(last, GrowingIndexFile) and not last.is_full:
+            try:
+                last.mend()
+            except StoreCorruptError as exc:
+                log.warning("building an index file anew from the log: %s", exc)
+                self._delete([last])
+                self.files = self.files[:-1]
+
+    def _note_partly(self, end: int) -> None:
+        """Note how many keys of the last message are indexed: the rest of them may be missing."""
+        count = 0
+        for file in reversed(self.files):
+            number = file.header.next_entry - 1
+            while number > 0 and file.entry(number).position == end:
+                count, number = count + 1, number - 1
+            if number > 0:
+                break
+        self._partly = (end, count)
+        self._close_full()
+
+    # --- putting
+
+    def put(self, requests: Sequence[DispatchRequest]) -> None:
+        """Index messages that have come into their queues; never fails. A few wait until they are worth a write."""
+        if self.failed or not requests:
+            return
+        self._waiting.extend(requests)
+        if len(self._waiting) >= WRITE_AT or len(requests[-1].properties) > 1:
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        """Bring the messages that wait to the files."""
+        requests, self._waiting = self._waiting, []
+        if self.failed or not requests:
+            return
+        keys: list[IndexKey] = []
+        topic, note = self._hashes.topic, self._note
+        for queue, _, position, _, _, timestamp, sys_flag, properties, units in requests:
+            hashes = topic(queue.topic).of
+            if len(properties) == 1:
+                note(keys, hashes(properties[0]), position, timestamp, sys_flag)
+            else:
+                for text, (each, _, _) in zip(properties, UNIT.iter_unpack(units), strict=True):
+                    note(keys, hashes(text), each, timestamp, sys_flag)
+        last = requests[-1]
+        self._put(keys, last.position + last.size)
+
+    def catch_up(self, records: Iterable[LogRecord]) -> None:
+        """Index messages that are read from the log, from `position` on; never fails."""
+        log.info("the index goes on at position %d of the log", self.position)
+        records = iter(records)
+        while not self.failed and (chunk := list(islice(records, CHUNK))):
+            keys: list[IndexKey] = []
+            for record in chunk:
+                hashes = self._hashes.of(record.topic.decode("utf-8", "replace"), record.properties)
+                self._note(keys, hashes, record.position, record.store_timestamp, record.sys_flag)
+            self._put(keys, chunk[-1].position + chunk[-1].size)
+
+    def _note(self, keys: list[IndexKey], hashes: list[int], position: int, timestamp: int, sys_flag: int) -> None:
+        """Add the keys of one message, but for those that are indexed."""
+        if position < self.position:
+            return
+        if position == self._partly[0]:
+            hashes = hashes[self._partly[1] :]
+        if sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
+            keys.extend([(hashed, position, timestamp) for hashed in hashes])
+
+    def _put(self, keys: Sequence[IndexKey], end: int) -> None:
+        """Bring keys to the files, as many as it takes; after too many errors give the index up."""
+        attempt = 0
+        while keys:
+            try:
+                count = self._growing().append(keys)
+            except OSError as exc:
+                attempt += 1
+                if attempt == ATTEMPTS:
+                    self._give_up(exc)
+                    return
+            else:
+                keys = keys[count:]
+        self.position = max(self.position, end)
+
+    def _give_up(self, cause: Exception) -> None:
+        log.error(
+            "the index in %s cannot be written and is left as it is until the next start, which catches up; messages "
+            "are taken all the same: %s",
+            self._storage.describe(FOLDER),
+            cause,
+        )
+        self.failed = True
+        self._flags.set(RunningFlag.INDEX_ERROR)
+
+    def _growing(self) -> GrowingIndexFile:
+        """The file that takes the next key, made when there is none or the last one is full."""
+        last = self.files[-1] if self.files else None
+        if isinstance(last, GrowingIndexFile) and not last.is_full:
+            return last
+        file = GrowingIndexFile(self._storage, self._new_name(), self._shape)
+        file.create()
+        if last is not None:
+            file.follow(last.header)
+        self._close_full()
+        self.files = (*self.files, file)
+        return file
+
+    def _new_name(self) -> str:
+        """The wall clock's time, local as Java has it; later than that of the file before, whatever the clock does."""
+        seconds, milliseconds = divmod(wall_ms(), 1000)
+        name = time.strftime("%Y%m%d%H%M%S", time.localtime(seconds)) + f"{milliseconds:03d}"
+        return max(name, str(int(self.files[-1].name) + 1)) if self.files else name
+
+    def _close_full(self) -> None:
+        """Keep no file open but the last."""
+        for file in self.files[:-1]:
+            file.close()
+
+    # --- searching
+
+    def find(self, topic: str, key: str, most: int, begin: int, end: int) -> Found:
+        """Look for messages of a topic by one of their keys, or by their unique id.
+
+        Args:
+            topic: Their topic.
+            key: The key.
+            most: How many are wanted; the settings may lower it.
+            begin: The earliest store time, ms.
+            end: The latest one.
+        """
+        most = min(most, self._config.max_msgs_num_batch)
+        self._write_waiting()
+        hashed = hash_of(topic, key)
+        positions: list[int] = []
+        for file in reversed(self.files):
+            if file.covers(begin, end):
+                file.select(positions, hashed, most, begin, end)
+            if file.header.begin_timestamp < begin or len(positions) >= most:
+                break
+        self._close_full()
+        if not self.files:
+            return Found(positions, 0, 0)
+        newest = self.files[-1].header
+        return Found(positions, newest.end_timestamp, newest.end_position)
+
+    # --- the disk
+
+    def seal(self, *, everything: bool = False) -> None:
+        """Settle what the next flush brings to the disk.
+
+        Args:
+            everything: Take what there is; otherwise that waits until it is much, or has waited for a while.
+        """
+        self._write_waiting()
+        self._unsealed += 1
+        if self.failed or self._sealed is not None or self.position == self.progress.position:
+            return
+        growing = [file for file in self.files if isinstance(file, GrowingIndexFile) and file.is_dirty]
+        due = everything or self._config.message_index_safe or self._unsealed >= SEAL_EVERY or len(growing) > 1
+        if due or sum(file.waiting for file in growing) >= SEAL_AT:
+            self._unsealed = 0
+            for file in growing:
+                file.seal()
+            self._sealed = (IndexProgress(self.position, self._end, self._full_timestamp), growing)
+
+    def flush(self) -> None:
+        """Return when the disk has what was sealed. For a thread; the loop may go on putting."""
+        sealed = self._sealed
+        if sealed is None or self.failed:
+            return
+        progress, files = sealed
+        try:
+            for file in files:
+                file.flush()
+            if files:
+                self._storage.sync_dir(FOLDER)
+        except OSError as exc:
+            self._give_up(exc)
+            return
+        self.progress = progress
+        self._sealed = None
+
+    def expire(self, position: int) -> int:
+        """Delete files of which no message is left, never the newest; returns how many.
+
+        Args:
+            position: Where the log begins now.
+        """
+        count = 0
+        while len(self.files) > 1 and self.files[0].header.end_position < position:
+            oldest, self.files = self.files[0], self.files[1:]
+            oldest.delete()
+            count += 1
+        return count
+
+    def close(self) -> None:
+        """Close all files; what is not flushed is taken from the log at the next start."""
+        for file in self.files:
+            file.close()

@@ -1,0 +1,211 @@
+"""The index file that still grows: entries are written at once, slots and header when it is flushed, in that order.
+
+A slot in the file therefore never names an entry that the disk might not have, whatever a crash leaves. What the slots
+are to hold waits in memory, and is read there first. The loop appends and seals, one thread at a time flushes what was
+sealed. Plays the part of IndexFile.putKey and of the flushing in IndexService.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import groupby
+from sys import byteorder
+from typing import TYPE_CHECKING, NamedTuple
+
+from rocketpy_broker_sim.store.index_file import ENTRY, SLOT, IndexFile, IndexHeader, IndexShape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rocketpy.seams import File, Storage
+
+__all__ = ["GrowingIndexFile", "IndexKey"]
+
+_SLOTS_AT = len(IndexHeader().pack())
+_PAGE = 1024
+"""Slots that are written together."""
+_CHUNK = 64 * 1024
+_MOST_SECONDS = 0x7FFFFFFF
+
+
+IndexKey = tuple[int, int, int]
+"""A key that is to be indexed: hash of ``topic#key``, where its message stands in the log, when that was stored, ms."""
+
+
+class _Sealed(NamedTuple):
+    """What the next flush brings to the file; nothing is added to it any more."""
+
+    header: IndexHeader
+    heads: Mapping[int, int]
+
+
+class GrowingIndexFile(IndexFile):
+    """The newest file of an index.
+
+    Attributes:
+        is_dirty: Whether it has what is neither flushed nor sealed.
+    """
+
+    def __init__(self, storage: Storage, name: str, shape: IndexShape) -> None:
+        super().__init__(storage, name, shape)
+        self._heads: dict[int, int] = {}
+        self._sealed: _Sealed | None = None
+        self.is_dirty = False
+
+    def create(self) -> None:
+        """Make the file, all zero; it takes no space before something is written."""
+        file = self._storage.open(self.path, create=True)
+        try:
+            file.truncate(self.shape.size)
+        except OSError:
+            file.close()
+            raise
+        self._file = file
+
+    def follow(self, before: IndexHeader) -> None:
+        """Go on where the file before this one ends. An empty one begins there, as in Java: its first entry counts the
+        seconds from then.
+
+        Raises:
+            StoreCorruptError: The file begins before the other one ends.
+        """
+        if self.header.next_entry == 1:
+            time, position = before.end_timestamp, before.end_position
+            self.header = IndexHeader(time, time, position, position)
+        elif self.header.begin_position < before.end_position:
+            raise self._corrupt("does not follow the file before it")
+
+    # --- appending, by the loop
+
+    @property
+    def waiting(self) -> int:
+        """How many slots wait in memory for a flush that has not begun."""
+        return len(self._heads)
+
+    def head(self, slot: int) -> int:
+        """Number of the newest entry of a slot, 0 for none."""
+        number = self._heads.get(slot)
+        if number is None:
+            sealed = self._sealed  # taken once: the flushing thread puts None there when the file has it
+            number = None if sealed is None else sealed.heads.get(slot)
+        return super().head(slot) if number is None else number
+
+    def append(self, keys: Sequence[IndexKey]) -> int:
+        """Add as many keys as fit, in log order; returns how many. Repeating it after an error does no harm."""
+        header = self.header
+        first = header.next_entry
+        keys = keys[: self.shape.entries - first]
+        if not keys:
+            return 0
+        fresh: dict[int, int] = {}
+        entries, filled = self._entries(keys, fresh)
+        self._opened().pwrite(entries, self.shape.entries_at + first * ENTRY.size)
+        self._heads.update(fresh)
+        _, position, time = keys[0]
+        if first > 1:
+            time, position = header.begin_timestamp, header.begin_position
+        _, end, newest = keys[-1]
+        self.header = IndexHeader(time, newest, position, end, header.slot_count + filled, first + len(keys))
+        self.is_dirty = True
+        return len(keys)
+
+    def _entries(self, keys: Sequence[IndexKey], fresh: dict[int, int]) -> tuple[bytes, int]:
+        """The entries of keys, and how many slots they are the first in; notes the newest of each slot."""
+        slots, pack, known, head = self.shape.slots, ENTRY.pack, fresh.get, self.head
+        number, begin = self.header.next_entry, self.header.begin_timestamp
+        packed = []
+        filled = seconds = 0
+        time = None
+        for hashed, position, timestamp in keys:
+            if timestamp != time:
+                time, seconds = timestamp, _seconds(timestamp, begin)
+            slot = hashed % slots
+            before = known(slot) or head(slot)
+            if not before:
+                filled += 1
+            packed.append(pack(hashed, position, seconds, before))
+            fresh[slot] = number
+            if number == 1:  # the first counts from where the file before ended, all others from the first
+                begin, time = timestamp, None
+            number += 1
+        return b"".join(packed), filled
+
+    def seal(self) -> None:
+        """Hand over what was appended to the next flush; not before the one before has returned."""
+        self._sealed = _Sealed(self.header, self._heads)
+        self._heads = {}
+        self.is_dirty = False
+
+    # --- flushing, in a thread
+
+    def flush(self) -> None:
+        """Return when the disk has what was sealed: first the entries, then the slots that name them."""
+        sealed = self._sealed
+        if sealed is None:
+            return
+        file = self._storage.open(self.path)
+        try:
+            file.fdatasync()
+            self._write_heads(file, sealed.heads)
+            file.fdatasync()
+            file.pwrite(sealed.header.pack(), 0)
+            file.fdatasync()
+        finally:
+            file.close()
+        self._sealed = None
+
+    def _write_heads(self, file: File, heads: Mapping[int, int]) -> None:
+        """Bring slots to the file, a page at a time."""
+        for page, slots in groupby(sorted(heads), key=lambda slot: slot // _PAGE):
+            begin = page * _PAGE
+            wanted = list(slots)
+            if len(wanted) == 1:
+                file.pwrite(SLOT.pack(heads[wanted[0]]), _SLOTS_AT + wanted[0] * SLOT.size)
+                continue
+            size = min(_PAGE, self.shape.slots - begin) * SLOT.size
+            data = bytearray(file.pread(size, _SLOTS_AT + begin * SLOT.size))
+            for slot in wanted:
+                SLOT.pack_into(data, (slot - begin) * SLOT.size, heads[slot])
+            file.pwrite(data, _SLOTS_AT + begin * SLOT.size)
+
+    # --- after a crash
+
+    def mend(self) -> None:
+        """Let slots that name entries behind the last counted one name the newest counted one instead.
+
+        A crash in the midst of a flush leaves them so. The entries they name had reached the disk before.
+
+        Raises:
+            StoreCorruptError: A chain leads nowhere.
+        """
+        count = self.header.next_entry
+        heads = {slot: self._counted(number, count) for slot, number in self._beyond(count)}
+        if heads:
+            self._write_heads(self._opened(), heads)
+
+    def _counted(self, number: int, count: int) -> int:
+        while number >= count:
+            before = self.entry(number).previous if number < self.shape.entries else number
+            if not 0 <= before < number:
+                raise self._corrupt(f"has a slot that names entry {number}, which is not there")
+            number = before
+        return number
+
+    def _beyond(self, count: int) -> Iterator[tuple[int, int]]:
+        """The slots that name entries from number `count` on."""
+        file = self._opened()
+        for begin in range(0, self.shape.slots, _CHUNK):
+            size = min(_CHUNK, self.shape.slots - begin) * SLOT.size
+            data = file.pread(size, _SLOTS_AT + begin * SLOT.size)
+            if data.count(0) == len(data):
+                continue
+            numbers = array("i", data)
+            if byteorder == "little":
+                numbers.byteswap()
+            if max(numbers) >= count:
+                yield from ((begin + at, number) for at, number in enumerate(numbers) if number >= count)
+
+
+def _seconds(timestamp: int, begin: int) -> int:
+    """Seconds from one time to another as an entry holds them."""
+    return 0 if begin <= 0 or timestamp <= begin else min((timestamp - begin) // 1000, _MOST_SECONDS)
