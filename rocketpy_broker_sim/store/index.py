@@ -114,6 +114,8 @@ class KeyIndex:
             unclean: Whether the broker that wrote the files was not stopped in good order.
         """
         self.progress = IndexProgress(checkpoint.indexed, checkpoint.index_end, checkpoint.index_timestamp)
+        if not self._config.message_index_enable:
+            return
         # Without our positions in the checkpoint the files may be another broker's, who promises nothing of slots.
         newest = checkpoint.index_timestamp if unclean and checkpoint.flushed is None else None
         self.files = tuple(self._kept(self._sound_files(), log_end, newest))

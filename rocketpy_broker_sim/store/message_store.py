@@ -144,10 +144,10 @@ class MessageStore(MessageReads):
 
     def _open_index(self, checkpoint: Checkpoint, *, unclean: bool) -> None:
         """Let the index catch up with the log, and follow it from here on."""
-        if not self.config.message_index_enable:
-            return
         end = self._log.written[0]
         self.index.load(checkpoint, self._log.start, end, unclean=unclean)
+        if not self.config.message_index_enable:
+            return
         if self.index.position < end:
             self.index.catch_up(LogScan(self._log.row, self.index.position, self.config))
         self._dispatcher.readers.append(self.index.put)
