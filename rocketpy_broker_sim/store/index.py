@@ -17,6 +17,7 @@ from rocketpy.logs import get_logger
 from rocketpy.seams import wall_ms
 from rocketpy.wire.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.store.consume_queue import UNIT
+from rocketpy_broker_sim.store.failure import store_error
 from rocketpy_broker_sim.store.index_file import FOLDER, NAME_LENGTH, IndexFile, IndexShape
 from rocketpy_broker_sim.store.index_growth import GrowingIndexFile, IndexKey
 from rocketpy_broker_sim.store.index_keys import KeyHashes, hash_of
@@ -357,10 +358,14 @@ class KeyIndex:
                 file.seal()
             self._sealed = (IndexProgress(self.position, self._end, self._full_timestamp), growing)
 
-    def flush(self) -> None:
-        """Return when the disk has what was sealed. For a thread; the loop may go on putting."""
+    def flush(self, log_flushed: int) -> None:
+        """Return when the disk has what was sealed. For a thread; the loop may go on putting.
+
+        Args:
+            log_flushed: How far the disk has the log; what leads further waits.
+        """
         sealed = self._sealed
-        if sealed is None or self.failed:
+        if sealed is None or self.failed or (sealed[0].position or 0) > log_flushed:
             return
         progress, files = sealed
         try:
@@ -374,16 +379,25 @@ class KeyIndex:
         self.progress = progress
         self._sealed = None
 
-    def expire(self, position: int) -> int:
+    def expire(self, log_start: int) -> int:
         """Delete files of which no message is left, never the newest; returns how many.
 
         Args:
-            position: Where the log begins now.
+            log_start: Where the log begins now.
+
+        Raises:
+            StoreError: The disk refused.
         """
         count = 0
-        while len(self.files) > 1 and self.files[0].header.end_position < position:
-            oldest, self.files = self.files[0], self.files[1:]
-            oldest.delete()
+        while len(self.files) > 1 and self._sealed is None:  # a thread may be at work with files otherwise
+            oldest = self.files[0]
+            if oldest.header.end_position >= log_start or (isinstance(oldest, GrowingIndexFile) and oldest.is_dirty):
+                break
+            self.files = self.files[1:]
+            try:
+                oldest.delete()
+            except OSError as exc:
+                raise store_error(exc, "deleting an index file", self._storage.describe(oldest.path)) from exc
             count += 1
         return count
 
