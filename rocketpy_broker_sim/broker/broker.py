@@ -15,6 +15,7 @@ from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.message_id import UniqueIds
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
+from rocketpy_broker_sim.broker.allocation import FileAllocation
 from rocketpy_broker_sim.broker.cleaning import Cleaning
 from rocketpy_broker_sim.broker.flush_services import LogFlush, QueueFlush, WrittenLog
 from rocketpy_broker_sim.broker.lanes import MOST_PENDING, Lanes
@@ -95,6 +96,7 @@ class Broker:
         self.turn.on_written = self.written_log.note
         self.log_flush = LogFlush(self.store, self.disk, config.store, self.written_log)
         self.queue_flush = QueueFlush(self.store, self.disk, config.store, self.written_log)
+        self.allocation = FileAllocation(self.store.files_ahead)
         self.group_commit: GroupCommit | None = None
         if config.store.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             timeout = config.store.sync_flush_timeout / 1000

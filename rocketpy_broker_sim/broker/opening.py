@@ -156,6 +156,7 @@ def _start_services(broker: Broker, services: trio.Nursery) -> None:
     services.start_soon(broker.lanes.serve)
     services.start_soon(broker.held_pulls.serve, broker.turn.finish)
     services.start_soon(broker.reput.serve)
+    services.start_soon(broker.allocation.serve)
     services.start_soon(broker.cleaning.serve)
     services.start_soon(broker.queue_flush.serve)
     services.start_soon(broker.persistence.serve_changes)

@@ -72,6 +72,8 @@ def set_value(part: AttrsInstance, name: str, key: str, value: Any) -> None:
     """
     try:
         setattr(part, name, value)
+    except ConfigError:
+        raise
     except (ValueError, TypeError) as exc:
         raise ConfigError(f"{key}={value!r} is not usable: {exc}") from exc
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import attrs
-from attrs import validators
 
+from rocketpy.errors import ConfigError
+from rocketpy.wire.fields import camel_case
 from rocketpy_broker_sim.config.kinds import count, hours, number, own, switch, text
 
 __all__ = ["BrokerRole", "FlushDiskType", "MessageStoreConfig"]
@@ -30,8 +32,25 @@ class BrokerRole(StrEnum):
     SLAVE = "SLAVE"
 
 
-def _whole_units(size: int) -> int:
-    return -(-size // UNIT_SIZE) * UNIT_SIZE
+_LARGEST = 2**31 - 1
+
+
+def _whole_units(size: object) -> object:
+    return -(-size // UNIT_SIZE) * UNIT_SIZE if type(size) is int else size
+
+
+def _file_size(default: int, *, at_least: int, unit: int = 1) -> Any:
+    """Bytes of every file of a kind: so many that Java's int, and a position within the file, can say them."""
+    most = _LARGEST // unit * unit
+
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if type(value) is not int or not at_least <= value <= most:
+            raise ConfigError(
+                f"{camel_case(field.name)}={value!r} is not usable: files of this kind have {at_least} to {most} bytes "
+                f"(at most 2 GiB - 1); take {default}, Apache's default, or the size the store was made with"
+            )
+
+    return attrs.field(default=default, converter=_whole_units if unit > 1 else None, validator=check)
 
 
 @attrs.define(kw_only=True)
@@ -43,12 +62,14 @@ class MessageStoreConfig:
     """Folder of the store."""
     store_path_commit_log: str = text("", without=",")
     """Folder of the commit log, where it does not stand in the root."""
-    mapped_file_size_commit_log: int = number(1024 * 1024 * 1024, at_least=128)
-    """Bytes of every commit log file; a store is opened with the size it was made with."""
-    mapped_file_size_consume_queue: int = attrs.field(
-        default=6_000_000, converter=_whole_units, validator=validators.ge(UNIT_SIZE)
-    )
+    mapped_file_size_commit_log: int = _file_size(1024 * 1024 * 1024, at_least=128)
+    """Bytes of every commit log file, at most 2 GiB - 1; a store is opened with the size it was made with."""
+    mapped_file_size_consume_queue: int = _file_size(6_000_000, at_least=UNIT_SIZE, unit=UNIT_SIZE)
     """Bytes of every consume queue file, rounded up to whole units."""
+    warm_maped_file_enable: bool = switch(False)
+    """Write zeros over every new commit log file ahead of its use, and have its pages kept in memory."""
+    flush_least_pages_when_warm_maped_file: int = count(4096)
+    """Pages of 4 KiB after which those zeros are forced to the disk, with SYNC_FLUSH."""
 
     # --- writing
     max_message_size: int = number(4 * 1024 * 1024, at_least=1)

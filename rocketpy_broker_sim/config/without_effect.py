@@ -154,8 +154,8 @@ _BROKER = {
     """,
     "a flush writes everything that is there": """
         commitCommitLogLeastPages commitCommitLogThoroughInterval commitIntervalCommitLog
-        fastFailIfNoBufferInStorePool flushLeastPagesWhenWarmMapedFile maxAsyncPutMessageRequests
-        putMessageTimeout transientStorePoolEnable transientStorePoolSize wakeCommitWhenPutMessage warmMapedFileEnable
+        fastFailIfNoBufferInStorePool maxAsyncPutMessageRequests putMessageTimeout transientStorePoolEnable
+        transientStorePoolSize wakeCommitWhenPutMessage
     """,
     "files are not mapped or swapped by hand": """
         accessMessageInMemoryHotRatio cleanSwapedMapInterval commitLogForceSwapMapInterval

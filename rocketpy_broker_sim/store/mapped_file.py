@@ -26,7 +26,7 @@ class MappedFile:
         size: Bytes in it, written or not.
     """
 
-    __slots__ = ("_file", "_on_open", "_storage", "_view", "path", "size", "start")
+    __slots__ = ("_file", "_is_held", "_on_open", "_storage", "_view", "path", "size", "start")
 
     def __init__(
         self, storage: Storage, path: str, start: int, size: int, on_open: Callable[[], None] | None = None
@@ -38,6 +38,7 @@ class MappedFile:
         self.size = size
         self._file: File | None = None
         self._view: MappedView | None = None
+        self._is_held = False
 
     @property
     def end(self) -> int:
@@ -92,6 +93,23 @@ class MappedFile:
             file.fdatasync()
         finally:
             file.close()
+
+    def map_apart(self) -> MappedView:
+        """A mapping of its own, for a thread while nobody else reads."""
+        return (self._file or self._open()).map()
+
+    def hold(self, view: MappedView) -> None:
+        """Read through a mapping whose pages are kept in memory."""
+        if self._view is not None:
+            self._view.close()
+        self._view, self._is_held = view, True
+
+    def release(self) -> MappedView | None:
+        """The mapping whose pages are kept in memory, to be closed; another one comes when it is needed."""
+        if not self._is_held:
+            return None
+        view, self._view, self._is_held = self._view, None, False
+        return view
 
     def close(self) -> None:
         """Give mapping and file up; both come back when they are needed."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocketpy.seams import Storage
+    from rocketpy_broker_sim.store.files_ahead import FilesAhead
 
 __all__ = ["MappedFileQueue"]
 
@@ -27,9 +28,11 @@ class MappedFileQueue:
         folder: Where they lie in the storage.
         file_size: Bytes in each of them.
         files: The files, lowest position first. Replaced as a whole, so that a thread may walk the one it took.
+        entries_synced: Whether the disk has the names of all of them.
+        ahead: Makes the next file before it is needed; None where nobody does.
     """
 
-    __slots__ = ("_entries_synced", "_on_open", "_storage", "file_size", "files", "folder")
+    __slots__ = ("_on_open", "_storage", "ahead", "entries_synced", "file_size", "files", "folder")
 
     def __init__(
         self, storage: Storage, folder: str, file_size: int, on_open: Callable[[], None] | None = None
@@ -47,7 +50,8 @@ class MappedFileQueue:
         self.folder = folder
         self.file_size = file_size
         self.files: tuple[MappedFile, ...] = ()
-        self._entries_synced = True
+        self.entries_synced = True
+        self.ahead: FilesAhead | None = None
 
     # --- loading
 
@@ -66,7 +70,7 @@ class MappedFileQueue:
         """
         self.files, mended = load_row(self._storage, self.folder, self.file_size, self._on_open, safe=safe)
         if mended:
-            self._entries_synced = False
+            self.entries_synced = False
         return mended
 
     # --- finding
@@ -95,11 +99,21 @@ class MappedFileQueue:
         """The file that holds `position`, made when it is the next one, or the first at all."""
         return self.find(position) or self._create(position - position % self.file_size)
 
+    def file_at(self, start: int) -> MappedFile:
+        """The file that begins at `start`, which is not there yet."""
+        path = f"{self.folder}/{start:0{NAME_LENGTH}d}"
+        return MappedFile(self._storage, path, start, self.file_size, self._on_open)
+
     def _create(self, start: int) -> MappedFile:
-        file = MappedFile(self._storage, f"{self.folder}/{start:0{NAME_LENGTH}d}", start, self.file_size, self._on_open)
-        file.create()
-        self._entries_synced = False
+        before = self.files[-1] if self.files else None
+        file = None if self.ahead is None else self.ahead.take(start)
+        if file is None:
+            file = self.file_at(start)
+            file.create()
+            self.entries_synced = False
         self.files = (*self.files, file)
+        if self.ahead is not None:
+            self.ahead.rolled(before)
         return file
 
     def cut(self, position: int) -> bool:
@@ -114,7 +128,7 @@ class MappedFileQueue:
         for file in reversed(dropped):  # from the end, so that a crash in between leaves no gap
             file.delete()
         if dropped:
-            self._entries_synced = False
+            self.entries_synced = False
         if not kept or kept[-1].end <= position:
             return bool(dropped)
         return kept[-1].clear_from(position - kept[-1].start) or bool(dropped)
@@ -153,9 +167,9 @@ class MappedFileQueue:
         for file in self.files:
             if file.start < end and file.end > begin:
                 file.flush(apart=apart)
-        if not self._entries_synced:
+        if not self.entries_synced:
             # A new file that its folder does not list after a power loss is as good as never written.
-            self._entries_synced = True
+            self.entries_synced = True
             self._storage.sync_dir(self.folder)
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ from rocketpy_broker_sim.store.append import MessageWriter
 from rocketpy_broker_sim.store.commit_log import CommitLog
 from rocketpy_broker_sim.store.dispatch import Dispatcher
 from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.files_ahead import FilesAhead
 from rocketpy_broker_sim.store.flushing import StoreFlush
 from rocketpy_broker_sim.store.index import KeyIndex
 from rocketpy_broker_sim.store.index_file import FOLDER
@@ -64,6 +65,7 @@ class MessageStore(MessageReads):
         flags: Why it is not read or written for the time being.
         index: Where messages are found by their keys.
         state: How far its life is.
+        files_ahead: Makes the next file of the log ahead.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class MessageStore(MessageReads):
         self.config = config
         self.flags = RunningFlags()
         self.state = StoreState()
+        self.files_ahead = FilesAhead(storage, config, self._log.row)
         self._on_arrival = on_arrival
         self._dispatcher = Dispatcher(self._queues)
         self._reput = Reput(storage, config, self._log, self._dispatcher, self.flags)
@@ -168,6 +171,7 @@ class MessageStore(MessageReads):
         """Close the files as they stand, as the end of the process would: the next start recovers."""
         if self.state.phase is not Phase.SHUT_DOWN:
             self.state.advance(Phase.SHUT_DOWN)
+        self.files_ahead.give_up()
         self._log.close()
         self._queues.close()
         self.index.close()
@@ -184,6 +188,7 @@ class MessageStore(MessageReads):
         self.index.seal(everything=True)
         self._flush.flush_all()
         with self._translated("removing the mark of a running broker", ABORT):
+            self.files_ahead.discard()
             self._storage.unlink(ABORT)
 
     @property

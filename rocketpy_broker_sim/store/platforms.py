@@ -151,12 +151,14 @@ def lock_pages(mapping: mmap.mmap) -> None:
 
     library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
     mlock = getattr(library, "mlock", None)
-    if mlock is None:
+    if library is None or mlock is None:
         raise OSError(errno.ENOSYS, "this system has no mlock")
-    if mlock(ctypes.c_void_p(_address(mapping)), ctypes.c_size_t(len(mapping))) != 0:
+    address, size = ctypes.c_void_p(_address(mapping)), ctypes.c_size_t(len(mapping))
+    if mlock(address, size) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-    mapping.madvise(mmap.MADV_WILLNEED)
+    # Not by ``mapping.madvise``, which lets no other thread run meanwhile; a refused advice is none the worse.
+    library.madvise(address, size, ctypes.c_int(mmap.MADV_WILLNEED))
 
 
 def _address(mapping: mmap.mmap) -> int:

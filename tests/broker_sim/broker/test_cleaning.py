@@ -94,7 +94,9 @@ class Peer:
 
 
 def log_files(storage: MemoryStorage) -> list[int]:
-    return [int(name) // LOG_FILE for name in storage.list("commitlog")]
+    """Numbers of the files that hold something; the one behind them was made ahead."""
+    written = [name for name in storage.list("commitlog") if any(storage.read_bytes(f"commitlog/{name}")[:100])]
+    return [int(name) // LOG_FILE for name in written]
 
 
 async def test_ST14_by_age_at_the_hour(autojump_clock: MockClock) -> None:

@@ -8,6 +8,7 @@ from rocketpy.errors import ConfigError
 from rocketpy_broker_sim.config import (
     BrokerRole,
     FlushDiskType,
+    MessageStoreConfig,
     as_properties,
     broker_config,
     format_properties,
@@ -251,3 +252,19 @@ def test_a_bad_escape_is_an_error_of_the_file() -> None:
 
 def test_a_tab_may_stand_where_java_takes_it_for_a_blank() -> None:
     assert broker_config(message_delay_level="1s\t2s").store.message_delay_level == "1s\t2s"
+
+
+@pytest.mark.parametrize("key", ["mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue"])
+@pytest.mark.parametrize("size", ["2147483648", "4294967296", "0", "-1"])
+def test_files_larger_than_positions_in_them_can_say_are_refused(key: str, size: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{key}=-?\d+ is not usable: files of this kind have .*2 GiB - 1") as caught:
+        read_broker_properties(f"{key}={size}")
+    assert str(caught.value).count("is not usable") == 1
+
+
+def test_the_largest_files_are_taken() -> None:
+    store = read_broker_properties("mappedFileSizeCommitLog=2147483647\nmappedFileSizeConsumeQueue=2147483640")[0].store
+    assert (store.mapped_file_size_commit_log, store.mapped_file_size_consume_queue) == (2147483647, 2147483640)
+    for wrong in (2**31, True, "4096", 4096.0):
+        with pytest.raises(ConfigError, match="mappedFileSizeCommitLog"):
+            MessageStoreConfig(mapped_file_size_commit_log=wrong)
