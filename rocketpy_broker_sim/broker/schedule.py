@@ -182,6 +182,8 @@ class ScheduleService:
             if found.next_begin_offset != offset:
                 self._offsets.update(level, found.next_begin_offset)
             return math.inf if found.next_begin_offset in (offset, found.max_offset) else 0.0
+        if len(times) != found.next_begin_offset - offset:
+            times = []  # they stand where a setting keeps them, and that is off now
         reached, pause = self._put_due(level, found, times, offset)
         if reached > offset:
             self._commit()
@@ -194,7 +196,8 @@ class ScheduleService:
         reached = offset
         try:
             for record in stored_records(found.records):
-                left = self._seconds_left(level, times[record.head.queue_offset - offset])
+                due = record.head.store_timestamp + self._levels.delay(level)
+                left = self._seconds_left(level, times[record.head.queue_offset - offset] if times else due)
                 if left > 0:
                     return reached, left
                 if not self._put(level, record):

@@ -71,6 +71,11 @@ class MessageStoreConfig:
     flush_least_pages_when_warm_maped_file: int = count(4096)
     """Pages of 4 KiB after which those zeros are forced to the disk, with SYNC_FLUSH."""
 
+    enable_consume_queue_ext: bool = switch(False)
+    """Keep tags code, store time and filter bits of every message in a file beside its consume queue."""
+    mapped_file_size_consume_queue_ext: int = number(48 * 1024 * 1024, at_least=1024)
+    """Bytes of every such file."""
+
     # --- writing
     max_message_size: int = number(4 * 1024 * 1024, at_least=1)
     """Bytes of a body, and of the items of a batch together. A record may be 64 KiB larger."""

@@ -142,8 +142,8 @@ _BROKER = {
         printChannelGroupsMinNum sampleCountThreshold sampleSteps
     """,
     "SQL92 subscriptions are refused": """
-        bitMapLengthConsumeQueueExt enableCalcFilterBitMap enableConsumeQueueExt enablePropertyFilter
-        filterServerNums filterSupportRetry mappedFileSizeConsumeQueueExt maxErrorRateOfBloomFilter
+        bitMapLengthConsumeQueueExt enableCalcFilterBitMap enablePropertyFilter
+        filterServerNums filterSupportRetry maxErrorRateOfBloomFilter
     """,
     "slow consumers are not switched off": """
         consumerFallbehindThreshold disableConsumeIfConsumerReadSlowly

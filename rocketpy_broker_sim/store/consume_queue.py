@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.config.store import UNIT_SIZE
+from rocketpy_broker_sim.store.consume_queue_ext import ConsumeQueueExt, ExtEntry, is_address
 from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class ConsumeQueue:
         max_position: Position in the log behind the last record that has a unit.
         dirty: Whether it waits to be flushed. Set by the loop, cleared by the flushing thread.
         deleted: Whether its files are gone.
+        ext: What is kept of its messages beyond their units; None when that is not asked for.
     """
 
     __slots__ = (
@@ -67,6 +69,7 @@ class ConsumeQueue:
         "_storage",
         "deleted",
         "dirty",
+        "ext",
         "is_schedule",
         "max_offset",
         "max_position",
@@ -85,7 +88,19 @@ class ConsumeQueue:
         queue_id: int,
         file_size: int,
         on_open: Callable[[ConsumeQueue], None] | None = None,
+        *,
+        ext_file_size: int = 0,
     ) -> None:
+        """Nothing is loaded yet.
+
+        Args:
+            storage: The directory.
+            topic: Its topic.
+            queue_id: Its number.
+            file_size: Bytes in each of its files.
+            on_open: Called whenever one of them has been opened.
+            ext_file_size: Bytes in each file of its extension; 0 for a queue without one.
+        """
         self._storage = storage
         self.topic = topic
         self.topic_bytes = topic.encode()
@@ -93,6 +108,7 @@ class ConsumeQueue:
         self.is_schedule = topic == SCHEDULE_TOPIC
         notify = None if on_open is None else partial(on_open, self)
         self.row = MappedFileQueue(storage, f"{FOLDER}/{topic}/{queue_id}", file_size, notify)
+        self.ext = ConsumeQueueExt(storage, topic, queue_id, ext_file_size, notify) if ext_file_size else None
         self.next_offset = 0
         self.max_offset = 0
         self.min_offset = 0
@@ -108,6 +124,10 @@ class ConsumeQueue:
         """Take in the files and find the last unit; whether files had to be mended."""
         mended = self.row.load(safe=0 if mend else None)
         self._settle(self._written_end())
+        if self.ext is not None:
+            mended |= self.ext.load(safe=0 if mend else None)
+            if not mend:  # else units are cut first, as their entries may be missing
+                self._settle_ext()
         return mended
 
     def _written_end(self) -> int:
@@ -143,7 +163,15 @@ class ConsumeQueue:
                 end -= 1
         changed = end != self.max_offset
         self._settle(end)
-        return self.row.cut(end * UNIT_SIZE) or changed
+        changed |= self.row.cut(end * UNIT_SIZE)
+        return self._settle_ext() or changed
+
+    def _settle_ext(self) -> bool:
+        """Let the extension end where the units do; whether that dropped something."""
+        if self.ext is None:
+            return False
+        last = next(self.units_back(self.max_offset), None)
+        return self.ext.settle(None if last is None else last[2])
 
     def _unbroken(self, end: int) -> int:
         """The end of what is in order before `end`, within its last file: positions only ever grow."""
@@ -162,6 +190,7 @@ class ConsumeQueue:
         """Begin again at offset zero: the topic was deleted and made anew."""
         self.row.delete()
         self._settle(0)
+        self._settle_ext()
         self.min_offset = 0
 
     # --- appending
@@ -186,7 +215,10 @@ class ConsumeQueue:
                 return requests
             end = self.max_offset
         units = b"".join([request[8] for request in requests])
-        self._write(end, units)
+        if self.ext is None:
+            self._write(end, units)
+        else:
+            self._write_extended(end, units, requests, self.ext)
         last = requests[-1]
         self.max_offset = end + len(units) // UNIT_SIZE
         self.max_position = last.position + last.size
@@ -218,6 +250,21 @@ class ConsumeQueue:
         self._write(begin, _FILLER * (offset - begin))
         self.max_offset = self.min_offset = offset
         self.next_offset = max(self.next_offset, offset)
+
+    def _write_extended(
+        self, offset: int, units: bytes, requests: Sequence[DispatchRequest], ext: ConsumeQueueExt
+    ) -> None:
+        """Write units whose tags codes stand in the extension."""
+        ext_end = ext.end
+        addresses = ext.put([ExtEntry(code, request[5]) for request in requests for code in request[4]])
+        pairs = zip(UNIT.iter_unpack(units), addresses, strict=True)
+        try:
+            self._write(
+                offset, b"".join([UNIT.pack(position, size, address) for (position, size, _), address in pairs])
+            )
+        except OSError:
+            ext.end = ext_end
+            raise
 
     def _write(self, offset: int, units: bytes) -> None:
         """Write units from `offset` on, over as many files as they need."""
@@ -274,7 +321,7 @@ class ConsumeQueue:
         return unit is not None and unit[0] >= log_start and unit[1] != FILLER_SIZE
 
     def delete_expired(self) -> str | None:
-        """Delete the first file if it lies wholly before the first offset; never the last one.
+        """Delete the first file, here or of the extension, that lies before the first offset; never the last one.
 
         Returns:
             Its folder; None when there was none to delete.
@@ -282,15 +329,12 @@ class ConsumeQueue:
         Raises:
             OSError: The disk refused; the file stays.
         """
-        file = self.row.take_first(min(self.min_offset * UNIT_SIZE, self._flushed))
-        if file is None:
-            return None
-        try:
-            file.delete()
-        except OSError:
-            self.row.put_first(file)
-            raise
-        return self.row.folder
+        folder = self.row.delete_first(min(self.min_offset * UNIT_SIZE, self._flushed))
+        if folder is None and self.ext is not None:
+            unit = self.unit(self.min_offset)
+            address = self.ext.max_address if unit is None else unit[2]
+            folder = self.ext.delete_before(address) if is_address(address) else None
+        return folder
 
     # --- the disk
 
@@ -304,6 +348,8 @@ class ConsumeQueue:
         self.dirty = False  # before looking how far it goes: what comes later marks it again
         end = self.max_offset * UNIT_SIZE
         try:
+            if self.ext is not None:
+                self.ext.flush()
             self.row.flush(self._flushed, end, apart=True)
             if not self._parents_synced:
                 self._parents_synced = True
@@ -320,10 +366,14 @@ class ConsumeQueue:
         self.row.delete()
         if self._storage.is_dir(self.row.folder):
             self._storage.remove_dir(self.row.folder)
+        if self.ext is not None:
+            self.ext.delete()
 
     def close(self) -> None:
         """Close the files."""
         self.row.close()
+        if self.ext is not None:
+            self.ext.close()
 
 
 def _written_units(file: MappedFile) -> int:

@@ -148,6 +148,25 @@ class MappedFileQueue:
         """Take a file up again that was taken out."""
         self.files = (file, *self.files)
 
+    def delete_first(self, position: int) -> str | None:
+        """Delete the first file under the same conditions.
+
+        Returns:
+            The folder, whose entries must reach the disk before the next file goes; None when there was none to delete.
+
+        Raises:
+            OSError: The disk refused; the file stays.
+        """
+        file = self.take_first(position)
+        if file is None:
+            return None
+        try:
+            file.delete()
+        except OSError:
+            self.put_first(file)
+            raise
+        return self.folder
+
     def delete(self) -> None:
         """Delete all files."""
         files, self.files = self.files, ()

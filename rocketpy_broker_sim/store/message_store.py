@@ -79,7 +79,9 @@ class MessageStore(MessageReads):
             on_arrival: Called by `reput` for every queue that got new messages.
         """
         log_files = CommitLog(storage, config.mapped_file_size_commit_log)
-        super().__init__(storage, config, log_files, QueueTable(storage, config.mapped_file_size_consume_queue))
+        ext_size = config.mapped_file_size_consume_queue_ext if config.enable_consume_queue_ext else 0
+        queues = QueueTable(storage, config.mapped_file_size_consume_queue, ext_file_size=ext_size)
+        super().__init__(storage, config, log_files, queues)
         self.config = config
         self.flags = RunningFlags()
         self.state = StoreState()

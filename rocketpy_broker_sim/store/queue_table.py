@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rocketpy_broker_sim.store.consume_queue import FOLDER, ConsumeQueue
+from rocketpy_broker_sim.store.consume_queue_ext import FOLDER as EXT_FOLDER
 from rocketpy_broker_sim.store.platforms import max_open_files
 
 if TYPE_CHECKING:
@@ -25,9 +26,17 @@ CLOSE_AT_ONCE = 8
 class QueueTable:
     """The consume queues. A queue has no files before its first unit."""
 
-    def __init__(self, storage: Storage, file_size: int) -> None:
+    def __init__(self, storage: Storage, file_size: int, *, ext_file_size: int = 0) -> None:
+        """Nothing is loaded yet.
+
+        Args:
+            storage: The directory.
+            file_size: Bytes in each file of a queue.
+            ext_file_size: Bytes in each file of an extension; 0 for queues without one.
+        """
         self._storage = storage
         self._file_size = file_size
+        self._ext_file_size = ext_file_size
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._dirty: deque[ConsumeQueue] = deque()
         self._opened: deque[ConsumeQueue] = deque()
@@ -43,7 +52,9 @@ class QueueTable:
         """The queue, made when there is none."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
-            queue = ConsumeQueue(self._storage, topic, queue_id, self._file_size, self._note_open)
+            queue = ConsumeQueue(
+                self._storage, topic, queue_id, self._file_size, self._note_open, ext_file_size=self._ext_file_size
+            )
             self._queues[topic, queue_id] = queue
         return queue
 
@@ -75,8 +86,9 @@ class QueueTable:
         for queue in self.of_topic(topic):
             del self._queues[topic, queue.queue_id]
             queue.delete()
-        if self._storage.is_dir(f"{FOLDER}/{topic}") and not self._storage.list(f"{FOLDER}/{topic}"):
-            self._storage.remove_dir(f"{FOLDER}/{topic}")
+        for folder in (f"{FOLDER}/{topic}", f"{EXT_FOLDER}/{topic}"):
+            if self._storage.is_dir(folder) and not self._storage.list(folder):
+                self._storage.remove_dir(folder)
 
     def delete_all(self) -> None:
         """Delete every queue, to build them anew from the log."""

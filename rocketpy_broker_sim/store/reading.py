@@ -6,10 +6,12 @@ Plays the part of DefaultMessageStore.getMessage and of the searches by time in 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.enums import BoundaryType
 from rocketpy_broker_sim.config.store import UNIT_SIZE
+from rocketpy_broker_sim.store.consume_queue_ext import LAST_ADDRESS
 from rocketpy_broker_sim.store.platforms import memory_size
 from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus, Match
 
@@ -17,14 +19,13 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.commit_log import CommitLog
     from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.consume_queue_ext import ConsumeQueueExt
     from rocketpy_broker_sim.store.queue_table import QueueTable
 
 __all__ = ["QueueReader"]
 
 MAX_PULL_BYTES = 128 * 1024 * 1024
 MIN_PULL_BYTES = 100
-LAST_EXT_ADDRESS = -0x80000001
-"""Tags codes are signed 32-bit numbers or times; what lies below them is a place in a queue's extension file."""
 
 
 class QueueReader:
@@ -65,9 +66,10 @@ class QueueReader:
         picked = _Picked(self._limits(max_count, max_bytes), log_end - memory, (self._log.start, log_end))
         window = max_count if match is None else max(self._config.max_filter_message_size // UNIT_SIZE, max_count)
         limit = min(offset + max(1, window), queue.max_offset)
+        match_entry = _always if match is None or queue.ext is None else partial(_matches_entry, queue.ext, match)
         for _ in range(self._config.travel_cq_file_num_when_get_message):
             at = offset + picked.passed
-            picked.take(queue.units(at, limit - at), match)
+            picked.take(queue.units(at, limit - at), match, match_entry)
             if picked.count or offset + picked.passed >= limit:
                 break
         return GetMessageResult(
@@ -123,6 +125,17 @@ class QueueReader:
         return low
 
 
+def _matches_entry(ext: ConsumeQueueExt, match: Match, address: int) -> bool:
+    """Whether a message matches whose tags code stands in the extension."""
+    entry = ext.get(address)
+    return entry is None or match(entry.tags_code)
+
+
+def _always(address: int) -> bool:
+    """Take a message of which nothing is known: consumers check tags themselves."""
+    return True
+
+
 class _Picked:
     """The messages of one read while they are picked: as ranges of the log, which are copied at the end.
 
@@ -144,7 +157,7 @@ class _Picked:
         self.last_position = 0
         self.status = GetMessageStatus.NO_MATCHED_MESSAGE
 
-    def take(self, units: Iterator[tuple[int, int, int]], match: Match | None) -> None:
+    def take(self, units: Iterator[tuple[int, int, int]], match: Match | None, match_entry: Match) -> None:
         """Go over units until enough is picked; the first message that matches is taken whatever its size."""
         memory_count, memory_bytes, disk_count, disk_bytes = self._limits
         log_start, log_end = self._bounds
@@ -158,8 +171,7 @@ class _Picked:
             ):
                 break
             passed += 1
-            # An address in the extension file says nothing of the tag: pass it, consumers check tags themselves.
-            if match is not None and code > LAST_EXT_ADDRESS and not match(code):
+            if match is not None and not (match(code) if code > LAST_ADDRESS else match_entry(code)):
                 continue
             if position < log_start or position + size > log_end:
                 if not count:

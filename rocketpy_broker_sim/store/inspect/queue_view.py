@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConfigError
 from rocketpy_broker_sim.config import MessageStoreConfig
+from rocketpy_broker_sim.store.consume_queue_ext import is_address
 from rocketpy_broker_sim.store.inspect.damage import reason_of
 from rocketpy_broker_sim.store.inspect.message_rows import MAX_BODY, message_row
 from rocketpy_broker_sim.store.inspect.units import QueueUnits, is_filler
 from rocketpy_broker_sim.store.log_scan import RecordCheck
-from rocketpy_broker_sim.store.reading import LAST_EXT_ADDRESS
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import QueueKey, StoreLayout
@@ -47,7 +47,7 @@ class QueueView:
         for offset, unit in self._units.walk(self._key, first, end):
             row = {"kind": "unit", "topic": self._key[0], "queueId": self._key[1], "queueOffset": offset}
             row |= {"physicalOffset": unit[0], "storeSize": unit[1], "tagsCode": unit[2]}
-            yield row | {"filler": is_filler(unit), "extAddress": unit[2] <= LAST_EXT_ADDRESS}
+            yield row | {"filler": is_filler(unit), "extAddress": is_address(unit[2])}
 
     def message_rows(
         self, begin: int | None = None, limit: int | None = None, *, max_body: int | None = MAX_BODY

@@ -347,3 +347,19 @@ async def test_an_unknown_queue_is_no_queue_of_a_level(autojump_clock: MockClock
     setup.schedule.on_arrival(77)
     setup.schedule.on_arrival(-1)
     assert setup.schedule.deliver_due() == float("inf")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_times_that_stand_in_the_extension_of_the_queue(autojump_clock: MockClock, kept: bool) -> None:
+    before = Setup(enable_consume_queue_ext=True)
+    before.send(3)
+    before.store.close()
+    after = Setup(before.storage, enable_consume_queue_ext=kept)
+    async with after.serving():
+        await trio.sleep(9.9)
+        assert after.messages() == []
+        after.send(3)
+        await trio.sleep(0.2)
+        assert len(after.messages()) == 1
+        await trio.sleep(10)
+        assert len(after.messages()) == 2

@@ -1,0 +1,217 @@
+"""The extension of one consume queue: what a broker knows of a message beyond the twenty bytes of its unit.
+
+An entry is tags code, store time and a bit map that says which filters let the message pass. The unit of the queue then
+carries the address of the entry in place of the tags code: its position, moved below all numbers that a tags code can
+be. Entries lie one behind the other; an entry never crosses files, and a file is closed by a size of -1.
+Plays the part of ConsumeQueueExt and CqExtUnit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from rocketpy.logs import get_logger
+from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+
+__all__ = ["FOLDER", "LAST_ADDRESS", "ConsumeQueueExt", "ExtEntry", "is_address"]
+
+FOLDER = "consumequeue_ext"
+LAST_ADDRESS = -0x80000001
+"""Tags codes are signed 32-bit numbers, or times; what lies below them is an address."""
+_FIRST_ADDRESS = -(2**63)
+_HEAD = struct.Struct(">hqqh")  # size, tags code, store time, bytes of the bit map
+_SIZE = struct.Struct(">h")
+_CLOSED = _SIZE.pack(-1)
+_WINDOW = 64 * 1024
+_RESERVED = 4
+"""Bytes at the end of a file that no entry may take."""
+
+log = get_logger(__name__)
+
+
+class ExtEntry(NamedTuple):
+    """What is kept of one message."""
+
+    tags_code: int
+    store_timestamp: int
+    bit_map: bytes = b""
+
+    def encode(self) -> bytes:
+        """The bytes of the file."""
+        size = _HEAD.size + len(self.bit_map)
+        return _HEAD.pack(size, self.tags_code, self.store_timestamp, len(self.bit_map)) + self.bit_map
+
+
+def is_address(tags_code: int) -> bool:
+    """Whether what stands in the place of a tags code is the address of an entry."""
+    return tags_code <= LAST_ADDRESS
+
+
+class ConsumeQueueExt:
+    """The entries of one queue of one topic.
+
+    Attributes:
+        row: The files.
+        end: Position behind the last entry, where the next one goes if its file has room.
+    """
+
+    __slots__ = ("_flushed", "_parents_synced", "_storage", "_topic_folder", "end", "row")
+
+    def __init__(
+        self, storage: Storage, topic: str, queue_id: int, file_size: int, on_open: Callable[[], None] | None = None
+    ) -> None:
+        """Nothing is loaded yet."""
+        self._storage = storage
+        self._topic_folder = f"{FOLDER}/{topic}"
+        self.row = MappedFileQueue(storage, f"{self._topic_folder}/{queue_id}", file_size, on_open)
+        self.end = 0
+        self._flushed = 0
+        self._parents_synced = False
+
+    # --- loading
+
+    def load(self, *, safe: int | None = None) -> bool:
+        """Take in the files, as the row does; `settle` finds the last entry."""
+        return self.row.load(safe=safe)
+
+    def settle(self, tags_code: int | None) -> bool:
+        """Let the next entry go behind the one that the last unit of the queue leads to, and drop the others.
+
+        Args:
+            tags_code: Of the last unit; None when the queue has none.
+
+        Returns:
+            Whether something had to be dropped.
+        """
+        if tags_code is None:
+            return self._restart(0)
+        if not is_address(tags_code):
+            # It was written without an extension: what there is belongs to units before it.
+            self.end = self._flushed = self._walked_end()
+            return False
+        position = tags_code - _FIRST_ADDRESS
+        entry = self.get(tags_code)
+        if entry is None:
+            log.warning("%s has lost entries: the next ones begin in a file of their own", self.row.folder)
+            # Not where units lead that are there already: they would be taken for those of other messages.
+            return self._restart(position - position % self.row.file_size + self.row.file_size)
+        self.end = position + _HEAD.size + len(entry.bit_map)
+        self._flushed = self.end
+        return self.row.cut(self.end)
+
+    def _walked_end(self) -> int:
+        """Position behind the last entry of the last file, from entry to entry."""
+        if not self.row.files:
+            return 0
+        file = self.row.files[-1]
+        at, base, window = 0, 0, b""
+        while at + _SIZE.size <= file.size:
+            if at + _SIZE.size > base + len(window):
+                base, window = at, file.scan(at, _WINDOW)
+            (size,) = _SIZE.unpack_from(window, at - base)
+            if size < 0:
+                return file.end
+            if size < _HEAD.size or at + size > file.size:
+                break
+            at += size
+        return file.start + at
+
+    def _restart(self, position: int) -> bool:
+        """Drop all entries, and let the next one go to a position."""
+        had_files = bool(self.row.files)
+        self.row.delete()
+        self.end = self._flushed = position
+        return had_files
+
+    # --- writing
+
+    def put(self, entries: Sequence[ExtEntry]) -> list[int]:
+        """Add entries, and return their addresses.
+
+        Raises:
+            OSError: The disk refused; none of them counts.
+        """
+        addresses: list[int] = []
+        begin = end = self.end
+        gathered: list[bytes] = []
+        for entry in entries:
+            data = entry.encode()
+            file_end = end - end % self.row.file_size + self.row.file_size
+            if end + len(data) + _RESERVED > file_end:
+                self._write(begin, [*gathered, _CLOSED])
+                begin, end, gathered = file_end, file_end, []
+            addresses.append(end + _FIRST_ADDRESS)
+            gathered.append(data)
+            end += len(data)
+        self._write(begin, gathered)
+        self.end = end
+        return addresses
+
+    def _write(self, position: int, parts: list[bytes]) -> None:
+        if parts:
+            file = self.row.find_or_create(position)
+            file.write(b"".join(parts), position - file.start)
+
+    # --- reading
+
+    def get(self, address: int) -> ExtEntry | None:
+        """The entry at an address; None when it is none, or nothing is there."""
+        position = address - _FIRST_ADDRESS
+        file = self.row.find(position) if is_address(address) else None
+        if file is None or position + _HEAD.size > file.end:
+            return None
+        size, tags_code, store_timestamp, length = _HEAD.unpack(file.scan(position - file.start, _HEAD.size))
+        if size < _HEAD.size or length != size - _HEAD.size or position + size > file.end:
+            return None
+        bit_map = file.scan(position - file.start + _HEAD.size, length) if length else b""
+        return ExtEntry(tags_code, store_timestamp, bit_map)
+
+    @property
+    def min_address(self) -> int:
+        """Of the first entry."""
+        return self.row.start + _FIRST_ADDRESS
+
+    @property
+    def max_address(self) -> int:
+        """Behind the last entry."""
+        return self.end + _FIRST_ADDRESS
+
+    # --- cleaning
+
+    def delete_before(self, address: int) -> str | None:
+        """Delete the first file if it lies wholly before an address; never the last one.
+
+        Returns:
+            Its folder; None when there was none to delete.
+
+        Raises:
+            OSError: The disk refused; the file stays.
+        """
+        return self.row.delete_first(min(address - _FIRST_ADDRESS, self._flushed))
+
+    def delete(self) -> None:
+        """Delete the files and the folder."""
+        self.row.delete()
+        if self._storage.is_dir(self.row.folder):
+            self._storage.remove_dir(self.row.folder)
+
+    # --- the disk
+
+    def flush(self) -> None:
+        """Return when all entries have reached the disk; for threads."""
+        end = self.end
+        self.row.flush(self._flushed, end, apart=True)
+        if not self._parents_synced and self.row.files:
+            self._parents_synced = True
+            self._storage.sync_dir(self._topic_folder)
+            self._storage.sync_dir(FOLDER)
+        self._flushed = end
+
+    def close(self) -> None:
+        """Close the files."""
+        self.row.close()
