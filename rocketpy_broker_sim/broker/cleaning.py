@@ -1,7 +1,7 @@
 """Deletes what has expired: every so often, and when an administrator asks.
 
 What goes is decided by the store; here is when, in which order, and in which thread. Files of the log go one after the
-other, with a pause in between that lets the disk breathe, then the queue files that only led there.
+other, with a pause in between that lets the disk breathe, then the files of queues and index that only led there.
 Plays the part of CleanCommitLogService, CleanConsumeQueueService and CorrectLogicOffsetService.
 """
 
@@ -89,6 +89,7 @@ class Cleaning:
                 deleted = await self._delete_log_files(plan.files)
         if deleted or asked:
             await self._clean_queues()
+            self._clean_index()
         for done in asked:
             done()
 
@@ -148,6 +149,15 @@ class Cleaning:
                 await trio.sleep(self._config.delete_consume_queue_files_interval / 1000)
             elif number % QUEUES_AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
+
+    def _clean_index(self) -> None:
+        try:
+            deleted = self._retention.delete_index_files()
+        except StoreError as exc:
+            log.error("%s", exc)
+        else:
+            if deleted:
+                log.info("deleted %d expired files of the index", deleted)
 
     async def _clean_queue(self, queue: ConsumeQueue) -> int:
         """Delete what a queue needs no more, and return how many files that were."""

@@ -92,7 +92,7 @@ class MessageStore(MessageReads):
         self._writer = MessageWriter(config, self._log, self._queues, self._reput.add)
         self.index = KeyIndex(storage, config, self.flags)
         self._flush = StoreFlush(storage, self._log, self._queues, self.index, lambda: self._reput.done)
-        self.retention = Retention(storage, config, self._log, self._queues, lambda: self._flush.settled)
+        self.retention = Retention(storage, config, self._log, self._queues, self.index, lambda: self._flush.settled)
         self._release_lock: Callable[[], None] | None = None
 
     # --- opening and closing

@@ -1,4 +1,4 @@
-"""Taking out what has expired: files of the commit log, the oldest first, then the queue files that only led there.
+"""Taking out what has expired: files of the commit log, the oldest first, then what only led there.
 
 The loop takes a file out of its row and the queues' first offsets follow; a thread removes it from the disk. Only files
 that recovery would not read any more may go, so that a crash at any moment leaves a store that opens clean.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.commit_log import CommitLog
     from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.index import KeyIndex
     from rocketpy_broker_sim.store.mapped_file import MappedFile
     from rocketpy_broker_sim.store.queue_table import QueueTable
 
@@ -34,6 +35,7 @@ class Retention:
         config: MessageStoreConfig,
         log: CommitLog,
         queues: QueueTable,
+        index: KeyIndex,
         settled: Callable[[], int],
     ) -> None:
         """Nothing is touched before it is asked for.
@@ -43,12 +45,14 @@ class Retention:
             config: Ages, hours and levels; may be changed at any time.
             log: The commit log.
             queues: The consume queues.
+            index: The index of keys.
             settled: Says up to where the disk has log and queues, and the checkpoint says so.
         """
         self._storage = storage
         self._config = config
         self._log = log
         self._queues = queues
+        self._index = index
         self._settled = settled
 
     # --- for a thread
@@ -125,3 +129,11 @@ class Retention:
             return None if queue.deleted else queue.delete_expired()
         except OSError as exc:
             raise store_error(exc, "deleting an expired file", self._storage.describe(queue.row.folder)) from exc
+
+    def delete_index_files(self) -> int:
+        """Delete the files of the index that only lead to what is gone, and return how many that were.
+
+        Raises:
+            StoreError: The disk refused.
+        """
+        return self._index.expire(self._log.row.start)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.config import MessageStoreConfig
 from rocketpy_broker_sim.config.store import UNIT_SIZE
+from rocketpy_broker_sim.store.consume_queue_ext import is_address
 from rocketpy_broker_sim.store.dispatch import is_consumable, tags_code_of
 from rocketpy_broker_sim.store.inspect.findings import DAMAGE, NOTE, RECOVERED, Finding
 from rocketpy_broker_sim.store.inspect.units import QueueUnits, Unit, is_filler
 from rocketpy_broker_sim.store.log_scan import RecordCheck
-from rocketpy_broker_sim.store.reading import LAST_EXT_ADDRESS
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.known import Known
@@ -112,7 +112,7 @@ class QueueCheck:
             return _BEHIND if self._known.is_replayed(record.position) else _LOST
         if unit[0] == record.position and unit[1] == record.size:
             # Scheduled messages carry the time of delivery there, filtered ones may carry an address.
-            if unit[2] <= LAST_EXT_ADDRESS or topic == SCHEDULE_TOPIC or unit[2] == tags_code_of(record.properties):
+            if is_address(unit[2]) or topic == SCHEDULE_TOPIC or unit[2] == tags_code_of(record.properties):
                 return None
             what = _CONTENT
         else:

@@ -227,6 +227,22 @@ async def test_queue_files_that_lead_nowhere_go_and_the_last_one_stays(autojump_
         assert low < high == 30
 
 
+async def test_index_files_that_lead_nowhere_go(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with running(storage, max_hash_slot_num=10, max_index_num=10) as (broker, client):
+        for number in range(30):
+            properties = f"KEYS\x01key{number}\x02"
+            assert (await client.send(body=bytes(1000), properties=properties)).code == 0
+        await broker.disk.flush_all()
+        assert len(storage.list("index")) == 7
+        storage.used[""] = 0.86
+        await trio.sleep(60)
+        assert len(storage.list("index")) == 1
+        low = broker.store.min_offset("T", 0)
+        assert [len(broker.store.index.find("T", f"key{n}", 8, 0, 2**62).positions) for n in (0, 29)] == [0, 1]
+        assert low > 20
+
+
 async def test_a_cleaned_store_opens_and_goes_on(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with running(storage) as (broker, client):
