@@ -12,15 +12,15 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
 from rocketpy.seams import wall_ms
 from rocketpy.wire.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.store.consume_queue import UNIT
 from rocketpy_broker_sim.store.failure import store_error
-from rocketpy_broker_sim.store.index_file import FOLDER, NAME_LENGTH, IndexFile, IndexShape
+from rocketpy_broker_sim.store.index_file import FOLDER, IndexFile, IndexShape
 from rocketpy_broker_sim.store.index_growth import GrowingIndexFile, IndexKey
 from rocketpy_broker_sim.store.index_keys import KeyHashes, hash_of
+from rocketpy_broker_sim.store.index_loading import load_files
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 
 if TYPE_CHECKING:
@@ -119,9 +119,8 @@ class KeyIndex:
             return
         # Without our positions in the checkpoint the files may be another broker's, who promises nothing of slots.
         newest = checkpoint.index_timestamp if unclean and checkpoint.flushed is None else None
-        self.files = tuple(self._kept(self._sound_files(), log_end, newest))
-        if unclean or checkpoint.indexed != log_end:
-            self._mend()
+        mend = unclean or checkpoint.indexed != log_end
+        self.files = tuple(load_files(self._storage, self._shape, log_end, newest, mend=mend))
         end = self._end
         begin = max(end, log_start)
         if checkpoint.indexed is not None and end >= checkpoint.index_end:
@@ -139,69 +138,6 @@ class KeyIndex:
     def _full_timestamp(self) -> int:
         """Store time of the last message in the newest full file, ms; 0 without one."""
         return next((file.header.end_timestamp for file in reversed(self.files) if file.is_full), 0)
-
-    def _sound_files(self) -> list[IndexFile]:
-        """The files in order; none at all when they cannot be used, since the log says everything they say."""
-        files: list[IndexFile] = []
-        try:
-            for name in self._names():
-                file = GrowingIndexFile(self._storage, name, self._shape)
-                file.load()
-                if files:
-                    file.follow(files[-1].header)
-                files.append(file)
-        except StoreCorruptError as exc:
-            log.warning("building the index anew from the log: %s", exc)
-            for loaded in files:
-                loaded.close()
-            self._delete([IndexFile(self._storage, name, self._shape) for name in self._names()])
-            return []
-        return files
-
-    def _names(self) -> list[str]:
-        """The names of the files. One that a crash left short while it was made is removed."""
-        names = [name for name in self._storage.list(FOLDER) if len(name) == NAME_LENGTH and name.isdigit()]
-        if names and self._size_of(names[-1]) == 0:
-            self._storage.unlink(f"{FOLDER}/{names.pop()}")
-        return names
-
-    def _size_of(self, name: str) -> int:
-        file = self._storage.open(f"{FOLDER}/{name}")
-        try:
-            return file.size()
-        finally:
-            file.close()
-
-    def _kept(self, files: list[IndexFile], log_end: int, newest: int | None) -> list[IndexFile]:
-        """Delete files that reach behind the end of the log, that were written later than at a time that is vouched
-        for, or that follow one that is not full. What the log still has of them is read from it again.
-        """
-        count = 0
-        for file in files:
-            header = file.header
-            if header.end_position >= log_end or (newest is not None and header.end_timestamp > newest):
-                break
-            count += 1
-            if not file.is_full:
-                break
-        self._delete(files[count:])
-        return files[:count]
-
-    def _delete(self, files: Sequence[IndexFile]) -> None:
-        """Delete files, the last of them first."""
-        for file in reversed(files):
-            file.delete()
-
-    def _mend(self) -> None:
-        """Bring the slots of the file that grows on in line with its header."""
-        last = self.files[-1] if self.files else None
-        if isinstance(last, GrowingIndexFile) and not last.is_full:
-            try:
-                last.mend()
-            except StoreCorruptError as exc:
-                log.warning("building an index file anew from the log: %s", exc)
-                self._delete([last])
-                self.files = self.files[:-1]
 
     def _note_partly(self, end: int) -> None:
         """Note how many keys of the last message are indexed: the rest of them may be missing."""
