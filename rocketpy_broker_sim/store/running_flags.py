@@ -23,7 +23,7 @@ class RunningFlag(IntFlag):
     QUEUE_ERROR = 1 << 2
     """Units could not be added to the consume queues, however often it was tried."""
     INDEX_ERROR = 1 << 3
-    """No index file could be made, however often it was tried."""
+    """The key index could not be written, however often it was tried. It stops no message: no send is worth a key."""
     DISK_FULL = 1 << 4
     """The disk of the commit log is too full for more."""
     FENCED = 1 << 5
@@ -32,7 +32,7 @@ class RunningFlag(IntFlag):
     """The disk of the consume queues is too full for more."""
 
 
-_NOT_WRITABLE = ~RunningFlag.NOT_READABLE & 0x7F
+_NOT_WRITABLE = ~(RunningFlag.NOT_READABLE | RunningFlag.INDEX_ERROR) & 0x7F
 
 
 class RunningFlags:
