@@ -89,7 +89,7 @@ class Cleaning:
                 deleted = await self._delete_log_files(plan.files)
         if deleted or asked:
             await self._clean_queues()
-            self._clean_index()
+            await self._clean_index()
         for done in asked:
             done()
 
@@ -150,14 +150,14 @@ class Cleaning:
             elif number % QUEUES_AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
 
-    def _clean_index(self) -> None:
-        try:
-            deleted = self._retention.delete_index_files()
-        except StoreError as exc:
-            log.error("%s", exc)
-        else:
-            if deleted:
-                log.info("deleted %d expired files of the index", deleted)
+    async def _clean_index(self) -> None:
+        while (file := self._retention.take_index_file()) is not None:
+            try:
+                await run_blocking(self._retention.remove_index_file, file)
+            except StoreError as exc:
+                log.error("%s", exc)
+                return
+            log.info("deleted %s", file.path)
 
     async def _clean_queue(self, queue: ConsumeQueue) -> int:
         """Delete what a queue needs no more, and return how many files that were."""

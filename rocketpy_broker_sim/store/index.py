@@ -16,7 +16,6 @@ from rocketpy.logs import get_logger
 from rocketpy.seams import wall_ms
 from rocketpy.wire.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.store.consume_queue import UNIT
-from rocketpy_broker_sim.store.failure import store_error
 from rocketpy_broker_sim.store.index_file import FOLDER, IndexFile, IndexShape
 from rocketpy_broker_sim.store.index_growth import GrowingIndexFile, IndexKey
 from rocketpy_broker_sim.store.index_keys import KeyHashes, hash_of
@@ -122,12 +121,10 @@ class KeyIndex:
         mend = unclean or checkpoint.indexed != log_end
         self.files = tuple(load_files(self._storage, self._shape, log_end, newest, mend=mend))
         end = self._end
-        begin = max(end, log_start)
-        if checkpoint.indexed is not None and end >= checkpoint.index_end:
-            begin = max(begin, checkpoint.indexed)
-        self.position = min(begin, log_end)
+        known = checkpoint.indexed if end >= checkpoint.index_end else None  # else files were taken away
+        self.position = min(max(end, log_start, known or 0), log_end)
         self._note_partly(end)
-        self.progress = self.progress._replace(full_timestamp=min(self._full_timestamp, checkpoint.index_timestamp))
+        self.progress = IndexProgress(known, end, min(self._full_timestamp, checkpoint.index_timestamp))
 
     @property
     def _end(self) -> int:
@@ -315,27 +312,20 @@ class KeyIndex:
         self.progress = progress
         self._sealed = None
 
-    def expire(self, log_start: int) -> int:
-        """Delete files of which no message is left, never the newest; returns how many.
+    def take_expired(self, log_start: int) -> IndexFile | None:
+        """Take the oldest file out when no message of it is left, never the newest; whoever takes it deletes it.
 
         Args:
             log_start: Where the log begins now.
-
-        Raises:
-            StoreError: The disk refused.
         """
-        count = 0
-        while len(self.files) > 1 and self._sealed is None:  # a thread may be at work with files otherwise
-            oldest = self.files[0]
-            if oldest.header.end_position >= log_start or (isinstance(oldest, GrowingIndexFile) and oldest.is_dirty):
-                break
-            self.files = self.files[1:]
-            try:
-                oldest.delete()
-            except OSError as exc:
-                raise store_error(exc, "deleting an index file", self._storage.describe(oldest.path)) from exc
-            count += 1
-        return count
+        if len(self.files) < 2 or self._sealed is not None:  # a thread may be at work with what was sealed
+            return None
+        oldest = self.files[0]
+        if oldest.header.end_position >= log_start or (isinstance(oldest, GrowingIndexFile) and oldest.is_dirty):
+            return None
+        self.files = self.files[1:]
+        oldest.close()
+        return oldest
 
     def close(self) -> None:
         """Close all files; what is not flushed is taken from the log at the next start."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from rocketpy_broker_sim.store import commit_log, consume_queue
+from rocketpy_broker_sim.store import commit_log, consume_queue, index_file
 from rocketpy_broker_sim.store.cleaning import Plan, plan
 from rocketpy_broker_sim.store.failure import store_error
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.commit_log import CommitLog
     from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.index import KeyIndex
+    from rocketpy_broker_sim.store.index_file import IndexFile
     from rocketpy_broker_sim.store.mapped_file import MappedFile
     from rocketpy_broker_sim.store.queue_table import QueueTable
 
@@ -45,7 +46,7 @@ class Retention:
             config: Ages, hours and levels; may be changed at any time.
             log: The commit log.
             queues: The consume queues.
-            index: The index of keys.
+            index: The key index.
             settled: Says up to where the disk has log and queues, and the checkpoint says so.
         """
         self._storage = storage
@@ -98,6 +99,18 @@ class Retention:
         except OSError as exc:
             raise store_error(exc, "deleting expired files", self._storage.describe(folder)) from exc
 
+    def remove_index_file(self, file: IndexFile) -> None:
+        """Remove a file of the index that was taken out.
+
+        Raises:
+            StoreError: The disk refused; the file is found again at the next start.
+        """
+        try:
+            file.delete()
+        except OSError as exc:
+            raise store_error(exc, "deleting an expired file", self._storage.describe(file.path)) from exc
+        self.settle(index_file.FOLDER)
+
     # --- for the loop
 
     def take_log_file(self) -> MappedFile | None:
@@ -107,6 +120,10 @@ class Retention:
     def put_back_log_file(self, file: MappedFile) -> None:
         """Take a file up again that could not be removed."""
         self._log.row.put_first(file)
+
+    def take_index_file(self) -> IndexFile | None:
+        """Take the oldest file of the index out when none of its messages is left; None when there is no such file."""
+        return self._index.take_expired(self._log.row.start)
 
     def correct_queues(self) -> Iterator[ConsumeQueue]:
         """Let each queue begin where its records do now, one a step."""
@@ -129,11 +146,3 @@ class Retention:
             return None if queue.deleted else queue.delete_expired()
         except OSError as exc:
             raise store_error(exc, "deleting an expired file", self._storage.describe(queue.row.folder)) from exc
-
-    def delete_index_files(self) -> int:
-        """Delete the files of the index that only lead to what is gone, and return how many that were.
-
-        Raises:
-            StoreError: The disk refused.
-        """
-        return self._index.expire(self._log.row.start)
