@@ -231,6 +231,8 @@ LANE_OF = {
     RequestCode.CONSUMER_SEND_MSG_BACK: "send",
     RequestCode.PULL_MESSAGE: "pull",
     RequestCode.LITE_PULL_MESSAGE: "lite pull",
+    RequestCode.QUERY_MESSAGE: "query",
+    RequestCode.VIEW_MESSAGE_BY_ID: "query",
     RequestCode.HEART_BEAT: "heartbeat",
     RequestCode.UNREGISTER_CLIENT: "client",
     RequestCode.CHECK_CLIENT_CONFIG: "client",
