@@ -30,13 +30,13 @@ def cpu_seconds(pid: int | None) -> float | None:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def rss_megabytes(pid: int | None) -> float | None:
-    """Memory of a process that is in RAM now."""
+def rss_megabytes(pid: int | None, kind: str = "VmRSS") -> float | None:
+    """Memory of a process that is in RAM now; of the kind "RssAnon" what is its own and of no file."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
     except OSError:
         return None
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), None)
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{kind}:")), None)
 
 
 def environment() -> dict[str, str]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.interop.apache import Apache
 
 VISIBLE_WITHIN = 20.0
+BOOT_WITHIN = 300.0
+"""A broker with a large store has much to read."""
 PATIENCE = {"waitTimeMillsInSendQueue": 5_000}
 """A disk that pauses shall make a figure smaller, not refuse messages; the harness gives Apache's broker the same."""
 APACHE_SETTINGS = {
@@ -131,7 +133,7 @@ def write_settings(directory: str, values: Mapping[str, object]) -> str:
 
 def serving_address(server: Child) -> str:
     """Where it serves, out of the line that it prints then."""
-    line = server.line()
+    line = server.line(BOOT_WITHIN)
     found = re.search(r"serves on ([^\s,]+)", line)
     if found is None:
         raise BenchmarkError(f"a server does not say where it serves: {line}")

@@ -42,7 +42,7 @@ def take(bench: Bench) -> Iterator[Sample]:
         yield "store-append", ALONE, _alone(place / "single", plain(0), count)
         yield "store-append-keys", ALONE, _alone(place / "keys", keyed(0), count)
         yield "store-pwrite-100", ALONE, _bare(place, record, count, BATCH)
-        yield "store-append-100", ALONE, _batches(place / "batches", count)
+        yield "store-append-100", ALONE, _batched(place / "batches", count)
 
 
 def open_store(place: Path) -> MessageStore:
@@ -95,13 +95,18 @@ def _alone(place: Path, messages: list[IncomingMessage], count: int) -> Outcome:
     return outcome
 
 
-def _batches(place: Path, count: int) -> Outcome:
+def batches() -> list[IncomingMessage]:
+    """A batch of a hundred for each queue."""
     items = [BatchItem(0, LARGE_BODY, _PROPERTIES.format(number).encode()) for number in range(BATCH)]
-    batches = [IncomingMessage(TOPIC, queue, b"", born_timestamp=_BORN, batch=items) for queue in range(QUEUES)]
+    return [IncomingMessage(TOPIC, queue, b"", born_timestamp=_BORN, batch=items) for queue in range(QUEUES)]
+
+
+def _batched(place: Path, count: int) -> Outcome:
+    turn = batches()
     store = open_store(place)
     watch = _Watch()
     for number in range(count // BATCH):
-        store.put_batch(batches[number % QUEUES])
+        store.put_batch(turn[number % QUEUES])
         store.commit_pending()
         store.reput()
     outcome = watch.outcome(count // BATCH * BATCH)

@@ -31,6 +31,7 @@ class Broker:
         make: Whose it is, as samples are kept.
         store: Where its store lies.
         child: The process, where it is ours.
+        serves_after: Seconds from its start until it said that it serves, likewise.
     """
 
     make: str
@@ -38,6 +39,7 @@ class Broker:
     pid: int
     store: Path
     child: Child | None = None
+    serves_after: float | None = None
 
     def create_topic(self, topic: str, queues: int) -> None:
         """Make a topic; clients that ask name servers need not find it."""
@@ -64,7 +66,8 @@ def ours(
     values = {**PATIENCE, **(settings or {}), "storePathRootDir": home / "store"}
     child = Child(*command, "-c", write_settings(str(home), values))
     try:
-        yield Broker(OURS, serving_address(child), child.pid, home / "store", child)
+        address = serving_address(child)
+        yield Broker(OURS, address, child.pid, home / "store", child, child.age())
     finally:
         child.kill()
 

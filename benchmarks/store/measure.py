@@ -6,10 +6,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.store.big_store import BigStore
 from benchmarks.task import Outcome
 
 if TYPE_CHECKING:
@@ -30,12 +31,20 @@ class Scale:
         seconds: How long one sample of a broker takes.
         warm_seconds: How long a broker is driven before anything is measured; a JVM needs it.
         steady_seconds: How long messages are sent at a steady rate, to each broker.
+        most_topics: Larger numbers of topics are left out.
+        big: The store that is opened.
+        small_log: Bytes of log that a killed broker leaves.
+        large_log: The same, more of them.
     """
 
     records: int = 100_000
     seconds: float = 3.0
     warm_seconds: float = 4.0
     steady_seconds: float = 60.0
+    most_topics: int = 10_000
+    big: BigStore = field(default_factory=BigStore)
+    small_log: int = 64 << 20
+    large_log: int = 1 << 30
 
 
 @dataclass(frozen=True)

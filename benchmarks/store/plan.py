@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from benchmarks.store import append, group_commit, reput, steady
+from benchmarks.store import append, group_commit, opening, reput, restart, steady, topics
 from benchmarks.trouble import BenchmarkError
 
 if TYPE_CHECKING:
     from benchmarks.store.measure import StoreMeasure
 
 EVERYTHING = "store"
-MEASURES: tuple[StoreMeasure, ...] = (append.MEASURE, reput.MEASURE, group_commit.MEASURE, steady.MEASURE)
+MEASURES: tuple[StoreMeasure, ...] = (
+    append.MEASURE,
+    reput.MEASURE,
+    group_commit.MEASURE,
+    steady.MEASURE,
+    opening.MEASURE,
+    restart.MEASURE,
+    topics.MEASURE,
+)
 
 
 def is_asked_for(names: Iterable[str]) -> bool:
