@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rocketpy.wire.enums import BoundaryType
 from rocketpy_broker_sim.config.store import UNIT_SIZE
 from rocketpy_broker_sim.store.consume_queue_ext import LAST_ADDRESS
+from rocketpy_broker_sim.store.place_holders import PLACE_HOLDER_CODE, is_place_holder
 from rocketpy_broker_sim.store.platforms import memory_size
 from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus, Match
 
@@ -63,7 +64,7 @@ class QueueReader:
         """What lies at an offset inside the queue."""
         log_end = self._log.written[0]
         memory = self._memory * self._config.access_message_in_memory_max_ratio // 100
-        picked = _Picked(self._limits(max_count, max_bytes), log_end - memory, (self._log.start, log_end))
+        picked = _Picked(self._log, self._limits(max_count, max_bytes), log_end - memory)
         window = max_count if match is None else max(self._config.max_filter_message_size // UNIT_SIZE, max_count)
         limit = min(offset + max(1, window), queue.max_offset)
         match_entry = _always if match is None or queue.ext is None else partial(_matches_entry, queue.ext, match)
@@ -144,12 +145,12 @@ class _Picked:
         passed: Units gone over, wanted or not.
     """
 
-    __slots__ = ("_bounds", "_bytes", "_limits", "_memory_from", "count", "last_position", "passed", "ranges", "status")
+    __slots__ = ("_bytes", "_limits", "_log", "_memory_from", "count", "last_position", "passed", "ranges", "status")
 
-    def __init__(self, limits: tuple[int, int, int, int], memory_from: int, bounds: tuple[int, int]) -> None:
+    def __init__(self, log: CommitLog, limits: tuple[int, int, int, int], memory_from: int) -> None:
+        self._log = log
         self._limits = limits
         self._memory_from = memory_from
-        self._bounds = bounds
         self._bytes = 0
         self.ranges: list[tuple[int, int]] = []
         self.count = 0
@@ -160,7 +161,7 @@ class _Picked:
     def take(self, units: Iterator[tuple[int, int, int]], match: Match | None, match_entry: Match) -> None:
         """Go over units until enough is picked; the first message that matches is taken whatever its size."""
         memory_count, memory_bytes, disk_count, disk_bytes = self._limits
-        log_start, log_end = self._bounds
+        log_start, log_end = self._log.start, self._log.written[0]
         memory_from, total, count = self._memory_from, self._bytes, self.count
         passed, begin, end, position = self.passed, 0, 0, self.last_position
         for position, size, code in units:
@@ -172,6 +173,8 @@ class _Picked:
                 break
             passed += 1
             if match is not None and not (match(code) if code > LAST_ADDRESS else match_entry(code)):
+                continue
+            if code == PLACE_HOLDER_CODE and is_place_holder(self._log, position, size):
                 continue
             if position < log_start or position + size > log_end:
                 if not count:

@@ -44,6 +44,7 @@ class StoreLayout:
         storage: Where it lies.
         opened: Reads its files.
         config: The settings of its broker, or Java's defaults with the sizes that were found.
+        has_settings: Whether they are its broker's.
         log: The commit log.
         queues: A row of files for every queue, by topic and number.
         index: Names of the index files, oldest first.
@@ -55,7 +56,8 @@ class StoreLayout:
         self.opened = OpenFiles(storage)
         with translated(storage, ABORT):
             self.unclean = storage.exists(ABORT)  # before the files: a broker that stops meanwhile leaves no gap
-        self.config = MessageStoreConfig(message_delay_level=DEFAULTS.message_delay_level) if config is None else config
+        self.has_settings = config is not None
+        self.config = MessageStoreConfig() if config is None else config
         files = find_files(self.opened, commit_log.FOLDER)
         size = config.mapped_file_size_commit_log if config else detected_size(files)
         self.log = FileRow(self.opened, commit_log.FOLDER, size or DEFAULTS.mapped_file_size_commit_log, files)

@@ -79,9 +79,10 @@ class LogWalk:
         """Yield the entries in physical order; files that are missing in between are passed over."""
         for file in self._row.files:
             if file.end > self._begin:
-                yield from self._of(file, max(0, self._begin - file.start))
+                yield from self.of_file(file, max(0, self._begin - file.start))
 
-    def _of(self, file: StoreFile, at: int) -> Iterator[Entry]:
+    def of_file(self, file: StoreFile, at: int = 0) -> Iterator[Entry]:
+        """The entries of one file, from a byte of it on where a record begins."""
         window, base = b"", 0
         while file.size - at >= _SIZE_AND_MAGIC.size:
             if at - base + MIN_RECORD_SIZE > len(window):

@@ -1,0 +1,113 @@
+"""rocketpy-store repair: damaged parts of the log move aside, queues and index are built anew."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import attrs
+
+from rocketpy.errors import ConfigError, StoreError
+from rocketpy_broker_sim.cli.store.opening import mounts_of, opened_store, settings_of
+from rocketpy_broker_sim.cli.store.output import Column, Output
+from rocketpy_broker_sim.cli.store.progress import progress_bar
+from rocketpy_broker_sim.cli.store.text import cut, escaped
+from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.inspect.check import Check
+from rocketpy_broker_sim.store.repair.apply import Repair
+from rocketpy_broker_sim.store.repair.plan import Plan, make_plan
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.inspect.layout import StoreLayout
+
+HELP = "move damaged parts of the log aside and build queues and index anew; the store must not be in use"
+_COLUMNS = (
+    Column("file", lambda row: escaped(row["path"])),
+    Column("position", "position", True),
+    Column("size", "size", True),
+    Column("lost", lambda row: str(len(row["lostMessages"])), True),
+    Column("what", lambda row: cut(escaped(row["reason"]), 120)),
+)
+_DONE, _DAMAGED = 0, 1
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What is special about this command."""
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--rebuild", action="store_true", help="build queues and index anew even if nothing is damaged")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Repair it."""
+    output = Output(as_json=options.json)
+    directory = os.path.expanduser(options.directory)
+    with opened_store(options) as layout:
+        config = _sized(layout)
+        topics = {topic for topic, _ in layout.queues}
+        if options.dry_run:
+            needed, plan = _planned(layout, options)
+            return _shown(output, needed, plan, "would be moved aside", "would be built anew", done=False)
+        repair = Repair(RealStorage(directory, mounts=mounts_of(directory, settings_of(options))), config)
+        with repair.locked():
+            needed, plan = _planned(layout, options)
+            if needed:
+                repair.mend_log(plan)
+    if needed:
+        repair.rebuild(topics)
+        _verify(options)
+    return _shown(output, needed, plan, f"moved to {repair.folder}", "built anew", done=True)
+
+
+def _sized(layout: StoreLayout) -> MessageStoreConfig:
+    """The settings with the sizes that the files have.
+
+    Raises:
+        ConfigError: No file and no settings tell the size of queue files.
+    """
+    sizes = {row.file_size for row in layout.queues.values() if row.files}
+    if not sizes and not layout.has_settings:
+        raise ConfigError(
+            "there are no queue files left that would tell their size: name the settings that the store was made with "
+            "(-c broker.conf)"
+        )
+    config = attrs.evolve(layout.config, mapped_file_size_commit_log=layout.log.file_size)
+    return attrs.evolve(config, mapped_file_size_consume_queue=sizes.pop()) if sizes else config
+
+
+def _planned(layout: StoreLayout, options: argparse.Namespace) -> tuple[bool, Plan]:
+    """Whether anything must be done, and what."""
+    bounds = layout.log.start, layout.log.end
+    with progress_bar("checking", *bounds) as progress:
+        check = Check(layout, progress=progress)
+        for _ in check.findings():
+            pass
+    with progress_bar("planning", *bounds) as progress:
+        plan = make_plan(layout, progress)
+    return bool(options.rebuild or check.counts.damage), plan
+
+
+def _verify(options: argparse.Namespace) -> None:
+    """See that nothing is damaged any more."""
+    with opened_store(options) as layout:
+        check = Check(layout)
+        left = [finding for finding in check.findings() if finding.kind == "damage"]
+    if left:
+        raise StoreError(f"{len(left)} findings are left after the repair, the first: {left[0].text}; run check")
+
+
+def _shown(output: Output, needed: bool, plan: Plan, moved: str, built: str, *, done: bool) -> int:
+    regions = plan.all if needed else []
+    output.rows(_COLUMNS, (region.row() for region in regions))
+    if not needed:
+        output.note("nothing is damaged, nothing to repair")
+    else:
+        size = sum(region.kept - region.begin for region in regions if region.kept > region.begin)
+        output.note(f"{len(regions)} damaged regions, {size} bytes, {plan.lost} messages lost: {moved}")
+        output.note(f"queues and index: {built}")
+    if output.as_json:
+        row = {"kind": "summary", "repaired": needed and done, "regions": len(regions), "lostMessages": plan.lost}
+        output.rows((), [row])
+    return _DONE if done or not needed else _DAMAGED

@@ -1,0 +1,167 @@
+"""Carrying a plan out: copies first, then the log, then queues and index anew from it.
+
+Every step may be the last before a crash: what was replaced is on the disk before it is, and a store without queues
+is one whose queues the next start builds. Plays no part of Java's.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rocketpy.errors import StoreError
+from rocketpy.seams import wall_ms
+from rocketpy_broker_sim.store import checkpoint, consume_queue, consume_queue_ext
+from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.inspect.layout import INDEX
+from rocketpy_broker_sim.store.message_store import LOCK, MessageStore
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.repair.plan import Plan, Region
+
+__all__ = ["FOLDER", "Repair"]
+
+FOLDER = "quarantine"
+REPORT = "report.jsonl"
+STEP = 4 * 1024 * 1024
+_DERIVED = (consume_queue.FOLDER, consume_queue_ext.FOLDER, INDEX, checkpoint.PATH)
+_TOPICS = "config/topics.json"
+
+
+class Repair:
+    """One repair of one store.
+
+    Attributes:
+        folder: Where everything goes that is replaced, within the store.
+    """
+
+    def __init__(self, storage: Storage, config: MessageStoreConfig) -> None:
+        """Nothing is touched yet.
+
+        Args:
+            storage: The store, for writing.
+            config: The settings of its broker, or the sizes that were found.
+        """
+        self._storage = storage
+        self._config = config
+        moment = datetime.fromtimestamp(wall_ms() / 1000, UTC)
+        self.folder = f"{FOLDER}/{moment:%Y%m%d%H%M%S}{wall_ms() % 1000:03d}"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep brokers out for the time of a block.
+
+        Raises:
+            StoreError: One uses the store.
+        """
+        where = self._storage.describe("")
+        try:
+            release = self._storage.lock(LOCK)
+        except OSError as exc:
+            if exc.errno == errno.EAGAIN:
+                raise StoreError(
+                    f"{where} is in use by a broker: stop it first; looking and checking do without that"
+                ) from exc
+            raise store_error(exc, "locking the store", where) from exc
+        try:
+            yield
+        finally:
+            release()
+
+    def mend_log(self, plan: Plan) -> None:
+        """Copy what is damaged aside, put place holders there, and move queues, index and checkpoint away.
+
+        Raises:
+            StoreError: The disk refused; the same repair may be tried again.
+        """
+        replacements = [region.replacement() for region in plan.all]  # before anything is changed
+        with self._translated():
+            for region in plan.all:
+                self._copy(region)
+            self._report([region.row() for region in plan.all])
+            for region, records in zip(plan.all, replacements, strict=True):
+                self._replace(region, records)
+            for path in _DERIVED:
+                if self._storage.exists(path):
+                    self._storage.rename(path, f"{self.folder}/{path}")
+            self._storage.sync_dir("")
+
+    def rebuild(self, topics: set[str]) -> None:
+        """Build queues and index from the log, as a broker does that finds none.
+
+        Args:
+            topics: Those that had queues; the queues of others are of topics that were deleted.
+
+        Raises:
+            StoreError: The store cannot be opened.
+        """
+        known = self._listed_topics()
+        store = MessageStore(self._storage, self._config)
+        store.load()
+        try:
+            if known is not None:
+                store.delete_topics(store.topics() - topics - known)
+        finally:
+            store.close()
+
+    # --- the parts
+
+    def _copy(self, region: Region) -> None:
+        """Keep the bytes of a region."""
+        if region.kept <= region.begin:
+            return
+        source = self._storage.open(region.path)
+        try:
+            target = self._storage.open(f"{self.folder}/{region.path}-{region.begin}.bin", create=True)
+            try:
+                for position in range(region.begin, region.kept, STEP):
+                    data = source.pread(min(STEP, region.kept - position), position - region.file_start)
+                    if any(data):
+                        target.pwrite(data, position - region.begin)
+                target.fdatasync()
+            finally:
+                target.close()
+        finally:
+            source.close()
+
+    def _report(self, rows: list[dict[str, Any]]) -> None:
+        text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
+        self._storage.make_dir(self.folder)
+        self._storage.write_bytes_atomic(f"{self.folder}/{REPORT}", text.encode())
+
+    def _replace(self, region: Region, records: list[bytes]) -> None:
+        file = self._storage.open(region.path, create=True)
+        try:
+            if region.to_file_end:  # a short file grows, what was too much goes
+                file.truncate(region.end - region.file_start)
+            at = region.begin - region.file_start
+            if region.is_tail:
+                file.clear(at)
+            for record in records:
+                file.pwrite(record, at)
+                at += len(record)
+            file.fdatasync()
+        finally:
+            file.close()
+        self._storage.sync_dir(region.path.rpartition("/")[0])
+
+    def _listed_topics(self) -> set[str] | None:
+        """The topics of the broker; None when that is not known."""
+        try:
+            content = json.loads(self._storage.read_bytes(_TOPICS))
+            return set(content["topicConfigTable"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as exc:
+            raise store_error(exc, "repairing the store", self._storage.describe("")) from exc

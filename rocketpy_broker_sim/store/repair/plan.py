@@ -1,0 +1,210 @@
+"""What a repair would do: the damaged regions of the log, the messages lost in them, what takes their place.
+
+Nothing is changed here; the same plan is shown by a dry run and carried out by `apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from rocketpy.errors import StoreCorruptError
+from rocketpy.wire.record import BLANK_SIZE, encode_blank
+from rocketpy_broker_sim.store.commit_log import FOLDER
+from rocketpy_broker_sim.store.inspect.rows import StoreFile
+from rocketpy_broker_sim.store.inspect.units import QueueUnits
+from rocketpy_broker_sim.store.inspect.walk import LogWalk
+from rocketpy_broker_sim.store.place_holders import filler, least_filler, place_holder
+from rocketpy_broker_sim.store.repair.lost import LostMessage, Survivors
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.store.inspect.layout import StoreLayout
+
+__all__ = ["Plan", "Region", "make_plan"]
+
+MAX_PIECE = 1024 * 1024
+"""Bytes of one record that takes the place of what was damaged."""
+
+
+@attrs.define(kw_only=True)
+class Region:
+    """A part of one log file that holds no valid record.
+
+    Attributes:
+        path: The file.
+        file_start: Position of its first byte.
+        begin: Position where the damage begins.
+        end: Position of the next valid record, or of the end of the file.
+        kept: Position behind the last of its bytes that is there at all.
+        to_file_end: Whether nothing valid follows in the file.
+        reason: What is wrong there.
+        timestamp: Store time of the record before it, ms.
+        lost: The messages that stood there.
+        is_tail: Whether the log ends there: it goes on behind the place holders.
+    """
+
+    path: str
+    file_start: int
+    begin: int
+    end: int
+    kept: int
+    to_file_end: bool
+    reason: str
+    timestamp: int
+    lost: list[LostMessage] = attrs.field(factory=list)
+    is_tail: bool = False
+
+    def row(self) -> dict[str, Any]:
+        """For machines."""
+        lost = [{"topic": one[0], "queueId": one[1], "queueOffset": one[2]} for one in self.lost]
+        row = {"kind": "quarantine", "path": self.path, "position": self.begin, "offset": self.begin - self.file_start}
+        return row | {"size": self.end - self.begin, "reason": self.reason, "lostMessages": lost}
+
+    def replacement(self) -> list[bytes]:
+        """The records that take the place of the region; together they fill it, but for the end of the log.
+
+        Raises:
+            StoreCorruptError: They do not fit.
+        """
+        pieces, position = [], self.begin
+        for lost in self.lost:
+            pieces.append(place_holder(lost[0].encode(), lost[1], lost[2], position, self.timestamp))
+            position += len(pieces[-1])
+        left = self.end - position
+        if left < 0:
+            raise self._no_room(f"{len(self.lost)} lost messages do not fit into {self.end - self.begin} bytes")
+        if self.is_tail:
+            return pieces
+        if self.to_file_end and left >= BLANK_SIZE:
+            return [*pieces, encode_blank(left)]
+        if 0 < left <= MAX_PIECE and self.lost:
+            one, at = self.lost[-1], position - len(pieces[-1])
+            longer = place_holder(one[0].encode(), one[1], one[2], at, self.timestamp, extra=left)
+            return [*pieces[:-1], longer]
+        if 0 < left < least_filler():
+            raise self._no_room(f"{left} bytes are too few for a record")
+        return [*pieces, *self._fillers(position, left)]
+
+    def _fillers(self, position: int, left: int) -> Iterator[bytes]:
+        while left:
+            size = left if left <= MAX_PIECE + least_filler() else MAX_PIECE
+            yield filler(size, position, self.timestamp)
+            position += size
+            left -= size
+
+    def _no_room(self, why: str) -> StoreCorruptError:
+        return StoreCorruptError(
+            f"{self.path} cannot be repaired at position {self.begin}: {why}; put the file back from a copy",
+            path=self.path,
+            offset=self.begin - self.file_start,
+        )
+
+
+@attrs.define
+class Plan:
+    """What is to be done to the log.
+
+    Attributes:
+        regions: Damaged parts that valid records follow, in order; files that are missing are regions too.
+        tail: What stands behind the last valid record and is none; None when there is nothing.
+        end: Position behind the last valid record.
+    """
+
+    regions: list[Region]
+    tail: Region | None
+    end: int
+
+    @property
+    def lost(self) -> int:
+        """How many messages are known to be lost."""
+        return sum(len(region.lost) for region in self.all)
+
+    @property
+    def all(self) -> list[Region]:
+        """The regions and the tail."""
+        return self.regions if self.tail is None else [*self.regions, self.tail]
+
+
+def make_plan(layout: StoreLayout, progress: Callable[[int], None] | None = None) -> Plan:
+    """Go over the log and find out what must be replaced.
+
+    Raises:
+        StoreError: It cannot be read.
+    """
+    return _Planner(layout, progress).plan()
+
+
+class _Planner:
+    """The making of one plan."""
+
+    def __init__(self, layout: StoreLayout, progress: Callable[[int], None] | None) -> None:
+        self._layout = layout
+        self._walk = LogWalk(layout.log, progress=progress)
+        self._survivors = Survivors(layout, QueueUnits(layout))
+        self._regions: list[Region] = []
+        self._open: list[Region] = []
+        """What is odd and not followed by a record yet."""
+        self._timestamp = 0
+        self._end = layout.log.start
+
+    def plan(self) -> Plan:
+        before: int | None = None
+        for file in self._layout.log.files:
+            while before is not None and before < file.start:
+                self._open.append(self._missing(before))
+                before += self._layout.log.file_size
+            self._file(file)
+            before = file.start + self._layout.log.file_size
+        tail = next((region for region in self._open if region.kept > region.begin and region.reason), None)
+        plan = Plan(self._regions, tail, self._end)
+        if tail is not None:
+            tail.is_tail = True
+        regions = plan.all
+        for lost in self._survivors.lost([(region.begin, region.end) for region in regions]):
+            regions[lost.region].lost.append(lost)
+        return plan
+
+    def _file(self, file: StoreFile) -> None:
+        """Go over one file."""
+        reached, reason = file.start, ""
+        for entry in self._walk.of_file(file):
+            if entry.record is not None:
+                self._regions += self._open
+                self._open.clear()
+                self._survivors.see(entry.record)
+                self._timestamp = entry.record.store_timestamp
+            elif entry.kind == "blank":
+                self._end = entry.position + entry.size if not self._open else self._end
+                reached = file.start + self._layout.log.file_size
+                break
+            elif entry.followed:
+                end = entry.position + entry.size
+                self._open.append(self._region(file, entry.position, end, entry.reason, to_file_end=False))
+            else:
+                reason = entry.reason
+                break
+            reached = entry.position + entry.size
+            self._end = reached if entry.record is not None else self._end
+        end = file.start + self._layout.log.file_size
+        if reached < end:
+            self._open.append(self._region(file, reached, end, reason, to_file_end=True))
+
+    def _region(self, file: StoreFile, begin: int, end: int, reason: str, *, to_file_end: bool) -> Region:
+        return Region(
+            path=file.path,
+            file_start=file.start,
+            begin=begin,
+            end=end,
+            kept=file.end if to_file_end else end,
+            to_file_end=to_file_end,
+            reason=reason,
+            timestamp=self._timestamp,
+        )
+
+    def _missing(self, start: int) -> Region:
+        """A file that is not there, though later ones are."""
+        file = StoreFile(f"{FOLDER}/{start:020d}", start, 0)
+        end = start + self._layout.log.file_size
+        return self._region(file, start, end, "the file is missing", to_file_end=True)
