@@ -194,6 +194,10 @@ class Storage(Protocol):
         """Share of the disk in use that a folder lies on, or will once it is made: 0.0 to 1.0."""
         ...
 
+    def space(self) -> tuple[int, int]:
+        """Bytes of the disk that the root lies on: all of them, and those that are free. Zeros when there is none."""
+        ...
+
     def describe(self, path: str) -> str:
         """The path as an operator would look for it, for error texts."""
         ...

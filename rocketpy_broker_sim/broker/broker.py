@@ -23,6 +23,7 @@ from rocketpy_broker_sim.broker.long_polling import HeldPull, HeldPulls
 from rocketpy_broker_sim.broker.notifications import notify_consumer_ids_changed
 from rocketpy_broker_sim.broker.persistence import Persistence
 from rocketpy_broker_sim.broker.processors.pull import pull_again
+from rocketpy_broker_sim.broker.put_times import PutTimes
 from rocketpy_broker_sim.broker.reput import ReputService
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.schedule import ScheduleService
@@ -35,10 +36,11 @@ from rocketpy_broker_sim.broker.tables.producers import ProducerTable
 from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
 from rocketpy_broker_sim.broker.turn import Turn
+from rocketpy_broker_sim.broker.write_conditions import WriteConditions
 from rocketpy_broker_sim.config import FlushDiskType
 from rocketpy_broker_sim.store.dispatch import DelayLevels
 from rocketpy_broker_sim.store.message_store import MessageStore
-from rocketpy_broker_sim.store.put_result import PutMessageStatus
+from rocketpy_broker_sim.store.put_result import PutMessageResult, PutMessageStatus
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.registration import Registration
     from rocketpy_broker_sim.config import BrokerConfig
-    from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage, PutMessageResult
+    from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage
 
 __all__ = ["Broker"]
 
@@ -85,7 +87,9 @@ class Broker:
         self.producers = ProducerTable(config, clock=trio.current_time)
         self.statistics = BrokerStatistics(trio.current_time)
         self.store = MessageStore(storage, config.store, on_arrival=self._note_arrival)
-        self.turn = Turn(self.store, hooks)
+        self.conditions = WriteConditions(config.store, trio.current_time)
+        self.put_times = PutTimes(trio.current_time)
+        self.turn = Turn(self.store, self.conditions, self.put_times, hooks)
         self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn)
         self.held_pulls = HeldPulls(self._resume_pull, config.max_held_pulls)
         self.turn.on_arrival = self._arrived
@@ -100,7 +104,7 @@ class Broker:
         self.group_commit: GroupCommit | None = None
         if config.store.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             timeout = config.store.sync_flush_timeout / 1000
-            self.group_commit = GroupCommit(self.disk, self.store, self.turn, timeout)
+            self.group_commit = GroupCommit(self.disk, self.store, self.turn, self.put_times, timeout)
             self.turn.park = self.group_commit.park
         levels = DelayLevels(config.store.message_delay_level)
         self.delay_levels = levels.count
@@ -134,6 +138,9 @@ class Broker:
             message: what to put.
             wait: whether the answer has to wait for the disk too, where the settings say so.
         """
+        refusal = self.conditions.refusal()
+        if refusal is not None:
+            return PutMessageResult(refusal)
         result = self.store.put(message) if message.batch is None else self.store.put_batch(message)
         if result.status is PutMessageStatus.PUT_OK:
             self.turn.depends_on(result.end, wait_for_disk=wait)

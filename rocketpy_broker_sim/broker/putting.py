@@ -41,4 +41,9 @@ def refusal_of(status: PutMessageStatus, config: BrokerConfig) -> tuple[Response
             ResponseCode.SERVICE_NOT_AVAILABLE,
             "the broker cannot store messages now: its disk is full or broken, or it is shutting down",
         )
+    if status is PutMessageStatus.OS_PAGE_CACHE_BUSY:
+        return (
+            ResponseCode.SYSTEM_BUSY,
+            "[PC_SYNCHRONIZED]broker busy, slow down for a while: writing to the page cache took too long just now",
+        )
     return ResponseCode.SYSTEM_ERROR, f"the message was not stored: {status.name}"

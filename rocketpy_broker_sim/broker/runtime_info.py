@@ -58,6 +58,7 @@ def runtime_info(broker: Broker) -> dict[str, str]:
         "startAcceptSendRequestTimeStamp": str(broker.config.start_accept_send_request_time_stamp),
         **_store(broker),
         **_messages(broker),
+        **_puts(broker),
         **_lanes(broker),
         **_delays(broker),
         **_NO_TIMER,
@@ -79,8 +80,30 @@ def _store(broker: Broker) -> dict[str, str]:
         "commitLogDiskRatio": f"{broker.storage.usage(commit_log.FOLDER):.2f}",
         "consumeQueueDiskRatio": f"{broker.storage.usage(consume_queue.FOLDER):.2f}",
         "dispatchBehindBytes": str(store.dispatch_behind),
+        "dispatchMaxBuffer": str(store.dispatch_most_waiting),
         "remainHowManyDataToFlush": _bytes(store.written_position - store.flushed_position),
+        "runningFlags": str(store.flags),
+        **_capacity(broker),
         "earliestMessageTimeStamp": str(_earliest(broker)),
+    }
+
+
+def _capacity(broker: Broker) -> dict[str, str]:
+    """How large the disk is, where there is one."""
+    total, free = broker.storage.space()
+    return {"commitLogDirCapacity": f"Total : {_bytes(total)}, Free : {_bytes(free)}."} if total else {}
+
+
+def _puts(broker: Broker) -> dict[str, str]:
+    """How long puts took, and how many the disk refused."""
+    times = broker.put_times
+    return {
+        "putMessageEntireTimeMax": str(times.longest),
+        "putMessageFailedTimes": str(times.failed),
+        "putMessageDistributeTime": times.distribution(),
+        "putLatency99": f"{times.percentile(0.99):.2f}",
+        "putLatency999": f"{times.percentile(0.999):.2f}",
+        "pageCacheLockTimeMills": str(broker.conditions.held_ms),
     }
 
 
@@ -108,7 +131,6 @@ def _messages(broker: Broker) -> dict[str, str]:
         "msgGetTotalTodayNow": str(now.transferred),
         "msgGetTotalTodayMorning": str(today.transferred),
         "msgGetTotalYesterdayMorning": str(yesterday.transferred),
-        "pageCacheLockTimeMills": "0",
     }
 
 

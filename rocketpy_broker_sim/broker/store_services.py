@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
 import trio
 
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking
 from rocketpy.wire.codes import ResponseCode
-from rocketpy_broker_sim.broker.turn import Answer, Turn
 
 if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.put_times import PutTimes
+    from rocketpy_broker_sim.broker.turn import Answer, Turn
     from rocketpy_broker_sim.store.message_store import MessageStore
 
 __all__ = ["Disk", "GroupCommit"]
@@ -67,8 +67,7 @@ class Disk:
         self._failed = True
 
 
-@attrs.define(eq=False)
-class _Waiting:
+class _Waiting(NamedTuple):
     answer: Answer
     deadline: float
 
@@ -80,13 +79,15 @@ class GroupCommit:
         disk: does the flushing.
         store: says how far it is.
         turn: lets consumers read what was flushed.
+        times: hears how long the puts took.
         timeout: seconds after which the producer is told that the flush takes too long; the message is kept.
     """
 
-    def __init__(self, disk: Disk, store: MessageStore, turn: Turn, timeout: float) -> None:
+    def __init__(self, disk: Disk, store: MessageStore, turn: Turn, times: PutTimes, timeout: float) -> None:
         self._disk = disk
         self._store = store
         self._turn = turn
+        self._times = times
         self._timeout = timeout
         self._waiting: deque[_Waiting] = deque()
         self._asked = False
@@ -131,8 +132,10 @@ class GroupCommit:
             self._expire(trio.current_time())
 
     def _release(self, flushed: int) -> None:
+        began = trio.current_time() + self._timeout
         while self._waiting and self._waiting[0].answer.written_to <= flushed:
-            answer = self._waiting.popleft().answer
+            answer, deadline = self._waiting.popleft()
+            self._times.note(1, began - deadline)
             answer.connection.send_answer(answer.request, answer.command)
 
     def _expire(self, now: float) -> None:

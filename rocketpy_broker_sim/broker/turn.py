@@ -11,16 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import trio
+
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.store.failure import FileCreationError
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.dispatch import Processor
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.put_times import PutTimes
+    from rocketpy_broker_sim.broker.write_conditions import WriteConditions
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import Arrival
 
@@ -46,6 +51,8 @@ class Turn:
 
     Args:
         store: what the processors put into.
+        conditions: hears how long every append took.
+        times: hears how long every put took.
         hooks: see every request and its answer.
 
     Attributes:
@@ -57,7 +64,9 @@ class Turn:
         is_stalled: Whether that failed, so that only a service tries it again.
     """
 
-    def __init__(self, store: MessageStore, hooks: Sequence[RequestHook] = ()) -> None:
+    def __init__(
+        self, store: MessageStore, conditions: WriteConditions, times: PutTimes, hooks: Sequence[RequestHook] = ()
+    ) -> None:
         self.pending_bytes = 0
         self.park: Callable[[list[Answer]], None] | None = None
         self.on_written: Callable[[], None] | None = None
@@ -65,6 +74,10 @@ class Turn:
         self.on_behind: Callable[[], None] | None = None
         self.is_stalled = False
         self._store = store
+        self._conditions = conditions
+        self._times = times
+        self._puts = 0
+        self._began = 0.0
         self._hooks = tuple(hooks)
         self._answers: list[Answer] = []
         self._arrivals: list[Arrival] = []
@@ -105,7 +118,10 @@ class Turn:
 
     def depends_on(self, written_to: int, *, wait_for_disk: bool) -> None:
         """The answer of the running processor must not leave before the log is written up to there."""
-        self._dirty = True
+        if not self._dirty:
+            self._dirty = True
+            self._began = trio.current_time()
+        self._puts += 1
         self._written_to = max(self._written_to, written_to)
         self._wait_for_disk = self._wait_for_disk or wait_for_disk
 
@@ -121,10 +137,14 @@ class Turn:
             if self._answers:
                 self._send(None)
             return
+        puts, self._puts = self._puts, 0
         failure = self._commit()
         waiting = self._send(failure)
         if failure is None:
+            self._times.note(puts - len(waiting), trio.current_time() - self._began)
             self._publish(waiting)
+        else:
+            self._times.failed += puts
 
     def commit(self) -> None:
         """Write at once what a service put, outside any request.
@@ -171,11 +191,14 @@ class Turn:
 
     def _commit(self) -> StoreError | None:
         self._dirty = False
+        began = trio.current_time()
         try:
             self._store.commit_pending()
         except StoreError as exc:
             _logger.error("the messages of this turn were not stored: %s", exc)
             return exc
+        finally:
+            self._conditions.note_append(began, trio.current_time())
         if self.on_written is not None:
             self.on_written()
         return None
@@ -189,7 +212,7 @@ class Turn:
             connection, request, command, written_to, wait_for_disk = answer
             if written_to >= 0:
                 if failure is not None:
-                    command = request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, _NOT_STORED)
+                    command = _refusal(request, failure)
                 elif wait_for_disk and self.park is not None:
                     waiting.append(answer)
                     continue
@@ -197,4 +220,12 @@ class Turn:
         return waiting
 
 
+def _refusal(request: RemotingCommand, failure: StoreError) -> RemotingCommand:
+    """The answer to a put that the disk refused."""
+    if isinstance(failure, FileCreationError):
+        return request.answer(ResponseCode.SYSTEM_ERROR, _NO_FILE)
+    return request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, _NOT_STORED)
+
+
+_NO_FILE = "the message was not stored: no new file could be made for it, the log of the broker says why"
 _NOT_STORED = "the message was not stored: the disk of the broker is full or broken, its log says more"

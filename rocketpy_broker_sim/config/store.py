@@ -83,6 +83,8 @@ class MessageStoreConfig:
     """Whether retry topics of more than 127 characters may be stored: their records need the second version."""
     enabled_append_prop_crc: bool = switch(False, key="enabledAppendPropCRC")
     """Close every record's properties with a checksum over the whole record."""
+    os_page_cache_busy_time_out_mills: int = number(1000)
+    """Milliseconds that an append may take; after a longer one messages are refused for a moment."""
     message_delay_level: str = text("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
     """The delays behind levels 1, 2, ...: numbers with the unit s, m, h or d."""
 

@@ -161,7 +161,7 @@ _BROKER = {
         accessMessageInMemoryHotRatio cleanSwapedMapInterval commitLogForceSwapMapInterval
         commitLogSwapMapInterval commitLogSwapMapReserveFileNum debugLockEnable enableAsyncReput
         logicQueueForceSwapMapInterval logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum
-        mappedFileSwapEnable osPageCacheBusyTimeOutMills putConsumeQueueDataByFileChannel
+        mappedFileSwapEnable putConsumeQueueDataByFileChannel
         spinLockCollisionRetreatOptimalDegree topicQueueLockNum useABSLock useReentrantLockWhenPutMessage
     """,
     "one task writes and dispatches, in order": """

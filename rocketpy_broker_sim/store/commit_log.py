@@ -19,7 +19,7 @@ from rocketpy.wire.record import (
     encode_blank,
     store_timestamp_at,
 )
-from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.failure import FileCreationError, store_error
 from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class CommitLog:
         self._gathered: list[bytes] = []
         self._closed_parts: list[tuple[int, list[bytes]]] = []  # parts of the chunk that end with a filler
         self._part_start = 0
+        self._is_creating = False
 
     # --- appending
 
@@ -112,14 +113,17 @@ class CommitLog:
                 self._write(self._part_start, self._gathered)
         except OSError as exc:
             self._take_back(exc)
-            raise store_error(exc, "writing to the commit log", self._storage.describe(FOLDER)) from exc
+            error = store_error(exc, "writing to the commit log", self._storage.describe(FOLDER))
+            raise (FileCreationError(str(error)) if self._is_creating else error) from exc
         self.written = (self.position, store_timestamp)
         self._gathered = []
         self._closed_parts.clear()
         self._part_start = self.position
 
     def _write(self, start: int, records: list[bytes]) -> None:
+        self._is_creating = True
         file = self.row.find_or_create(start)
+        self._is_creating = False
         file.write(b"".join(records) if len(records) > 1 else records[0], start - file.start)
 
     def _take_back(self, cause: OSError) -> None:

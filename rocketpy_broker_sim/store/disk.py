@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -227,6 +228,11 @@ class RealStorage:
         while not folder.exists() and folder != folder.parent:
             folder = folder.parent
         return platforms.disk_usage(folder)
+
+    def space(self) -> tuple[int, int]:
+        """Bytes of the disk that the root lies on: all of them, and those that are free."""
+        total, _, free = shutil.disk_usage(self.root)
+        return total, free
 
     def describe(self, path: str) -> str:
         """The path as an operator would look for it."""

@@ -6,7 +6,7 @@ import errno
 
 from rocketpy.errors import StoreError
 
-__all__ = ["store_error"]
+__all__ = ["FileCreationError", "store_error"]
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full: free space or let fewer messages be kept (fileReservedTime)",
@@ -19,6 +19,10 @@ _ADVICE = {
     errno.EIO: "the disk reports an error: look into the system's log and check the disk",
     errno.ENOTDIR: "a file stands where a folder is needed: choose another store directory",
 }
+
+
+class FileCreationError(StoreError):
+    """The disk has no room for a new file of the log, or does not let it be made."""
 
 
 def store_error(exc: OSError, doing: str, where: str, *, fatal: bool = False) -> StoreError:

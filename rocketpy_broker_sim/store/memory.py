@@ -273,6 +273,10 @@ class MemoryStorage:
         """What `used` says of the folder, or of the whole; memory alone is never called full."""
         return self.used.get(path, self.used.get("", 0.0))
 
+    def space(self) -> tuple[int, int]:
+        """There is no disk."""
+        return 0, 0
+
     def describe(self, path: str) -> str:
         """The path within the memory."""
         return f"memory:/{path}"

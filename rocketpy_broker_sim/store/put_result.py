@@ -40,6 +40,8 @@ class PutMessageStatus(Enum):
     MESSAGE_ILLEGAL = 5
     PROPERTIES_SIZE_EXCEEDED = 6
     UNKNOWN_ERROR = 7
+    CREATE_MAPPED_FILE_FAILED = 8
+    OS_PAGE_CACHE_BUSY = 9
 
 
 class GetMessageStatus(Enum):

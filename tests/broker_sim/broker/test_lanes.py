@@ -12,8 +12,11 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.lanes import RUNS_PER_THREAD, RUNS_PER_TURN, Lane, Lanes, Route
+from rocketpy_broker_sim.broker.put_times import PutTimes
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.turn import Turn
+from rocketpy_broker_sim.broker.write_conditions import WriteConditions
+from rocketpy_broker_sim.config import MessageStoreConfig
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, broker_and_client, client_of, pull_fields, settings
 
 PULL, BEAT, SEND = 11, 34, 310
@@ -47,6 +50,11 @@ class Store:
         raise AssertionError("nothing was put")
 
 
+def turn_of(store: Store) -> Turn:
+    conditions = WriteConditions(MessageStoreConfig(), trio.current_time)
+    return Turn(store, conditions, PutTimes(trio.current_time))
+
+
 def make(
     *, pull_threads: int = 1, capacity: int = 10_000, age: float = 0.0, body: bytes = b""
 ) -> tuple[Lanes, Callable[[], list[int]]]:
@@ -62,7 +70,7 @@ def make(
         Lane(name="send", threads=1, capacity=10_000),
     ]
     routes = {PULL: Route(processor, "pull"), BEAT: Route(processor, "heartbeat"), SEND: Route(processor, "send")}
-    return Lanes(lanes, routes, routes[SEND], Turn(Store())), lambda: done
+    return Lanes(lanes, routes, routes[SEND], turn_of(Store())), lambda: done
 
 
 def requests(code: int, count: int = 1) -> list[RemotingCommand]:
@@ -212,7 +220,7 @@ async def test_R9_each_lane_bears_a_wait_of_its_own(autojump_clock: MockClock, n
     all_lanes = lanes_of(settings())
     lane = next(each for each in all_lanes if each.name == name)
     route = Route(run, name)
-    lanes, peer = Lanes(all_lanes, {SEND: route}, route, Turn(Store())), Peer()
+    lanes, peer = Lanes(all_lanes, {SEND: route}, route, turn_of(Store())), Peer()
     lane.used = lane.budget  # the lane is busy, so that requests wait in it
     lanes.handle(peer, requests(SEND), trio.current_time())
     await trio.sleep(0.01)
@@ -253,7 +261,7 @@ async def test_R9_each_request_waits_in_the_lane_of_its_kind(autojump_clock: Moc
 async def test_R9_other_lanes_bear_any_wait(autojump_clock: MockClock, name: str) -> None:
     all_lanes = lanes_of(settings())
     route = Route(lambda connection, request: request.answer(), name)
-    lanes, peer = Lanes(all_lanes, {}, route, Turn(Store())), Peer()
+    lanes, peer = Lanes(all_lanes, {}, route, turn_of(Store())), Peer()
     lanes.handle(peer, requests(SEND), trio.current_time() - 3600)
     assert peer.answers == [(SEND, ResponseCode.SUCCESS)]
 
