@@ -55,6 +55,7 @@ class Cleaning:
         self._ticks: Ticks | None = None
         self._asked_for_queues: list[Callable[[], None]] = []
         self._not_before = 0
+        self._cleaned_to = 0
         self._blind = False
 
     async def serve(self) -> None:
@@ -80,16 +81,17 @@ class Cleaning:
     async def _clean(self) -> None:
         """One round."""
         asked, self._asked_for_queues = self._asked_for_queues, []
-        deleted = 0
         plan = await self._planned()
         if plan is not None:
             self._note(plan)
             if plan.files and wall_ms() >= self._not_before:
                 log.info("deleting %d expired files of the commit log: %s", plan.files, plan.why)
-                deleted = await self._delete_log_files(plan.files)
-        if deleted or asked:
+                await self._delete_log_files(plan.files)
+        start = self._retention.log_start
+        if asked or start > self._cleaned_to:  # as in the first round, lest a crash came before this in the last run
             await self._clean_queues()
             await self._clean_index()
+            self._cleaned_to = start
         for done in asked:
             done()
 
@@ -123,23 +125,22 @@ class Cleaning:
 
     # --- doing it --------------------------------------------------------------------------------------
 
-    async def _delete_log_files(self, count: int) -> int:
-        """Delete the oldest files, and return how many went."""
+    async def _delete_log_files(self, count: int) -> None:
+        """Delete the oldest files."""
         for done in range(count):
             if done:
                 await trio.sleep(self._config.delete_commit_log_files_interval / 1000)
             file = self._retention.take_log_file()
             if file is None:
-                return done
+                return
             try:
                 await run_blocking(self._retention.remove, file)
             except StoreError as exc:
                 log.error("%s", exc)
                 self._retention.put_back_log_file(file)
                 self._not_before = wall_ms() + self._config.redelete_hanged_file_interval
-                return done
+                return
             log.info("deleted %s", file.path)
-        return count
 
     async def _clean_queues(self) -> None:
         for number, queue in enumerate(self._retention.correct_queues(), 1):

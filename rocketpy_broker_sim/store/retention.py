@@ -113,6 +113,11 @@ class Retention:
 
     # --- for the loop
 
+    @property
+    def log_start(self) -> int:
+        """Where the log begins."""
+        return self._log.row.start
+
     def take_log_file(self) -> MappedFile | None:
         """Take the oldest file of the log out of its row; None when none may go."""
         return self._log.row.take_first(self._settled())

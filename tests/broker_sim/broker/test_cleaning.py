@@ -264,6 +264,22 @@ async def _reads_and_goes_on(storage: MemoryStorage, low: int) -> None:
         assert len(bodies(await client.pull(offset=low))) == 19 - low
 
 
+async def test_what_a_crash_amid_the_cleaning_left_is_cleaned_at_the_next_start(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with running(storage) as (broker, client):
+        await client.fill(10)
+        for _ in range(9):
+            file = broker.store.retention.take_log_file()
+            assert file is not None
+            broker.store.retention.remove(file)
+        killed = storage.clone()
+    async with running(killed) as (broker, client):
+        assert len(killed.list("consumequeue/T/0")) == 3
+        await trio.sleep(20)
+        assert len(killed.list("consumequeue/T/0")) == 1
+        assert bodies(await client.pull(offset=broker.store.min_offset("T", 0)))
+
+
 async def test_what_the_checkpoint_does_not_vouch_for_stays(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with running(storage, clean_resource_interval=1000) as (_, client):

@@ -6,7 +6,6 @@ import struct
 
 import pytest
 
-from rocketpy.wire.enums import BoundaryType
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.message_codec import decode_record
 from rocketpy_broker_sim.store.put_result import GetMessageStatus
@@ -65,19 +64,6 @@ def test_the_ends_of_the_queues_agree(golden):
     assert known
     for (topic, queue_id), ends in known.items():
         assert (store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)) == ends
-    store.close()
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("5.")])  # 4.9.7 searches in another way
-def test_searches_by_time_agree(name, tmp_path):
-    golden = GoldenStore(name, tmp_path)
-    store = golden.open()
-    searches = golden.facts["live"]["search_offset"]
-    assert searches
-    for search in searches:
-        boundary = BoundaryType.UPPER if search["boundary"] == "UPPER" else BoundaryType.LOWER
-        topic, queue_id, timestamp = search["topic"], search["queueId"], search["timestamp"]
-        assert store.offset_by_time(topic, queue_id, timestamp, boundary) == search["offset"], search
     store.close()
 
 

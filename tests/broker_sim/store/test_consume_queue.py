@@ -1,0 +1,168 @@
+"""Consume queues: what an entry says, how they are built anew, and where they begin after a cleaning."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketpy.wire.java_hash import tags_code
+from rocketpy.wire.properties import encode_properties
+from rocketpy_broker_sim.store.consume_queue import FILLER_SIZE, UNIT
+from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.message_store import MessageStore
+from rocketpy_broker_sim.store.put_result import GetMessageStatus
+from tests.broker_sim.store.helpers import bodies, message, open_store, put_all, read_queue
+
+LOG_FILE = 4096
+QUEUE_FILE = 200
+"""Ten units."""
+
+
+def fill(store: MessageStore, count: int, *, topic: str = "Orders", queue_id: int = 0) -> None:
+    put_all(store, [message(b"%04d" % n + bytes(500), topic=topic, queue_id=queue_id) for n in range(count)])
+
+
+def clean(store: MessageStore, files: int | None = None) -> None:
+    """Delete the oldest files of the log, all but the last one at most, and what only led there."""
+    store.flush()
+    while files is None or files > 0:
+        file = store.retention.take_log_file()
+        if file is None:
+            break
+        store.retention.remove(file)
+        files = None if files is None else files - 1
+    for queue in store.retention.correct_queues():
+        while store.retention.delete_queue_file(queue) is not None:
+            pass
+
+
+def queue_files(storage: MemoryStorage) -> dict[str, bytes]:
+    found = {}
+    for topic in storage.list("consumequeue"):
+        for queue in storage.list(f"consumequeue/{topic}"):
+            for name in storage.list(f"consumequeue/{topic}/{queue}"):
+                path = f"consumequeue/{topic}/{queue}/{name}"
+                found[path] = storage.read_bytes(path)
+    return found
+
+
+def delete_queues(storage: MemoryStorage) -> None:
+    for path in queue_files(storage):
+        storage.unlink(path)
+
+
+def test_ST10_an_entry_is_position_size_and_tags_code() -> None:
+    storage = MemoryStorage()
+    store = open_store(storage)
+    results = put_all(store, [message(b"x" * n, properties=encode_properties({"TAGS": f"t{n}"})) for n in range(14)])
+    units = b"".join(content for _, content in sorted(queue_files(storage).items()))
+    assert list(UNIT.iter_unpack(units))[:14] == [
+        (result.physical_offset, result.size, tags_code(f"t{n}")) for n, result in enumerate(results)
+    ]
+    assert units[14 * 20 :] == bytes(6 * 20)
+
+
+@pytest.mark.parametrize("log_start", [0, 2])
+def test_ST10_building_it_anew_twice_gives_the_same(log_start: int) -> None:
+    storage = MemoryStorage()
+    store = open_store(storage)
+    for topic in ("Orders", "Bills"):
+        for queue_id in range(2):
+            fill(store, 17, topic=topic, queue_id=queue_id)
+    clean(store, log_start)
+    places = [(topic, queue_id) for topic in ("Orders", "Bills") for queue_id in range(2)]
+    ends = {place: (store.min_offset(*place), store.max_offset(*place)) for place in places}
+    store.close()
+    original = queue_files(storage)
+    rebuilt = []
+    for _ in range(2):
+        delete_queues(storage)
+        open_store(storage).close()
+        rebuilt.append(queue_files(storage))
+    assert rebuilt[0] == rebuilt[1]
+    if log_start == 0:
+        assert rebuilt[0] == original
+    again = open_store(storage)
+    known = {place: (again.min_offset(*place), again.max_offset(*place)) for place in places}
+    # A queue without any record cannot be told from one that never was.
+    assert known == {key: (low, high) if low < high else (0, 0) for key, (low, high) in ends.items()}
+
+
+def test_ST10_a_queue_that_begins_later_is_filled_up() -> None:
+    storage = MemoryStorage()
+    store = open_store(storage)
+    fill(store, 17)
+    clean(store, 2)
+    low = store.min_offset("Orders", 0)
+    assert 10 <= low < 17
+    store.close()
+    delete_queues(storage)
+    again = open_store(storage)
+    (path, content), *rest = queue_files(storage).items()
+    assert (int(path[-20:]), rest) == (QUEUE_FILE, [])
+    assert [unit == (0, FILLER_SIZE, 0) for unit in UNIT.iter_unpack(content)][: low - 10] == [True] * (low - 10)
+    assert (again.min_offset("Orders", 0), again.max_offset("Orders", 0)) == (low, 17)
+    assert bodies(again)[0][:4] == b"%04d" % low
+
+
+@pytest.mark.parametrize("files", [1, 2, 3, None])
+def test_ST10_the_first_offset_is_corrected_after_a_cleaning(files: int | None) -> None:
+    storage = MemoryStorage()
+    store = open_store(storage)
+    fill(store, 30)
+    positions = {n: store._queues.find(("Orders", 0)).unit(n)[0] for n in range(30)}
+    clean(store, files)
+    start = store.log_start
+    low = store.min_offset("Orders", 0)
+    assert start == (files or 3) * LOG_FILE or files is None
+    assert low == min(n for n, position in positions.items() if position >= start)
+    assert [each.queue_offset for each in read_queue(store)] == list(range(low, 30))
+    assert store.get("Orders", 0, low - 1, 1).status is GetMessageStatus.OFFSET_TOO_SMALL
+    assert store.get("Orders", 0, low, 1).status is GetMessageStatus.FOUND
+    assert store.earliest_store_time("Orders", 0) > 0
+    for stopped in (storage.clone(), storage):
+        if stopped is storage:
+            store.close()
+        again = open_store(stopped)
+        assert (again.min_offset("Orders", 0), again.max_offset("Orders", 0)) == (low, 30)
+        assert [each.queue_offset for each in read_queue(again)] == list(range(low, 30))
+        again.close()
+
+
+def test_ST10_a_queue_without_records_keeps_its_end() -> None:
+    storage = MemoryStorage()
+    store = open_store(storage)
+    fill(store, 13, topic="Old")
+    fill(store, 30)
+    clean(store)
+    assert (store.min_offset("Old", 0), store.max_offset("Old", 0)) == (13, 13)
+    assert store.get("Old", 0, 13, 1).status is GetMessageStatus.OFFSET_OVERFLOW_ONE
+    assert store.get("Old", 0, 5, 1).status is GetMessageStatus.OFFSET_TOO_SMALL
+    assert storage.list("consumequeue/Old/0") == [f"{QUEUE_FILE:020d}"]
+    store.close()
+    again = open_store(storage)
+    assert (again.min_offset("Old", 0), again.max_offset("Old", 0)) == (13, 13)
+    (result,) = put_all(again, [message(topic="Old")])
+    assert result.queue_offset == 13
+    assert bodies(again, "Old") == [b"body"]
+
+
+def test_ST10_units_below_the_start_of_the_log_hide_nothing() -> None:
+    """A crash between the deletion of log files and that of queue files leaves such units."""
+    storage = MemoryStorage()
+    store = open_store(storage)
+    fill(store, 30)
+    store.flush()
+    for _ in range(3):
+        file = store.retention.take_log_file()
+        assert file is not None
+        store.retention.remove(file)
+    killed = storage.clone()
+    assert len(killed.list("consumequeue/Orders/0")) == 3
+    again = open_store(killed)
+    low = again.min_offset("Orders", 0)
+    assert low > 0
+    assert [each.queue_offset for each in read_queue(again)] == list(range(low, 30))
+    fill(again, 5)
+    assert again.max_offset("Orders", 0) == 35
+    clean(again)
+    assert len(killed.list("consumequeue/Orders/0")) == 1
