@@ -8,6 +8,7 @@ caller names. Plays the part of ConsumeQueue.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
@@ -29,6 +30,7 @@ FOLDER = "consumequeue"
 UNIT = struct.Struct(">qiq")
 FILLER_SIZE = 0x7FFFFFFF
 STEP = 3200 * UNIT_SIZE
+FEW = 32 * UNIT_SIZE
 PAGE = 4096
 _FILLER = UNIT.pack(0, FILLER_SIZE, 0)
 
@@ -123,18 +125,18 @@ class ConsumeQueue:
     def load(self, *, mend: bool = False) -> bool:
         """Take in the files and find the last unit; whether files had to be mended."""
         mended = self.row.load(safe=0 if mend else None)
-        self._settle(self._written_end())
+        self._settle(self._written_end(mend))
         if self.ext is not None:
             mended |= self.ext.load(safe=0 if mend else None)
             if not mend:  # else units are cut first, as their entries may be missing
                 self._settle_ext()
         return mended
 
-    def _written_end(self) -> int:
+    def _written_end(self, mend: bool) -> int:
         """Offset behind the last unit: in the last file that has any, the units before the first empty one."""
         for file in reversed(self.row.files):
             first = file.start // UNIT_SIZE
-            count = _written_units(file)
+            count = _written_units(file) if mend else _units_in_order(file)
             if count:
                 return first + count
         return self.row.start // UNIT_SIZE
@@ -291,10 +293,11 @@ class ConsumeQueue:
         """All units before `end`, the last one first."""
         for file in reversed(self.row.files):
             stop = min(end * UNIT_SIZE - file.start, file.size)
+            step = FEW  # most readers want the last one alone
             while stop > 0:
-                begin = max(0, stop - STEP)
+                begin = max(0, stop - step)
                 yield from reversed(list(UNIT.iter_unpack(file.scan(begin, stop - begin))))
-                stop = begin
+                stop, step = begin, STEP
 
     def unit(self, offset: int) -> tuple[int, int, int] | None:
         """(position, size, tags code) of one message; None when it is not there."""
@@ -380,11 +383,28 @@ def _written_units(file: MappedFile) -> int:
     """How many units a file has before the first empty one."""
     count = 0
     for begin in range(0, file.size, STEP):
-        for position, size, _ in UNIT.iter_unpack(file.scan(begin, min(STEP, file.size - begin))):
-            if position < 0 or size <= 0:
+        for unit in UNIT.iter_unpack(file.scan(begin, min(STEP, file.size - begin))):
+            if _is_empty(unit):
                 return count
             count += 1
     return count
+
+
+def _units_in_order(file: MappedFile) -> int:
+    """The same after a clean stop, when all units stand before all that is empty."""
+    head = file.scan(0, min(STEP // 16, file.size))
+    count = len(head) // UNIT_SIZE
+    within = bisect_left(range(count), 1, key=lambda index: _is_empty(UNIT.unpack_from(head, index * UNIT_SIZE)))
+    if within < count:
+        return within
+    units = range(count, file.size // UNIT_SIZE)
+    return count + bisect_left(
+        units, 1, key=lambda index: _is_empty(UNIT.unpack(file.scan(index * UNIT_SIZE, UNIT_SIZE)))
+    )
+
+
+def _is_empty(unit: tuple[int, int, int]) -> bool:
+    return unit[0] < 0 or unit[1] <= 0
 
 
 def _consecutive(requests: Sequence[DispatchRequest]) -> Sequence[DispatchRequest]:

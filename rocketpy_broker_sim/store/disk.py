@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["RealFile", "RealStorage", "RealView"]
 
 CLEAR_STEP = 1024 * 1024
+_LEADS_OUT = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\0\\]")
+"""An empty part of a path, one that is . or .., and what ends a part elsewhere."""
 
 # POSIX record locks, which Apache's broker takes too, do not tell two holders within one process apart, and closing
 # any descriptor of the file gives them up. So the files this process has locked are noted by device and inode.
@@ -131,19 +134,23 @@ class RealStorage:
             mounts: Folders directly under the root that live elsewhere, as storePathCommitLog does.
         """
         self.root = Path(root)
-        self._mounts = {name: Path(target) for name, target in (mounts or {}).items()}
+        self._root = str(self.root)
+        self._mounts = {name: str(Path(target)) for name, target in (mounts or {}).items()}
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         """Open for reading and writing; with `create` make the file (and its folders) when it is missing."""
         target = self._resolve(path)
-        if create:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        flags = platforms.OPEN_FLAGS | (os.O_CREAT if create else 0)
-        return RealFile(os.open(target, flags, 0o644))
+        if not create:
+            return RealFile(os.open(target, platforms.OPEN_FLAGS))
+        try:
+            return RealFile(os.open(target, platforms.OPEN_FLAGS | os.O_CREAT, 0o644))
+        except FileNotFoundError:
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+        return RealFile(os.open(target, platforms.OPEN_FLAGS | os.O_CREAT, 0o644))
 
     def exists(self, path: str) -> bool:
         """Whether a file or folder is there."""
-        return self._resolve(path).exists()
+        return os.path.exists(self._resolve(path))
 
     def list(self, path: str) -> list[str]:
         """Names in a folder, sorted; empty when there is no such folder."""
@@ -154,11 +161,11 @@ class RealStorage:
 
     def is_dir(self, path: str) -> bool:
         """Whether `path` is a folder."""
-        return self._resolve(path).is_dir()
+        return os.path.isdir(self._resolve(path))
 
     def read_bytes(self, path: str) -> bytes:
         """A whole small file."""
-        return self._resolve(path).read_bytes()
+        return Path(self._resolve(path)).read_bytes()
 
     def write_bytes_atomic(self, path: str, data: bytes) -> None:
         """Replace a whole small file: temporary file, fdatasync, rename, sync of the folder."""
@@ -187,7 +194,7 @@ class RealStorage:
 
     def make_dir(self, path: str) -> None:
         """Make a folder and those above it, and return when the folders that hold them have reached the disk."""
-        _make_folder(self._resolve(path))
+        _make_folder(Path(self._resolve(path)))
 
     def sync_dir(self, path: str) -> None:
         """Return when the folder's entries have reached the disk."""
@@ -195,11 +202,11 @@ class RealStorage:
 
     def modified_ms(self, path: str) -> int:
         """When the file was last changed, ms since 1970."""
-        return self._resolve(path).stat().st_mtime_ns // 1_000_000
+        return os.stat(self._resolve(path)).st_mtime_ns // 1_000_000
 
     def lock(self, path: str) -> Callable[[], None]:
         """Take the lock that Apache's broker takes too: a record lock on the first byte of a file."""
-        target = self._resolve(path)
+        target = Path(self._resolve(path))
         _make_folder(target.parent)
         if target.exists() and _identity(os.stat(target)) in _locked:
             raise OSError(errno.EAGAIN, "locked by this process")
@@ -224,7 +231,7 @@ class RealStorage:
 
     def usage(self, path: str = "") -> float:
         """Share in use of the disk that a folder lies on, or will once it is made."""
-        folder = self._resolve(path)
+        folder = Path(self._resolve(path))
         while not folder.exists() and folder != folder.parent:
             folder = folder.parent
         return platforms.disk_usage(folder)
@@ -236,17 +243,20 @@ class RealStorage:
 
     def describe(self, path: str) -> str:
         """The path as an operator would look for it."""
-        return str(self._resolve(path))
+        return self._resolve(path)
 
-    def _resolve(self, path: str) -> Path:
+    def _resolve(self, path: str) -> str:
         """The real path, refused when a part of it would lead out of the root."""
         if not path:
-            return self.root
-        parts = path.split("/")
-        if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
-            raise PermissionError(errno.EPERM, f"refusing a path that could leave {self.root}", path)
-        base = self._mounts.get(parts[0])
-        return base.joinpath(*parts[1:]) if base is not None else self.root.joinpath(*parts)
+            return self._root
+        if _LEADS_OUT.search(path):
+            raise PermissionError(errno.EPERM, f"refusing a path that could leave {self._root}", path)
+        if self._mounts:
+            first, _, rest = path.partition("/")
+            mounted = self._mounts.get(first)
+            if mounted is not None:
+                return f"{mounted}/{rest}" if rest else mounted
+        return f"{self._root}/{path}"
 
 
 def _make_folder(folder: Path) -> None:

@@ -55,6 +55,17 @@ class MappedFile:
             raise
         self._keep(file)
 
+    def size_now(self, *, keep_open: bool) -> int:
+        """Bytes that are there; less than its size in a file that a crash left short.
+
+        Args:
+            keep_open: Whether it will be read next.
+        """
+        size = (self._file or self._open()).size()
+        if not keep_open:
+            self.close()
+        return size
+
     def write(self, data: bytes | bytearray, position: int) -> None:
         """Write `data` at `position` of the file."""
         (self._file or self._open()).pwrite(data, position)

@@ -113,7 +113,7 @@ sync_data: Callable[[int], None] = _data_sync()
 """``sync_data(descriptor)`` returns when the data of a file has reached the disk."""
 
 
-def sync_folder(path: Path) -> None:
+def sync_folder(path: str | Path) -> None:
     """Return when the entries of a folder have reached the disk; Windows cannot be asked for it and keeps a journal."""
     directory: int | None = getattr(os, "O_DIRECTORY", None)
     if directory is None:

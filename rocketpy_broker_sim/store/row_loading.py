@@ -62,11 +62,12 @@ def load_row(
                 raise _misplaced(storage, file)
             _remove(storage, files[index:])
             return tuple(files[:index]), True
-        size = _size(storage, file)
+        size = file.size_now(keep_open=file is files[-1])
         if size == 0 and file is files[-1]:
-            storage.unlink(file.path)
+            file.delete()
             return tuple(files[:index]), True
         if size != file_size:
+            file.close()
             if safe is None or size > file_size or file.start + size < safe:
                 raise _wrong_size(storage, file, size)
             file.create()
@@ -77,14 +78,6 @@ def load_row(
 
 def _follows(file: MappedFile, before: MappedFile | None) -> bool:
     return file.start % file.size == 0 and (before is None or before.end == file.start)
-
-
-def _size(storage: Storage, file: MappedFile) -> int:
-    handle = storage.open(file.path)
-    try:
-        return handle.size()
-    finally:
-        handle.close()
 
 
 def _remove(storage: Storage, files: Sequence[MappedFile]) -> None:
