@@ -49,6 +49,8 @@ class Line:
     """Requests that its name server does not know and leaves without an answer."""
     unpacked_flag: int = 3 << 8
     """The sysFlag of a message whose body its client has unpacked: 3 is zlib, the lowest bit says compressed."""
+    finds_times: bool = True
+    """Whether its search by time leads to a message of that very time."""
     answers_as_asked: bool = False
     """Whether its servers answer in the header encoding of the request rather than in their own."""
 
@@ -153,6 +155,7 @@ _LINES = {
             7777: "what it does not know gets no answer at all",
         },
         unpacked_flag=3 << 8 | 1,
+        finds_times=False,  # it chooses the file of the queue by when that was last written to
         answers_as_asked=True,
     ),
 }

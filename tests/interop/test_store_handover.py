@@ -1,0 +1,179 @@
+"""A store on its way through brokers of both kinds, each of which goes on with it and is then stopped or killed.
+
+Everybody has to find what was there before, byte for byte, under the same offsets, positions, keys and ids.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocketpy.wire.message_codec import decode_messages
+from tests.interop import handover, lines, probe
+from tests.interop.failure import InteropError
+from tests.interop.handover import LATER, NEVER, SCHEDULE, SETTINGS, TOPICS, Sent, Snapshot
+from tests.interop.ours import our_broker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.interop.apache import Apache, Cluster
+    from tests.interop.servers import Server
+
+pytestmark = pytest.mark.interop
+
+NAME = "broker-handed"
+WITHIN = 20.0
+
+
+class Stays:
+    """The store, and who holds it in turn."""
+
+    def __init__(self, apache: Apache, namesrv: str, home: Path) -> None:
+        self.apache = apache
+        self.namesrv = namesrv
+        self.home = home
+        self.sent = Sent()
+        self.last: Snapshot | None = None
+        self.indexed_from = 0
+        self.killed = False
+
+    @property
+    def store(self) -> Path:
+        """The directory."""
+        return self.home / "store"
+
+    def theirs(self) -> AbstractContextManager[Server]:
+        """Apache's broker on it."""
+        return self.apache.broker(self.namesrv, name=NAME, home=self.home, overrides=SETTINGS)
+
+    def ours(self, **overrides: object) -> AbstractContextManager[Server]:
+        """Our broker on it."""
+        return our_broker(self.namesrv, name=NAME, home=self.home, overrides={**SETTINGS, **overrides})
+
+    @contextmanager
+    def stay(
+        self, held: AbstractContextManager[Server], name: str, *, kill: bool, first: bool = False
+    ) -> Iterator[str]:
+        """Find what was there, go on with it, and leave it stopped or killed."""
+        with held as broker:
+            if first:
+                handover.make_topics(broker.address)
+            else:
+                self.check(broker.address)
+                self.check_delayed(broker.address)
+            handover.fill(broker.address, self.sent, name)
+            yield broker.address
+            self.check(broker.address)
+            self.last = handover.look(broker.address)
+            self.killed |= kill
+            if kill:
+                handover.wait_written(self.store, self.sent)
+                broker.process.kill()
+
+    # --- what a holder has to find ---------------------------------------------------------------------
+
+    def check(self, broker: str) -> None:
+        """Everything that was put into the store so far is there."""
+        probe.eventually(lambda: self._is_all_there(broker) or None, "all queues at their ends", WITHIN)
+        found = handover.look(broker)
+        assert found.bodies() == self.sent.bodies
+        assert found.committed == self.sent.committed
+        assert handover.topics(broker) == TOPICS
+        if self.last is not None:
+            for place, records in self.last.records.items():
+                assert found.records[place][: len(records)] == records, place
+        self.check_ids(broker, found)
+        self.check_keys(broker)
+
+    def _is_all_there(self, broker: str) -> bool:
+        """Whether whoever has just started has brought all records into their queues."""
+        ends = {place: handover.end(broker, handover.MAX, place) for place in self.sent.bodies}
+        return ends == {place: len(bodies) for place, bodies in self.sent.bodies.items()}
+
+    def check_ids(self, broker: str, found: Snapshot) -> None:
+        """By message id and by time every fiftieth message is found."""
+        for place, records in found.records.items():
+            for record in records[::50]:
+                (message,) = decode_messages(record)
+                assert handover.by_position(broker, message.commit_log_offset) == record
+                offset = handover.by_time(broker, place, message.store_timestamp)
+                if lines.of(self.apache.version).finds_times:
+                    (there,) = decode_messages(records[offset])
+                    assert there.store_timestamp == message.store_timestamp
+
+    def check_delayed(self, broker: str) -> None:
+        """What waits still waits, and what was due has come, once where nobody was killed."""
+
+        def look() -> Counter[bytes] | None:
+            found = Counter(each.body for each, _ in handover.pulled(broker, (LATER, 0)))
+            return found if found.keys() >= set(self.sent.later) else None
+
+        found = probe.eventually(look, f"{len(self.sent.later)} delayed messages", WITHIN)
+        assert found.keys() == set(self.sent.later)
+        assert self.killed or found.total() == len(self.sent.later)
+        waiting = handover.pulled(broker, (SCHEDULE, NEVER - 1))
+        assert len(waiting) == self.sent.never
+
+    def check_keys(self, broker: str) -> None:
+        """Every key leads to all its messages and to no other, as far as the index has not been given up."""
+        keys = list(self.sent.keys.items())
+        for (topic, key), positions in keys[::20] + [each for each in keys if each[0][1].startswith("tens")]:
+            found = handover.by_key(broker, topic, key)
+            assert set(found) <= set(positions), key
+            indexed = [position for position in positions if position >= self.indexed_from]
+            assert [position for position in found if position >= self.indexed_from] == indexed, key
+
+    def give_up_index(self) -> None:
+        """The next holder is a broker of Apache's that recovers a killed store.
+
+        It deletes index files that are newer than the checkpoint, and fills them again from that log file on with which
+        it begins to read, not from the first message in them.
+        """
+        self.indexed_from = max(max(positions) for positions in self.sent.keys.values()) + 1
+
+
+def test_a_store_born_at_apaches_broker(apache: Apache, our_servers: Cluster, tmp_path: Path) -> None:
+    stays = Stays(apache, our_servers.namesrv, tmp_path)
+    with stays.stay(stays.theirs(), "one", kill=True, first=True):
+        pass
+    with stays.stay(stays.ours(), "two", kill=True):
+        pass
+    stays.give_up_index()
+    with stays.stay(stays.theirs(), "three", kill=False):
+        pass
+    with stays.stay(stays.ours(), "four", kill=False):
+        pass
+
+
+def test_a_store_born_here(apache: Apache, our_servers: Cluster, tmp_path: Path) -> None:
+    stays = Stays(apache, our_servers.namesrv, tmp_path)
+    with stays.stay(stays.ours(enabledAppendPropCRC=True), "one", kill=False, first=True):
+        pass
+    with stays.stay(stays.theirs(), "two", kill=True):
+        pass
+    with stays.stay(stays.ours(), "three", kill=False):
+        pass
+    with stays.stay(stays.theirs(), "four", kill=True):
+        pass
+
+
+@pytest.mark.parametrize("holder", ["ours", "theirs"])
+def test_threat_L11_a_store_has_one_broker(holder: str, apache: Apache, our_servers: Cluster, tmp_path: Path) -> None:
+    namesrv, store = our_servers.namesrv, {"storePathRootDir": tmp_path / "store"}
+    first, second = our_broker, apache.broker
+    words = "already started"
+    if holder == "theirs":
+        first, second, words = apache.broker, our_broker, "in use by another broker"
+    with first(namesrv, name=f"first-{holder}", home=tmp_path) as broker:
+        settings = {**store, "storePathCommitLog": tmp_path / "store" / "commitlog"}
+        with pytest.raises(InteropError, match=words):
+            with second(namesrv, name=f"second-{holder}", overrides=settings):
+                pass
+        assert broker.process.running
+        probe.create_topic(broker.address, "Still-served")
+        broker.process.kill()  # nobody reads this store again
