@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         SendResult,
         SendStatus,
     )
+    from rocketpy.wire.message_id import OffsetMessageId, UniqueId, decode_offset_message_id, decode_unique_id
 
 __all__ = [
     "BrokerError",
@@ -84,6 +85,7 @@ __all__ = [
     "MessageQueue",
     "NameServerUnreachableError",
     "NoPermissionError",
+    "OffsetMessageId",
     "Producer",
     "ProducerConfig",
     "ProtocolError",
@@ -110,9 +112,12 @@ __all__ = [
     "TopicNotFoundError",
     "TopicNotWritableError",
     "TransportError",
+    "UniqueId",
     "__version__",
     "by_hash",
     "by_random",
+    "decode_offset_message_id",
+    "decode_unique_id",
 ]
 
 _HOMES = {
@@ -123,6 +128,7 @@ _HOMES = {
     "rocketpy.message": ("Message", "MessageExt", "MessageQueue"),
     "rocketpy.producer": ("Producer",),
     "rocketpy.results": ("ConsumeFromWhere", "ConsumeResult", "MessageModel", "RetryLater", "SendResult", "SendStatus"),
+    "rocketpy.wire.message_id": ("OffsetMessageId", "UniqueId", "decode_offset_message_id", "decode_unique_id"),
 }
 """Where the names live that are not errors: they load on first use, so that a part does not load the rest."""
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 import itertools
 import struct
 import time
+from typing import NamedTuple
 
 from rocketpy.errors import ConfigError
 from rocketpy.seams import random_source, wall_ms
 from rocketpy.wire.hosts import pack_host, unpack_host
 
 __all__ = [
+    "OffsetMessageId",
+    "UniqueId",
     "UniqueIds",
     "decode_offset_message_id",
+    "decode_unique_id",
     "offset_message_id",
     "offset_message_id_of",
     "uniq_id_counter",
@@ -99,6 +103,39 @@ def _month_around(now: int) -> tuple[int, int]:
 # --- reading a unique id -------------------------------------------------------------------------------
 
 
+class UniqueId(NamedTuple):
+    """What a unique id tells of the producer that made it.
+
+    Attributes:
+        ip: Address of its machine.
+        pid: Its process, the low 16 bits.
+        instance: A number of the producer within the process.
+        time: When the id was made, ms since 1970, if that was within the last month and in our time zone.
+        counter: Running number of the message, modulo 65,536.
+    """
+
+    ip: str
+    pid: int
+    instance: int
+    time: int
+    counter: int
+
+
+def decode_unique_id(text: str, *, now: int | None = None) -> UniqueId:
+    """Take the id apart that a producer gave a message.
+
+    Args:
+        text: The id.
+        now: The time from which its month is told, ms; the present when None.
+
+    Raises:
+        ConfigError: this is no such id.
+    """
+    data = _unique_id_bytes(text)
+    instance = int.from_bytes(data[-10:-6], "big")
+    return UniqueId(uniq_id_ip(text), uniq_id_pid(text), instance, uniq_id_time(text, now=now), uniq_id_counter(text))
+
+
 def uniq_id_ip(text: str) -> str:
     """The address of the producer."""
     data = _unique_id_bytes(text)
@@ -131,18 +168,20 @@ def uniq_id_counter(text: str) -> int:
 
 
 def _unique_id_bytes(text: str) -> bytes:
-    return _id_bytes(text, "unique message id")
+    return _id_bytes(text, "a unique message id")
 
 
 def _id_bytes(text: str, what: str) -> bytes:
+    if not isinstance(text, str):
+        raise ConfigError(f"{text!r:.100} is not {what}: it is no text")
     if len(text) not in (32, 56) or not text.isascii():
-        raise ConfigError(f"{text[:64]!r} is not a {what}: it has 32 or 56 hexadecimal characters")
+        raise ConfigError(f"{text[:64]!r} is not {what}: it has 32 or 56 hexadecimal characters")
     try:
         data = bytes.fromhex(text)
     except ValueError as exc:
-        raise ConfigError(f"{text!r} is not a {what}: not all of it is hexadecimal") from exc
+        raise ConfigError(f"{text!r} is not {what}: not all of it is hexadecimal") from exc
     if len(data) * 2 != len(text):
-        raise ConfigError(f"{text!r} is not a {what}: not all of it is hexadecimal")
+        raise ConfigError(f"{text!r} is not {what}: not all of it is hexadecimal")
     return data
 
 
@@ -154,15 +193,29 @@ def offset_message_id(host: bytes, offset: int) -> str:
     return f"{host.hex().upper()}{offset & 0xFFFFFFFFFFFFFFFF:016X}"
 
 
-def decode_offset_message_id(text: str) -> tuple[str, int, int]:
-    """Address, port and commit log offset of an offset id.
+class OffsetMessageId(NamedTuple):
+    """Where a message stands.
+
+    Attributes:
+        ip: Address of the broker that stored it.
+        port: Its port.
+        offset: Where the record begins in the commit log.
+    """
+
+    ip: str
+    port: int
+    offset: int
+
+
+def decode_offset_message_id(text: str) -> OffsetMessageId:
+    """Take an id apart that a broker gave a message.
 
     Raises:
         ConfigError: this is no such id.
     """
-    data = _id_bytes(text, "offset message id")
+    data = _id_bytes(text, "an offset message id")
     ip, port = unpack_host(data[:-8])
-    return ip, port, int.from_bytes(data[-8:], "big", signed=True)
+    return OffsetMessageId(ip, port, int.from_bytes(data[-8:], "big", signed=True))
 
 
 def offset_message_id_of(ip: str, port: int, offset: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from calendar import timegm
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,8 +16,11 @@ from rocketpy import seams
 from rocketpy.errors import ConfigError
 from rocketpy.wire.hosts import pack_host
 from rocketpy.wire.message_id import (
+    OffsetMessageId,
+    UniqueId,
     UniqueIds,
     decode_offset_message_id,
+    decode_unique_id,
     offset_message_id,
     offset_message_id_of,
     uniq_id_counter,
@@ -73,7 +78,14 @@ def test_P12_every_place_has_an_id(ip: str, port: int, offset: int) -> None:
 
 @given(st.text(max_size=60) | st.text("0123456789abcdefABCDEF \n", min_size=32, max_size=56))
 def test_any_text_is_an_id_or_a_config_error(text: str) -> None:
-    for read in (decode_offset_message_id, uniq_id_ip, uniq_id_pid, uniq_id_offset_in_month, uniq_id_counter):
+    for read in (
+        decode_offset_message_id,
+        decode_unique_id,
+        uniq_id_ip,
+        uniq_id_pid,
+        uniq_id_offset_in_month,
+        uniq_id_counter,
+    ):
         try:
             read(text)
         except ConfigError:
@@ -112,6 +124,24 @@ def test_P15_an_id_tells_address_process_time_and_counter(ip: bytes, text: str) 
     assert uniq_id_time(first, now=now) == now
     assert uniq_id_offset_in_month(first) == now - ms(2026, 11, 1)
     assert [uniq_id_counter(first), uniq_id_counter(second)] == [0, 1]
+    read = decode_unique_id(second, now=now)
+    assert read == UniqueId(text, 70_000 & 0xFFFF, read.instance, now, 1)
+    assert f"{read.instance:08X}" == second[-20:-12]
+    with seams.wall_clock(lambda: now):
+        assert decode_unique_id(second) == read
+
+
+@pytest.mark.parametrize("read", [decode_unique_id, decode_offset_message_id])
+@pytest.mark.parametrize("what", [None, b"7F00000100002A9F0000000000000000", 5, "", "7F" * 15, "0x" * 16])
+def test_Q1_what_is_no_id_is_a_config_error(read: Callable[[Any], object], what: Any) -> None:
+    with pytest.raises(ConfigError, match=r"is not an? \w+ message id"):
+        read(what)
+
+
+def test_an_offset_id_tells_its_parts_by_name() -> None:
+    read = decode_offset_message_id("7F00000100002A9F00000000000003E8")
+    assert read == OffsetMessageId("127.0.0.1", 10911, 1000)
+    assert (read.ip, read.port, read.offset) == ("127.0.0.1", 10911, 1000)
 
 
 def test_P15_the_month_turns_over() -> None:
