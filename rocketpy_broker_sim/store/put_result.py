@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import attrs
 
-from rocketpy.wire.message_codec import BatchItem
+from rocketpy.message import MessageExt, PropertyName
+from rocketpy.wire.message_codec import BatchItem, decode_record
 
 __all__ = [
     "Arrival",
@@ -182,6 +183,14 @@ class KeyQueryResult(NamedTuple):
     records: list[bytes]
     last_timestamp: int
     last_position: int
+
+    def with_key(self, key: str) -> list[bytes]:
+        """Those records whose message really has the key, or the unique id: others may have the same hash."""
+        return [record for record in self.records if _has_key(decode_record(record), key)]
+
+
+def _has_key(message: MessageExt, key: str) -> bool:
+    return key in message.keys or message.properties.get(PropertyName.UNIQUE_KEY) == key
 
 
 Match = Callable[[int], bool]
