@@ -20,7 +20,13 @@ def _most(title: str, row: str, limit: float) -> Bar:
 STORE_BARS = (
     _alone("append, 1 KiB, to bare pwrites of a record", "store-append", 0.1, "store-pwrite"),
     _alone("batches of 100, to bare pwrites of a record", "store-append-100", 0.3, "store-pwrite"),
-    _alone("dispatch, to putting and writing", "store-reput", 1.0, "store-put"),
+    Bar(
+        "store",
+        "dispatch keeps up: most that waits after a turn",
+        Figure("store-behind", ALONE),
+        65_536.0,
+        at_least=False,
+    ),
     _broker("group commit, 64 senders of one connection to one", "store-sync-64", 10.0, "store-sync-1"),
     Bar(
         "store",

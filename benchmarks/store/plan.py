@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from benchmarks.store import append, group_commit, opening, reput, restart, steady, topics
+from benchmarks.store import append, group_commit, opening, restart, steady, topics
 from benchmarks.trouble import BenchmarkError
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 EVERYTHING = "store"
 MEASURES: tuple[StoreMeasure, ...] = (
     append.MEASURE,
-    reput.MEASURE,
     group_commit.MEASURE,
     steady.MEASURE,
     opening.MEASURE,

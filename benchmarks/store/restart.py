@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.bars import OURS
 from benchmarks.measure import Row
-from benchmarks.store.append import batches, open_store
+from benchmarks.store.append import one_batch, open_store
 from benchmarks.store.brokers import ours
 from benchmarks.store.measure import Bench, Sample, StoreMeasure, directory
 from benchmarks.task import BATCH, Outcome
@@ -39,14 +39,14 @@ def _fill(place: Path, size: int) -> int:
     """Put batches until the log has its size, then leave it as a killed process would; how many messages."""
     store = open_store(place)
     count = 0
-    turn = batches()
     while store.written_position < size:
-        store.put_batch(turn[count % len(turn)])
+        for batch in one_batch(count):
+            store.put_batch(batch)
         store.commit_pending()
         store.reput()
-        count += 1
+        count += BATCH
     store.abandon()
-    return count * BATCH
+    return count
 
 
 MEASURE = StoreMeasure("store-restart", ROWS, take)
