@@ -1,7 +1,7 @@
 """Opening a store again: find the valid end of the log, cut off what is torn, bring the consume queues level with it.
 
-After a clean stop the last file is checked. After an unclean one, the log is read from the position that the checkpoint
-vouches for (with Apache's checkpoint: from the file its times vouch for), and the units of everything behind are built
+After a clean stop the end of the last file is checked. After an unclean one, the log is read from where the checkpoint
+vouches for it (with Apache's: from the file its times vouch for), and the units of everything behind are built
 anew. A torn tail is cut. Damage that lies before records known to have reached the disk stops the broker.
 Plays the part of CommitLog.recoverNormally and recoverAbnormally.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
-from rocketpy_broker_sim.store.consume_queue import OffsetGapError, Replay
+from rocketpy_broker_sim.store.consume_queue import FILLER_SIZE, OffsetGapError, Replay
 from rocketpy_broker_sim.store.dispatch import DelayLevels, Dispatcher
 from rocketpy_broker_sim.store.log_scan import LogRecord, LogScan, find_record
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Recovery"]
 
 CHUNK = 1000
+CHECKED_AFTER_STOP = 64 * 1024 * 1024
+"""Bytes at the end of the log that are read after a clean stop: all of a file of a gibibyte takes seconds."""
 log = get_logger(__name__)
 
 
@@ -84,10 +86,22 @@ class Recovery:
     # --- where to begin
 
     def _begin_after_stop(self) -> int:
-        """The start of the last file that has a unit; every record behind the last unit is dispatched."""
+        """Some way before the last unit, in its file; every record behind the last unit is dispatched."""
         known = self._checkpoint.dispatched
         known = self._units_end if known is None else max(known, self._units_end)
-        return self._start_of_file(known)
+        return self._record_before(known - CHECKED_AFTER_STOP, self._start_of_file(known))
+
+    def _record_before(self, position: int, start: int) -> int:
+        """Where a record begins at or before a position, by the queue that goes furthest; not before `start`."""
+        if position <= start:
+            return start
+        last = max(self._queues, key=lambda queue: queue.max_position)
+        for begin, size, _ in last.units_back(last.max_offset):
+            if begin <= start or size == FILLER_SIZE:
+                break
+            if begin <= position:
+                return begin
+        return start
 
     def _begin_after_crash(self) -> int:
         """The start of the file from which on log or units may be torn."""
