@@ -99,6 +99,9 @@ class MessageWriter:
         except LocalProtocolError:
             self._log.position = position
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        except BaseException:
+            self._log.position = position  # nothing fills the place that was reserved
+            raise
         return PutMessageResult(_OK, position, offset, size, timestamp, message.store_host)
 
     def put_batch(self, message: IncomingMessage) -> PutMessageResult:
@@ -146,12 +149,17 @@ class MessageWriter:
                 reconsume_times=message.reconsume_times,
                 prepared_transaction_offset=message.prepared_transaction_offset,
             )
+            if self._with_crc:
+                records = list(map(fill_crc_property, records))
+            positions = list(accumulate(sizes[:-1], initial=begin))
+            self._gather_batch(queue, positions, sizes, properties, timestamp, sys_flag)
         except LocalProtocolError:
             self._log.position = begin
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
-        self._log.add_all(map(fill_crc_property, records) if self._with_crc else records)
-        positions = list(accumulate(sizes[:-1], initial=begin))
-        self._gather_batch(queue, positions, sizes, properties, timestamp, sys_flag)
+        except BaseException:
+            self._log.position = begin
+            raise
+        self._log.add_all(records)
         return PutMessageResult(_OK, begin, first, total, timestamp, message.store_host, positions)
 
     def _gather_batch(
@@ -208,7 +216,8 @@ class MessageWriter:
             reconsume_times=message.reconsume_times,
             prepared_transaction_offset=message.prepared_transaction_offset,
         )
-        self._log.add(fill_crc_property(record) if self._with_crc else record)
+        if self._with_crc:
+            record = fill_crc_property(record)
         if queue.is_schedule:
             code = self._levels.deliver_time(properties, timestamp)
         elif message.tags_code is None:
@@ -216,9 +225,9 @@ class MessageWriter:
         else:
             code = message.tags_code
         unit = UNIT.pack(position, size, code)
-        self._gathered.append(
-            DispatchRequest(queue, offset, position, size, (code,), timestamp, sys_flag, (properties,), unit)
-        )
+        request = DispatchRequest(queue, offset, position, size, (code,), timestamp, sys_flag, (properties,), unit)
+        self._log.add(record)
+        self._gathered.append(request)
         if is_consumable(sys_flag):
             queue.next_offset = offset + 1
 

@@ -6,6 +6,8 @@ Plays the part of DefaultMappedFile.
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -67,7 +69,9 @@ class MappedFile:
         return size
 
     def write(self, data: bytes | bytearray, position: int) -> None:
-        """Write `data` at `position` of the file."""
+        """Write `data` at `position` of the file; OSError when it would go beyond the end."""
+        if position < 0 or position + len(data) > self.size:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), self.path)
         (self._file or self._open()).pwrite(data, position)
 
     def read(self, position: int, size: int) -> bytes:

@@ -7,6 +7,7 @@ Plays the part of MappedFileQueue.
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 from rocketpy_broker_sim.store.mapped_file import MappedFile
@@ -96,7 +97,11 @@ class MappedFileQueue:
     # --- changing
 
     def find_or_create(self, position: int) -> MappedFile:
-        """The file that holds `position`, made when it is the next one, or the first at all."""
+        """The file that holds `position`, made when it is the next one, or the first at all.
+
+        Raises:
+            OSError: It cannot be made; a file further behind would leave a gap.
+        """
         return self.find(position) or self._create(position - position % self.file_size)
 
     def file_at(self, start: int) -> MappedFile:
@@ -106,6 +111,10 @@ class MappedFileQueue:
 
     def _create(self, start: int) -> MappedFile:
         before = self.files[-1] if self.files else None
+        if before is not None and start != before.end:
+            raise OSError(
+                errno.EINVAL, f"a file at {start} would not continue {self.folder}, which has {self.end} bytes"
+            )
         file = None if self.ahead is None else self.ahead.take(start)
         if file is None:
             file = self.file_at(start)
