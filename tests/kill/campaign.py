@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
+from tests.kill import store_check
 from tests.kill.child import Child
 from tests.kill.content import GROUPS
 from tests.kill.history import History
@@ -20,6 +22,8 @@ BOOT_SECONDS = 30.0
 HEAL_SECONDS = 35.0
 DELIVER_SECONDS = 60.0
 STOP_SECONDS = 15.0
+CHECK_EVERY = 5
+"""Of so many kills one is followed by a check of all files of the store."""
 EVENTS = "events.txt"
 """Everything that was said, for whoever looks for the reason of a violation."""
 NO_ACK_BEFORE = 50.0
@@ -45,6 +49,8 @@ class Outcome:
     history: History
     restarts: list[Timing] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """What is wrong with the files of the store after kills."""
     seconds: float = 0.0
 
 
@@ -82,8 +88,11 @@ class Campaign:
         for number in range(PRODUCERS):
             await self._start_client(f"producer-{number}")
         await self._wait_ready()
-        for cycle in cycles:
+        for number, cycle in enumerate(cycles, 1):
             await self._cycle(cycle)
+            if number % CHECK_EVERY == 0:
+                await self._check(f"after kill {number}")
+            await self._restart_broker()
         await self._heal()
         await self._stop()
 
@@ -128,7 +137,7 @@ class Campaign:
     # --- a cycle ---------------------------------------------------------------------------------------
 
     async def _cycle(self, cycle: Cycle) -> None:
-        """Let the broker serve, kill it as planned, start it again."""
+        """Let the broker serve, and kill it as planned."""
         broker = self._children["broker"]
         if cycle.also:
             await self._also(cycle.also)
@@ -140,7 +149,11 @@ class Campaign:
             await trio.sleep(cycle.after_seconds)
         self._fault("kill", "broker")
         await broker.kill()
-        await self._restart_broker()
+
+    async def _check(self, when: str) -> None:
+        """What a kill leaves has to be a store that only needs to be recovered."""
+        check = partial(store_check.problems, self._servers, when, killed=True)
+        self.outcome.problems += await trio.to_thread.run_sync(check)
 
     async def _acknowledged(self, more: int) -> None:
         """Wait for so many more acknowledgements."""

@@ -17,12 +17,11 @@ FIRST_ACK_WITHIN = 3_000.0
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_by_kills(tmp_path, capsys):
+def test_nothing_acknowledged_is_lost_by_kills(tmp_path):
     servers, outcome = run(tmp_path, CYCLES, SEED)
     verdict = judge(servers, outcome)
     text = table(outcome, verdict)
-    with capsys.disabled():
-        print(f"\n{text}")
+    print(text)
     assert not verdict.violations, text
     assert not verdict.stuck, text
     assert outcome.history.acked >= LEAST_ACKED

@@ -10,7 +10,7 @@ from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests import checker
 from tests.checker import Observation, Outcome, Seen, Violation, check
-from tests.kill import deliveries
+from tests.kill import deliveries, store_check
 from tests.kill.campaign import Outcome as RunOutcome
 from tests.kill.content import QUEUES, TOPIC, body_of, is_whole, name_of, tag_of
 from tests.kill.history import History, Send
@@ -36,7 +36,8 @@ class Verdict:
 def judge(servers: Servers, outcome: RunOutcome) -> Verdict:
     """Everything that can be said after a run whose processes have ended."""
     history = outcome.history
-    stored, log_bytes = _stored(servers)
+    wrong = [*outcome.problems, *store_check.problems(servers, "in the end", killed=False)]
+    stored, log_bytes = _stored(servers, wrong)
     observations = [*_consumers(history), stored]
     found = check(checker.History(_sends(history), observations, once=False))
     found += deliveries.judge(history)
@@ -92,14 +93,14 @@ def _seen(name: str, queue_id: int, offset: int, position: int | None = None, *,
     )
 
 
-def _stored(servers: Servers) -> tuple[Observation, int]:
+def _stored(servers: Servers, problems: list[str]) -> tuple[Observation, int]:
     """All that the store holds, read by itself after the broker has stopped."""
     store = MessageStore(RealStorage(servers.store), servers.store_settings())
     store.load()
     try:
         seen = [each for queue_id in range(QUEUES) for each in _queue(store, queue_id)]
         bounds = {(TOPIC, n): (store.min_offset(TOPIC, n), store.max_offset(TOPIC, n)) for n in range(QUEUES)}
-        return Observation(name="the store", seen=seen, bounds=bounds), store.written_position
+        return Observation(name="the store", seen=seen, bounds=bounds, problems=problems), store.written_position
     finally:
         store.close()
 
