@@ -23,6 +23,7 @@ _MEANINGS = {
     "confirmPhyOffset": "position that the replicas have confirmed",
     "flushedPosition": "the log is on the disk up to this position (ours alone)",
     "dispatchedPosition": "the queues have all records up to this position (ours alone)",
+    "indexedPosition": "the index, likewise (ours alone)",
 }
 _COLUMNS = (Column("field", "field"), Column("value", "value", True), Column("time (UTC)", "time"), Column("", "means"))
 

@@ -15,12 +15,12 @@ from rocketpy._version import __version__
 from rocketpy.errors import StoreCorruptError, StoreError
 from rocketpy_broker_sim.cli.logs import log
 from rocketpy_broker_sim.cli.running import run_command
-from rocketpy_broker_sim.cli.store import check, checkpoint, commitlog, consumequeue, ls, messages, repair
+from rocketpy_broker_sim.cli.store import check, checkpoint, commitlog, consumequeue, index, ls, messages, query, repair
 
 __all__ = ["main"]
 
 PROGRAM = "rocketpy-store"
-_COMMANDS = (ls, commitlog, consumequeue, messages, checkpoint, check, repair)
+_COMMANDS = (ls, commitlog, consumequeue, messages, index, checkpoint, query, check, repair)
 _UNABLE, _NOBODY_LISTENS = 2, 141
 
 

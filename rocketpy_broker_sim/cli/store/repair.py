@@ -14,6 +14,7 @@ from rocketpy_broker_sim.cli.store.progress import progress_bar
 from rocketpy_broker_sim.cli.store.text import cut, escaped
 from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.inspect.check import Check
+from rocketpy_broker_sim.store.inspect.index_shape import store_shape
 from rocketpy_broker_sim.store.repair.apply import Repair
 from rocketpy_broker_sim.store.repair.plan import Plan, make_plan
 
@@ -74,6 +75,9 @@ def _sized(layout: StoreLayout) -> MessageStoreConfig:
             "(-c broker.conf)"
         )
     config = attrs.evolve(layout.config, mapped_file_size_commit_log=layout.log.file_size)
+    shape = store_shape(layout)
+    if shape is not None:
+        config = attrs.evolve(config, max_hash_slot_num=shape.slots, max_index_num=shape.entries)
     return attrs.evolve(config, mapped_file_size_consume_queue=sizes.pop()) if sizes else config
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from rocketpy_broker_sim.store.inspect.findings import DAMAGE, RECOVERED, Finding, file_findings
+from rocketpy_broker_sim.store.inspect.index_check import IndexCheck
 from rocketpy_broker_sim.store.inspect.known import Known
 from rocketpy_broker_sim.store.inspect.queue_check import QueueCheck
 from rocketpy_broker_sim.store.inspect.units import QueueUnits
@@ -79,14 +80,16 @@ class Check:
         units = QueueUnits(layout)
         known = Known(layout, units)
         queues = QueueCheck(layout, units, known)
+        index = IndexCheck(layout, known.checkpoint)
         yield from file_findings(layout.log, "log", unclean=layout.unclean)
         for row in layout.queues.values():
             yield from file_findings(row, "queue", unclean=layout.unclean)
-        yield from self._log(known, queues)
+        yield from self._log(known, queues, index)
         yield from queues.findings(self.log_end, self._regions)
-        self.counts.units = queues.units
+        yield from index.findings()
+        self.counts.units, self.counts.index_entries = queues.units, index.entries
 
-    def _log(self, known: Known, queues: QueueCheck) -> Iterator[Finding]:
+    def _log(self, known: Known, queues: QueueCheck, index: IndexCheck) -> Iterator[Finding]:
         for entry in LogWalk(self._layout.log, progress=self._progress):
             if entry.record is not None:
                 if self._open is not None:
@@ -94,6 +97,7 @@ class Check:
                 self.counts.messages += 1
                 self.counts.bytes += entry.size
                 queues.see(entry.record)
+                index.see(entry.record)
             if entry.kind in ("message", "blank"):
                 if self._open is None or entry.record is not None:
                     self.log_end = entry.position + entry.size

@@ -33,4 +33,5 @@ def checkpoint_row(layout: StoreLayout) -> Row:
         "confirmPhyOffset": known.confirmed,
         "flushedPosition": known.flushed,
         "dispatchedPosition": known.dispatched,
+        "indexedPosition": known.indexed,
     }
