@@ -133,9 +133,9 @@ def _load(broker: Broker) -> None:
         for table in (broker.topics, broker.groups, broker.offsets):
             table.load()
         broker.schedule.load()
+        _adopt_topics(broker)
         broker.offsets.clamp(broker.store.max_offset)
         broker.offsets.persist()  # at once: another crash must not bring back what new messages have caught up with
-        _adopt_topics(broker)
         broker.booted_at = broker.store.written_position
     except BaseException:
         broker.store.close()
@@ -143,12 +143,25 @@ def _load(broker: Broker) -> None:
 
 
 def _adopt_topics(broker: Broker) -> None:
-    """Take up topics that have messages and no settings: the broker died before it had written those."""
-    for name in sorted(broker.store.topics()):
-        if broker.topics.get(name) is None:
-            queues = max(broker.store.queue_ids(name), default=0) + 1
+    """Take up topics that have messages and no settings: the broker died before it had written those.
+
+    Those that have no messages any more lose their queues.
+    """
+    store, unused = broker.store, []
+    for name in sorted(store.topics()):
+        if broker.topics.get(name) is not None:
+            continue
+        numbers = store.queue_ids(name)
+        if broker.topics.is_system(name) or any(store.min_offset(name, n) < store.max_offset(name, n) for n in numbers):
+            queues = max(numbers, default=0) + 1
             _logger.warning("the topic %s has messages and no settings: it gets %d queues", name, queues)
             broker.topics.put(TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues))
+        else:
+            unused.append(name)
+    for name in unused:
+        _logger.info("the topic %s has neither messages nor settings: its queues are deleted", name)
+        broker.offsets.remove_topic(name)
+    store.delete_topics(unused)
 
 
 def _start_services(broker: Broker, services: trio.Nursery) -> None:

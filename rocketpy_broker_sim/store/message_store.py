@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreError
@@ -18,6 +18,7 @@ from rocketpy_broker_sim.config import FlushDiskType, MessageStoreConfig
 from rocketpy_broker_sim.store import commit_log, consume_queue
 from rocketpy_broker_sim.store.append import MessageWriter
 from rocketpy_broker_sim.store.commit_log import CommitLog
+from rocketpy_broker_sim.store.deleted_topics import DeletedTopics
 from rocketpy_broker_sim.store.dispatch import Dispatcher
 from rocketpy_broker_sim.store.failure import store_error
 from rocketpy_broker_sim.store.files_ahead import FilesAhead
@@ -93,6 +94,7 @@ class MessageStore(MessageReads):
         self.index = KeyIndex(storage, config, self.flags)
         self._flush = StoreFlush(storage, self._log, self._queues, self.index, lambda: self._reput.done)
         self.retention = Retention(storage, config, self._log, self._queues, self.index, lambda: self._flush.settled)
+        self._deleted = DeletedTopics(storage)
         self._release_lock: Callable[[], None] | None = None
 
     # --- opening and closing
@@ -137,8 +139,12 @@ class MessageStore(MessageReads):
         self._queues.load(mend=unclean)
         # From here on a crash leaves the mark, so that recovery is repeated with all care.
         self._storage.write_bytes_atomic(ABORT, str(os.getpid()).encode())
-        recovery = Recovery(self._storage, self.config, self._log, self._queues, self._dispatcher, checkpoint)
+        self._deleted.load()
+        recovery = Recovery(
+            self._storage, self.config, self._log, self._queues, self._dispatcher, checkpoint, self._deleted
+        )
         recovery.run(unclean=unclean)
+        self._deleted.settle(self._log.start, self._log.written[0])
         self._writer.timestamp = self._log.written[1]
         self._reput.done = self._log.written
         self._open_index(checkpoint, unclean=unclean)
@@ -318,13 +324,16 @@ class MessageStore(MessageReads):
 
     def delete_topic(self, topic: str) -> None:
         """Delete the queues of a topic; its records stay in the log until that is cleaned."""
+        self.delete_topics([topic])
+
+    def delete_topics(self, topics: Collection[str]) -> None:
+        """Delete the queues of several topics."""
+        if not topics:
+            return
         self.commit_pending()
         self.reput()
-        self._reput.forget(topic)
-        with self._translated("deleting a topic", f"{consume_queue.FOLDER}/{topic}"):
-            self._queues.delete_topic(topic)
-
-    def delete_topics(self, topics: Iterable[str]) -> None:
-        """Delete the queues of several topics."""
-        for topic in topics:
-            self.delete_topic(topic)
+        with self._translated("deleting topics", consume_queue.FOLDER):
+            self._deleted.note(topics, self._log.start, self._log.written[0])
+            for topic in topics:
+                self._reput.forget(topic)
+                self._queues.delete_topic(topic)

@@ -84,9 +84,13 @@ class QueueTable:
     def delete_topic(self, topic: str) -> None:
         """Delete the queues of a topic with their files."""
         for queue in self.of_topic(topic):
-            del self._queues[topic, queue.queue_id]
-            queue.delete()
-        for folder in (f"{FOLDER}/{topic}", f"{EXT_FOLDER}/{topic}"):
+            self.delete(queue)
+
+    def delete(self, queue: ConsumeQueue) -> None:
+        """Delete one queue with its files, and the folder of its topic if it was the last one."""
+        del self._queues[queue.topic, queue.queue_id]
+        queue.delete()
+        for folder in (f"{FOLDER}/{queue.topic}", f"{EXT_FOLDER}/{queue.topic}"):
             if self._storage.is_dir(folder) and not self._storage.list(folder):
                 self._storage.remove_dir(folder)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
     from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.deleted_topics import DeletedTopics
     from rocketpy_broker_sim.store.queue_table import QueueTable
 
 __all__ = ["Recovery"]
@@ -47,6 +48,7 @@ class Recovery:
         queues: QueueTable,
         dispatcher: Dispatcher,
         checkpoint: Checkpoint,
+        deleted: DeletedTopics,
     ) -> None:
         self._storage = storage
         self._config = config
@@ -54,6 +56,7 @@ class Recovery:
         self._queues = queues
         self._dispatcher = dispatcher
         self._checkpoint = checkpoint
+        self._deleted = deleted
         self._levels = DelayLevels(config.message_delay_level)
         self._units_end = max((queue.max_position for queue in queues), default=0)
 
@@ -69,7 +72,15 @@ class Recovery:
             self._queues.delete_all()  # without records units mean nothing
             self._log.reset(0, 0, 0)
             return
+        self._drop_deleted()
         self._settle(self._replayed(unclean), unclean)
+
+    def _drop_deleted(self) -> None:
+        """Delete the queues that a power loss brought back, of topics that were deleted."""
+        for topic, end in self._deleted:
+            for queue in self._queues.of_topic(topic):
+                if queue.max_position <= end:
+                    self._queues.delete(queue)
 
     def _replayed(self, unclean: bool) -> LogScan:
         """Read the part of the log that needs it; all of it when the queues turn out to have lost units."""
@@ -133,7 +144,7 @@ class Recovery:
         else:
             self._cut_queues(begin)
         scan = LogScan(self._log.row, begin, self._config, self._checkpoint.sealed_from)
-        records = (record for record in scan if record.position >= dispatch_from)
+        records = (each for each in scan if each.position >= dispatch_from and not self._deleted.is_gone(each))
         while chunk := list(islice(records, CHUNK)):
             requests = [self._dispatcher.request_of(record, self._levels) for record in chunk]
             self._dispatcher.dispatch(requests, Replay.PART if replay is Replay.NO else replay)

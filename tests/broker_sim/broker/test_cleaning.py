@@ -377,3 +377,42 @@ async def test_ST20_a_disk_that_refuses_is_told(autojump_clock: MockClock) -> No
         broker.topics.delete("Unused")
         with storage.failing("unlink", code=errno.EIO, under="consumequeue"):
             assert (await client.ask(RequestCode.CLEAN_UNUSED_TOPIC)).code == ResponseCode.SYSTEM_ERROR
+
+
+async def test_ST20_a_deleted_topic_does_not_come_back_after_a_crash(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with running(storage) as (broker, client):
+        for _ in range(5):
+            await client.send("Deleted")
+            await client.send("Kept")
+        await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Deleted"})
+        await client.send("Kept")
+        killed = storage.clone()
+    async with running(killed) as (broker, client):
+        assert queues(broker) == {"Kept"}
+        assert "Deleted" not in broker.topics
+        assert (await client.send("Deleted")).ext_fields["queueOffset"] == "0"
+
+
+async def test_ST20_topics_without_messages_and_settings_lose_their_queues_at_the_start(
+    autojump_clock: MockClock,
+) -> None:
+    storage = MemoryStorage()
+    async with running(storage) as (broker, client):
+        await client.fill(3, topic="Unused")
+        await client.fill(6, topic="Kept")
+        broker.topics.create_retry("%RETRY%g", 1)
+        storage.used[""] = 0.86
+        await trio.sleep(20)
+        await client.send("Young")
+        assert broker.store.min_offset("Unused", 0) == broker.store.max_offset("Unused", 0) == 9
+        broker.offsets.commit("g", "Unused", 0, 9)
+        broker.topics.delete("Unused")
+        broker.topics.delete("Young")
+    async with running(storage) as (broker, client):
+        # One with messages was made before a crash, which came before its settings were written.
+        assert queues(broker) == {"Kept", "Young"}
+        assert "Young" in broker.topics
+        assert "Unused" not in broker.topics
+        assert "Unused" not in storage.list("consumequeue")
+        assert broker.offsets.query("g", "Unused", 0) == -1

@@ -1,0 +1,160 @@
+"""A deleted topic stays deleted: through crashes, lost files and queues that are built anew."""
+
+from __future__ import annotations
+
+import errno
+import json
+
+import pytest
+
+from rocketpy.errors import StoreError
+from rocketpy_broker_sim.store.deleted_topics import PATH
+from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.message_store import MessageStore
+from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
+
+
+def fill(store: MessageStore, topic: str, count: int = 20, text: bytes = b"") -> None:
+    put_all(store, [message(text + b"%04d" % n, topic=topic, queue_id=n % 2) for n in range(count)])
+
+
+def deleted(storage: MemoryStorage, *, flushed: bool = True) -> MessageStore:
+    """A store one of whose topics was deleted, with others before, between and behind."""
+    store = open_store(storage)
+    fill(store, "Kept")
+    fill(store, "Gone")
+    if flushed:
+        store.flush()
+    fill(store, "Kept")
+    store.delete_topic("Gone")
+    fill(store, "Kept")
+    return store
+
+
+def noted(storage: MemoryStorage) -> dict[str, int]:
+    return json.loads(storage.read_bytes(PATH))["deletedTopics"]
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_ST20_after_a_crash(flushed: bool) -> None:
+    storage = MemoryStorage()
+    deleted(storage, flushed=flushed)
+    again = open_store(storage.clone())
+    assert again.topics() == {"Kept"}
+    assert again.max_offset("Kept", 0) == 30
+    assert again.max_offset("Gone", 0) == 0
+
+
+@pytest.mark.parametrize("unclean", [True, False])
+def test_ST20_when_all_queues_are_built_anew(unclean: bool) -> None:
+    storage = MemoryStorage()
+    store = deleted(storage)
+    if unclean:
+        storage = storage.clone()
+    else:
+        store.close()
+    for queue in range(2):
+        for name in storage.list(f"consumequeue/Kept/{queue}"):
+            storage.unlink(f"consumequeue/Kept/{queue}/{name}")
+    again = open_store(storage)
+    assert again.topics() == {"Kept"}
+    assert again.max_offset("Kept", 0) == 30
+
+
+def test_ST20_when_a_power_loss_brings_the_files_back() -> None:
+    storage = MemoryStorage()
+    store = open_store(storage)
+    fill(store, "Gone")
+    fill(store, "Kept")
+    store.flush()
+    before = storage.clone()
+    store.delete_topic("Gone")
+    killed = storage.clone()
+    for queue in range(2):
+        for name in before.list(f"consumequeue/Gone/{queue}"):
+            path = f"consumequeue/Gone/{queue}/{name}"
+            killed.open(path, create=True).pwrite(before.read_bytes(path), 0)
+    again = open_store(killed)
+    assert again.topics() == {"Kept"}
+    assert killed.list("consumequeue") == ["Kept"]
+
+
+@pytest.mark.parametrize("unclean", [True, False])
+def test_ST20_one_that_is_made_anew_lives(unclean: bool) -> None:
+    storage = MemoryStorage()
+    store = deleted(storage)
+    fill(store, "Gone", 7, b"new")
+    if unclean:
+        storage = storage.clone()
+    else:
+        store.close()
+    again = open_store(storage)
+    assert bodies(again, "Gone", 0) == [b"new%04d" % n for n in range(0, 7, 2)]
+    assert bodies(again, "Gone", 1) == [b"new%04d" % n for n in range(1, 7, 2)]
+    again.delete_topic("Gone")
+    final = open_store(storage.clone())
+    assert final.topics() == {"Kept"}
+
+
+def test_ST20_what_follows_a_torn_tail_is_not_meant() -> None:
+    """The log loses its end, and new messages of the topic come where the old ones stood."""
+    storage = MemoryStorage()
+    store = open_store(storage)
+    (first,) = put_all(store, [message(topic="Kept")])
+    store.flush()
+    fill(store, "Gone", 3)
+    store.delete_topic("Gone")
+    torn = storage.clone()
+    torn.open(f"commitlog/{0:020d}").pwrite(bytes(2000), first.physical_offset + first.size)
+    again = open_store(torn)
+    assert noted(torn) == {"Gone": first.size}
+    fill(again, "Gone", 3, b"new")
+    final = open_store(torn.clone())
+    assert bodies(final, "Gone", 0) == [b"new0000", b"new0002"]
+
+
+def test_ST20_a_store_that_begins_anew_is_not_meant() -> None:
+    storage = MemoryStorage()
+    deleted(storage).close()
+    for name in storage.list("commitlog"):
+        storage.unlink(f"commitlog/{name}")
+    storage.unlink("checkpoint")
+    store = open_store(storage)
+    assert noted(storage) == {}
+    fill(store, "Gone", 4)
+    again = open_store(storage.clone())
+    assert again.max_offset("Gone", 0) == 2
+
+
+def test_ST20_what_the_log_forgets_is_forgotten() -> None:
+    storage = MemoryStorage()
+    store = deleted(storage)
+    assert set(noted(storage)) == {"Gone"}
+    fill(store, "Kept", 60)
+    store.flush()
+    while (file := store.retention.take_log_file()) is not None:
+        store.retention.remove(file)
+    store.close()
+    open_store(storage).close()
+    assert noted(storage) == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"deletedTopics": 3}', b'{"deletedTopics": {"Kept": "x"}}'])
+def test_a_file_that_cannot_be_read_loses_nothing(content: bytes) -> None:
+    storage = MemoryStorage()
+    deleted(storage).close()
+    storage.write_bytes_atomic(PATH, content)
+    again = open_store(storage)
+    assert again.max_offset("Kept", 0) == 30
+
+
+def test_a_disk_that_refuses_leaves_the_topic_alone() -> None:
+    storage = MemoryStorage()
+    store = open_store(storage)
+    fill(store, "Orders")
+    with storage.failing("write_bytes_atomic", code=errno.ENOSPC), pytest.raises(StoreError, match="deleting topics"):
+        store.delete_topic("Orders")
+    assert store.max_offset("Orders", 0) == 10
+    fill(store, "Orders")
+    again = open_store(storage.clone())
+    assert again.max_offset("Orders", 0) == 20
