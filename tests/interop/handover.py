@@ -55,6 +55,7 @@ SETTINGS: Mapping[str, object] = {
     "defaultQueryMaxNum": 64,
 }
 """Files so small that a stay at a broker fills several of each kind."""
+WITHIN = 20.0
 SINGLES, BATCH, DELAYED = 160, 5, 3
 PLACE = tuple[str, int]
 
@@ -69,6 +70,7 @@ class Sent:
         later: Bodies that fall due, by whose stay they were sent in.
         never: How many wait for a time that does not come.
         committed: (group, topic, queue) to the offset that was committed.
+        unknown: Body and keys of the send amid which a broker was killed.
     """
 
     bodies: dict[PLACE, list[bytes]] = field(default_factory=dict)
@@ -76,6 +78,7 @@ class Sent:
     later: list[bytes] = field(default_factory=list)
     never: int = 0
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    unknown: tuple[bytes, list[str]] | None = None
 
     def note(self, topic: str, answer: probe.Answer, items: list[tuple[bytes, list[str]]]) -> None:
         """Take in the acknowledgement of a message or a batch."""
@@ -105,7 +108,7 @@ def fill(broker: str, sent: Sent, stay: str) -> None:
         topic = BILLS if number % 5 == 4 else ORDERS
         queue_id = number % QUEUES[topic]
         body, keys = f"{stay} {number} ".encode() * 30, [f"{stay}-{number}", f"tens-{number % 10}"]
-        properties = _properties(stay, number, keys)
+        properties = properties_of(stay, number, keys)
         answer = probe.call(broker, SEND_V2, message(topic, queue_id, i=properties, h=number), body)
         sent.note(topic, answer, [(body, keys)])
     _send_batch(broker, sent, stay)
@@ -114,7 +117,7 @@ def fill(broker: str, sent: Sent, stay: str) -> None:
     _commit(broker, sent)
 
 
-def _properties(stay: str, number: int, keys: list[str]) -> str:
+def properties_of(stay: str, number: int, keys: list[str]) -> str:
     unique = f"{stay.encode().hex().upper()[:8]:0<8}{number:024X}"
     tag = ("red", "größe")[number % 2]
     return f"TAGS\x01{tag}\x02KEYS\x01{' '.join(keys)}\x02UNIQ_KEY\x01{unique}\x02WAIT\x01true\x02shop\x01北\x02"
@@ -207,10 +210,10 @@ def end(broker: str, code: int, place: PLACE) -> int:
     return int(answer.fields["offset"])
 
 
-def pulled(broker: str, place: PLACE) -> list[tuple[MessageExt, bytes]]:
-    """Every message of a queue with its record."""
+def pulled(broker: str, place: PLACE, begin: int | None = None) -> list[tuple[MessageExt, bytes]]:
+    """Every message of a queue from an offset, or its first, on, with its record."""
     found: list[tuple[MessageExt, bytes]] = []
-    offset = end(broker, MIN, place)
+    offset = end(broker, MIN, place) if begin is None else begin
     while True:
         answer = probe.call(broker, PULL, pull(place[0], queueId=place[1], queueOffset=offset))
         if answer.code != 0:
