@@ -17,7 +17,7 @@ from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.allocation import FileAllocation
 from rocketpy_broker_sim.broker.cleaning import Cleaning
-from rocketpy_broker_sim.broker.flush_services import LogFlush, QueueFlush, WrittenLog
+from rocketpy_broker_sim.broker.flush_services import LogFlush, LogProgress, QueueFlush
 from rocketpy_broker_sim.broker.lanes import MOST_PENDING, Lanes
 from rocketpy_broker_sim.broker.long_polling import HeldPull, HeldPulls
 from rocketpy_broker_sim.broker.notifications import notify_consumer_ids_changed
@@ -35,6 +35,7 @@ from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
 from rocketpy_broker_sim.broker.tables.producers import ProducerTable
 from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
+from rocketpy_broker_sim.broker.transient_commit import TransientCommit
 from rocketpy_broker_sim.broker.turn import Turn
 from rocketpy_broker_sim.broker.write_conditions import WriteConditions
 from rocketpy_broker_sim.config import FlushDiskType
@@ -87,7 +88,7 @@ class Broker:
         self.producers = ProducerTable(config, clock=trio.current_time)
         self.statistics = BrokerStatistics(trio.current_time)
         self.store = MessageStore(storage, config.store, on_arrival=self._note_arrival)
-        self.conditions = WriteConditions(config.store, trio.current_time)
+        self.conditions = WriteConditions(config.store, trio.current_time, self.store.pool)
         self.put_times = PutTimes(trio.current_time)
         self.turn = Turn(self.store, self.conditions, self.put_times, hooks)
         self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn)
@@ -96,8 +97,12 @@ class Broker:
         self.reput = ReputService(self.store, self.turn)
         self.cleaning = Cleaning(self.store.retention, config.store, self.store.flags)
         self.disk = Disk(self.store)
-        self.written_log = WrittenLog(self.store)
+        self.written_log = LogProgress(lambda: self.store.written_position)
         self.turn.on_written = self.written_log.note
+        self.transient_commit: TransientCommit | None = None
+        if self.store.pool is not None:
+            self.transient_commit = TransientCommit(self.store, config.store, self.turn, self.written_log)
+            self.turn.on_written = self.transient_commit.buffered.note
         self.log_flush = LogFlush(self.store, self.disk, config.store, self.written_log)
         self.queue_flush = QueueFlush(self.store, self.disk, config.store, self.written_log)
         self.allocation = FileAllocation(self.store.files_ahead)

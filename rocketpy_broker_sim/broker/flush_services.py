@@ -8,6 +8,7 @@ Plays the part of FlushRealTimeService and FlushConsumeQueueService.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
@@ -19,32 +20,32 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
 
-__all__ = ["LogFlush", "QueueFlush", "WrittenLog"]
+__all__ = ["LogFlush", "LogProgress", "QueueFlush"]
 
 PAGE = 4096
 
 
-class WrittenLog:
-    """Wakes those who wait for the log to be written further.
+class LogProgress:
+    """Wakes those who wait for the log to come further.
 
     Args:
-        store: says how far it is.
+        position: says how far it is: written to the files, or taken into the buffers before them.
     """
 
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
+    def __init__(self, position: Callable[[], int]) -> None:
+        self._position = position
         self._lot = trio.lowlevel.ParkingLot()
         self._next = math.inf
 
     def note(self) -> None:
-        """Something was written: called at the end of every turn that wrote."""
-        if self._store.written_position >= self._next:
+        """It may have come further: called at the end of every turn that wrote."""
+        if self._position() >= self._next:
             self._next = math.inf
             self._lot.unpark_all()
 
     async def reach(self, position: int) -> None:
-        """Return when the log is written up to there."""
-        while self._store.written_position < position:
+        """Return when it is there."""
+        while self._position() < position:
             self._next = min(self._next, position)
             await self._lot.park()
 
@@ -59,7 +60,7 @@ class LogFlush:
         written: says when there is something to flush.
     """
 
-    def __init__(self, store: MessageStore, disk: Disk, config: MessageStoreConfig, written: WrittenLog) -> None:
+    def __init__(self, store: MessageStore, disk: Disk, config: MessageStoreConfig, written: LogProgress) -> None:
         self._store = store
         self._disk = disk
         self._config = config
@@ -94,7 +95,7 @@ class QueueFlush:
     Args: as for `LogFlush`.
     """
 
-    def __init__(self, store: MessageStore, disk: Disk, config: MessageStoreConfig, written: WrittenLog) -> None:
+    def __init__(self, store: MessageStore, disk: Disk, config: MessageStoreConfig, written: LogProgress) -> None:
         self._store = store
         self._disk = disk
         self._config = config

@@ -178,6 +178,8 @@ def _start_services(broker: Broker, services: trio.Nursery) -> None:
     services.start_soon(broker.schedule.serve_offsets, config.store.flush_delay_offset_interval / 1000)
     services.start_soon(broker.statistics.serve)
     services.start_soon(_scan_clients, broker)
+    if broker.transient_commit is not None:
+        services.start_soon(broker.transient_commit.serve)
     if broker.group_commit is None:
         services.start_soon(broker.log_flush.serve)
     else:

@@ -44,6 +44,6 @@ def refusal_of(status: PutMessageStatus, config: BrokerConfig) -> tuple[Response
     if status is PutMessageStatus.OS_PAGE_CACHE_BUSY:
         return (
             ResponseCode.SYSTEM_BUSY,
-            "[PC_SYNCHRONIZED]broker busy, slow down for a while: writing to the page cache took too long just now",
+            "[PC_SYNCHRONIZED]broker busy, slow down for a while: writing to the page cache takes too long",
         )
     return ResponseCode.SYSTEM_ERROR, f"the message was not stored: {status.name}"

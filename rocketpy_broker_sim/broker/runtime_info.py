@@ -82,9 +82,21 @@ def _store(broker: Broker) -> dict[str, str]:
         "dispatchBehindBytes": str(store.dispatch_behind),
         "dispatchMaxBuffer": str(store.dispatch_most_waiting),
         "remainHowManyDataToFlush": _bytes(store.written_position - store.flushed_position),
+        **_buffers(broker),
         "runningFlags": str(store.flags),
         **_capacity(broker),
         "earliestMessageTimeStamp": str(_earliest(broker)),
+    }
+
+
+def _buffers(broker: Broker) -> dict[str, str]:
+    """How much of the transient pool is left, and what waits in it; without one, what Apache's broker says."""
+    store = broker.store
+    if store.pool is None:
+        return {"remainTransientStoreBufferNumbs": str(2**31 - 1)}
+    return {
+        "remainTransientStoreBufferNumbs": str(store.pool.available),
+        "remainHowManyDataToCommit": _bytes(store.buffered_position - store.written_position),
     }
 
 

@@ -45,6 +45,8 @@ class Disk:
             StoreError: the disk failed, and nothing is stored any more until the broker is restarted.
         """
         async with self._lock:
+            if self._store.written_position < self._store.buffered_position:
+                await run_blocking(self._store.move_buffers)
             if self._store.flushed_position < self._store.written_position:
                 await run_blocking(self._store.flush_commit_log)
 

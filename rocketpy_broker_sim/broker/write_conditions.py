@@ -17,6 +17,7 @@ from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.transient_pool import TransientPool
 
 __all__ = ["WriteConditions"]
 
@@ -31,11 +32,15 @@ class WriteConditions:
     Args:
         config: its role, and how long an append may take; may be changed at any time.
         clock: the loop's clock, in seconds.
+        pool: the buffers that messages go to first, where there are some.
     """
 
-    def __init__(self, config: MessageStoreConfig, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, config: MessageStoreConfig, clock: Callable[[], float], pool: TransientPool | None = None
+    ) -> None:
         self._config = config
         self._clock = clock
+        self._pool = pool
         self._busy_until = 0.0
         self._held = 0.0
 
@@ -43,6 +48,8 @@ class WriteConditions:
         """Why nothing may be put now; None when it may."""
         if self._config.broker_role is BrokerRole.SLAVE:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
+        if self._pool is not None and not self._pool.available:
+            return PutMessageStatus.OS_PAGE_CACHE_BUSY
         if self._busy_until and self.is_page_cache_busy():
             return PutMessageStatus.OS_PAGE_CACHE_BUSY
         return None

@@ -118,6 +118,20 @@ class MessageStoreConfig:
     """Pages of 4 KiB that must have gathered for a flush."""
     flush_commit_log_thorough_interval: int = count(10_000)
     """Milliseconds after which fewer pages are flushed too."""
+    transient_store_pool_enable: bool = switch(False)
+    """Whether messages go to buffers in memory first. Only with ASYNC_FLUSH; a killed broker loses what is in them."""
+    transient_store_pool_size: int = number(5, at_least=2, at_most=2**31 - 1)
+    """Buffers there may be, each as large as a commit log file; when all are in use, messages are refused."""
+    fast_fail_if_no_buffer_in_store_pool: bool = switch(False)
+    """Whether a new log file is refused when there is no buffer for it; else the buffers are emptied first."""
+    commit_interval_commit_log: int = count(200)
+    """Milliseconds between moves from the buffers to the files, where `wakeCommitWhenPutMessage` is off."""
+    wake_commit_when_put_message: bool = switch(True)
+    """Whether a message wakes the move as soon as there are enough pages."""
+    commit_commit_log_least_pages: int = number(4, at_most=2**31 - 1)
+    """Pages of 4 KiB that must have gathered for a move."""
+    commit_commit_log_thorough_interval: int = count(200)
+    """Milliseconds after which fewer pages are moved too."""
     flush_interval_consume_queue: int = count(1000)
     """Milliseconds between flushes of the consume queues and the checkpoint."""
     flush_consume_queue_least_pages: int = number(2, at_most=2**31 - 1)

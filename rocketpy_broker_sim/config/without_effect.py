@@ -152,10 +152,8 @@ _BROKER = {
         mapperFileSizeBatchConsumeQueue maxLmqConsumeQueueNum pullBatchMaxMessageCount
         searchBcqByCacheEnable
     """,
-    "a flush writes everything that is there": """
-        commitCommitLogLeastPages commitCommitLogThoroughInterval commitIntervalCommitLog
-        fastFailIfNoBufferInStorePool maxAsyncPutMessageRequests putMessageTimeout transientStorePoolEnable
-        transientStorePoolSize wakeCommitWhenPutMessage
+    "a put never waits in a queue of the store": """
+        maxAsyncPutMessageRequests putMessageTimeout
     """,
     "files are not mapped or swapped by hand": """
         accessMessageInMemoryHotRatio cleanSwapedMapInterval commitLogForceSwapMapInterval

@@ -115,10 +115,18 @@ class CommitLog:
             self._take_back(exc)
             error = store_error(exc, "writing to the commit log", self._storage.describe(FOLDER))
             raise (FileCreationError(str(error)) if self._is_creating else error) from exc
-        self.written = (self.position, store_timestamp)
+        self._note_written(store_timestamp)
         self._gathered = []
         self._closed_parts.clear()
         self._part_start = self.position
+
+    def _note_written(self, store_timestamp: int) -> None:
+        self.written = (self.position, store_timestamp)
+
+    @property
+    def _appended(self) -> int:
+        """Where the next chunk goes."""
+        return self.written[0]
 
     def _write(self, start: int, records: list[bytes]) -> None:
         self._is_creating = True
@@ -130,15 +138,19 @@ class CommitLog:
         """Forget the chunk. Records of it that stayed on the disk could come back to life after a crash."""
         self._rewind()
         try:
-            for file in self.row.files:
-                if file.end > self.position:
-                    file.clear_from(max(0, self.position - file.start))
+            self._undo()
         except OSError:
             self.failure = store_error(cause, "taking back a failed write", self._storage.describe(FOLDER))
 
+    def _undo(self) -> None:
+        """Make zero what was written of the chunk."""
+        for file in self.row.files:
+            if file.end > self.position:
+                file.clear_from(max(0, self.position - file.start))
+
     def _rewind(self) -> None:
         """Let the next record go right behind what is written."""
-        self.position = self._part_start = self.written[0]
+        self.position = self._part_start = self._appended
         size = self.row.file_size
         self._file_end = self.position - self.position % size + size
         self._gathered = []

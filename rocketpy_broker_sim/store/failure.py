@@ -17,6 +17,7 @@ _ADVICE = {
     errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
     errno.ENFILE: "too many open files on this machine: raise the limit of the system",
     errno.EIO: "the disk reports an error: look into the system's log and check the disk",
+    errno.ENOBUFS: "all buffers are in use: raise transientStorePoolSize, or look for what slows the disk down",
     errno.ENOTDIR: "a file stands where a folder is needed: choose another store directory",
 }
 

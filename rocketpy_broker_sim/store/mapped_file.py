@@ -68,7 +68,7 @@ class MappedFile:
             self.close()
         return size
 
-    def write(self, data: bytes | bytearray, position: int) -> None:
+    def write(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write `data` at `position` of the file; OSError when it would go beyond the end."""
         if position < 0 or position + len(data) > self.size:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), self.path)

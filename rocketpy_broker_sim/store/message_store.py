@@ -17,7 +17,6 @@ from rocketpy.logs import get_logger
 from rocketpy_broker_sim.config import FlushDiskType, MessageStoreConfig
 from rocketpy_broker_sim.store import commit_log, consume_queue
 from rocketpy_broker_sim.store.append import MessageWriter
-from rocketpy_broker_sim.store.commit_log import CommitLog
 from rocketpy_broker_sim.store.deleted_topics import DeletedTopics
 from rocketpy_broker_sim.store.dispatch import Dispatcher
 from rocketpy_broker_sim.store.failure import store_error
@@ -27,6 +26,7 @@ from rocketpy_broker_sim.store.index import KeyIndex
 from rocketpy_broker_sim.store.index_file import FOLDER
 from rocketpy_broker_sim.store.log_scan import LogScan
 from rocketpy_broker_sim.store.message_reads import MessageReads
+from rocketpy_broker_sim.store.pooled_log import PooledLog, commit_log_of
 from rocketpy_broker_sim.store.put_result import (
     Arrival,
     IncomingMessage,
@@ -45,6 +45,7 @@ from rocketpy_broker_sim.store.store_state import Phase, StoreState
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
+    from rocketpy_broker_sim.store.transient_pool import TransientPool
 
 __all__ = ["MessageStore"]
 
@@ -79,7 +80,7 @@ class MessageStore(MessageReads):
             config: Sizes and limits.
             on_arrival: Called by `reput` for every queue that got new messages.
         """
-        log_files = CommitLog(storage, config.mapped_file_size_commit_log)
+        log_files = commit_log_of(storage, config)
         ext_size = config.mapped_file_size_consume_queue_ext if config.enable_consume_queue_ext else 0
         queues = QueueTable(storage, config.mapped_file_size_consume_queue, ext_file_size=ext_size)
         super().__init__(storage, config, log_files, queues)
@@ -189,6 +190,7 @@ class MessageStore(MessageReads):
 
     def _finish(self) -> None:
         self._writer.commit()
+        self.move_buffers()
         self._log.flush()
         self.reput()
         while self.can_reput:
@@ -260,6 +262,27 @@ class MessageStore(MessageReads):
     def dispatch_most_waiting(self) -> int:
         """The most dispatches that ever waited in memory at a time."""
         return self._reput.most_waiting
+
+    # --- buffers in memory
+
+    @property
+    def pool(self) -> TransientPool | None:
+        """The buffers that messages go to first; None where they go to the files at once."""
+        return self._log.pool if isinstance(self._log, PooledLog) else None
+
+    @property
+    def buffered_position(self) -> int:
+        """Up to where the log is taken; further than it is written where there are buffers."""
+        return self._log.buffered[0] if isinstance(self._log, PooledLog) else self._log.written[0]
+
+    def move_buffers(self, least_pages: int = 0) -> None:
+        """Return when the files have what was in the buffers, if that are so many pages. For a thread.
+
+        Raises:
+            StoreError: The disk refused; the buffers keep what they have.
+        """
+        if isinstance(self._log, PooledLog):
+            self._log.move(least_pages)
 
     # --- the disk
 
