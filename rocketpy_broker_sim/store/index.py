@@ -97,6 +97,7 @@ class KeyIndex:
         self._unsealed = 0
         self._sealed: tuple[IndexProgress, Sequence[GrowingIndexFile]] | None = None
         self._partly = (-1, 0)
+        self._names_synced = True
         self.files: tuple[IndexFile, ...] = ()
         self.position = 0
         self.progress = IndexProgress()
@@ -227,6 +228,7 @@ class KeyIndex:
             return last
         file = GrowingIndexFile(self._storage, self._new_name(), self._shape)
         file.create()
+        self._names_synced = False
         if last is not None:
             file.follow(last.header)
         self._close_full()
@@ -302,15 +304,24 @@ class KeyIndex:
             return
         progress, files = sealed
         try:
+            self._sync_names()
             for file in files:
                 file.flush()
-            if files:
-                self._storage.sync_dir(FOLDER)
         except OSError as exc:
             self._give_up(exc)
             return
         self.progress = progress
         self._sealed = None
+
+    def _sync_names(self) -> None:
+        """Return when the disk knows the names of all files: a file that counts must not come back without those before
+        it.
+        """
+        if self._names_synced:
+            return
+        self._names_synced = True
+        self._storage.sync_dir(FOLDER)
+        self._storage.sync_dir("")
 
     def take_expired(self, log_start: int) -> IndexFile | None:
         """Take the oldest file out when no message of it is left, never the newest; whoever takes it deletes it.

@@ -35,6 +35,7 @@ def load_files(
         newest: The store time, ms, up to which files can be trusted; None when all of them can.
         mend: Whether a crash may have left slots that run ahead of the header.
     """
+    before = index_names(storage)
     files = _kept(_sound_files(storage, shape), log_end, newest)
     if mend and files and not files[-1].is_full:
         try:
@@ -42,6 +43,8 @@ def load_files(
         except StoreCorruptError as exc:
             log.warning("building an index file anew from the log: %s", exc)
             files.pop().delete()
+    if len(files) < len(before):
+        storage.sync_dir(FOLDER)  # were they back after a power loss, they would lead to what was written since
     return files
 
 
@@ -52,7 +55,7 @@ def index_names(storage: Storage) -> list[str]:
 
 def _sound_files(storage: Storage, shape: IndexShape) -> list[GrowingIndexFile]:
     """The files in order; none at all when they do not make a whole."""
-    _remove_unfinished(storage)
+    _remove_unfinished(storage, shape)
     files: list[GrowingIndexFile] = []
     try:
         for name in index_names(storage):
@@ -68,8 +71,8 @@ def _sound_files(storage: Storage, shape: IndexShape) -> list[GrowingIndexFile]:
     return files
 
 
-def _remove_unfinished(storage: Storage) -> None:
-    """Remove a last file that a crash left empty while it was made."""
+def _remove_unfinished(storage: Storage, shape: IndexShape) -> None:
+    """Remove a last file that a crash left short while it was made."""
     names = index_names(storage)
     if not names:
         return
@@ -79,7 +82,7 @@ def _remove_unfinished(storage: Storage) -> None:
         size = file.size()
     finally:
         file.close()
-    if size == 0:
+    if size < shape.size:
         storage.unlink(path)
 
 

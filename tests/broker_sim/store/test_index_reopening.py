@@ -148,3 +148,36 @@ def test_an_index_that_was_switched_off_catches_up():
     store.close()
     store = open_store(storage)
     assert all_found(store, 12)
+
+
+def test_a_file_counts_only_after_the_disk_knows_the_names_of_all():
+    storage = MemoryStorage()
+    store = open_store(storage, max_index_num=8)
+    put_all(store, [keyed(n, f"k{n}") for n in range(10)])
+    found(store, "k1")
+    asked: list[tuple[str, str]] = []
+    storage.fault = lambda operation, path, size: asked.append((operation, path))
+    store.index.seal(everything=True)
+    store.flush()
+    of_index = [each for each in asked if each[1].startswith("index")]
+    assert of_index[0] == ("sync_dir", "index")
+    assert ("sync_dir", "index") not in of_index[1:]
+    assert asked.index(("sync_dir", "")) < asked.index(of_index[1])
+    # Of each file: the entries reach the disk, then slots are written and reach it, then the header.
+    first = [operation for operation, path in of_index if path == of_index[1][1]]
+    assert first[0] == first[-1] == "fdatasync"
+    assert first.count("fdatasync") == 3
+    assert first[-2:] == ["pwrite", "fdatasync"]
+
+
+def test_a_short_last_file_is_made_again_and_the_others_stay():
+    storage = MemoryStorage()
+    store = open_store(storage, max_index_num=8)
+    put_all(store, [keyed(n, f"k{n}") for n in range(10)])
+    store.close()
+    before = storage.list("index")
+    image = storage.read_bytes(f"index/{before[0]}")
+    storage.open(f"index/{before[-1]}").truncate(100)
+    store = open_store(storage, max_index_num=8)
+    assert all_found(store, 10)
+    assert [storage.list("index")[0], storage.read_bytes(f"index/{before[0]}")] == [before[0], image]
