@@ -192,6 +192,7 @@ class Driver:
         self._flush(self.store.flush_commit_log)
 
     def flush(self) -> None:
+        self.store.prepare_flush()
         self._flush(self.store.flush)
 
     def _flush(self, flush: Any) -> None:
@@ -302,6 +303,9 @@ def broker_config(**settings: Any) -> BrokerConfig:
     store = {
         "mapped_file_size_commit_log": 4096,
         "mapped_file_size_consume_queue": 200,
+        "max_hash_slot_num": 10,
+        "max_index_num": 40,
+        "message_index_safe": True,  # so that every flush takes the index along
         "enabled_append_prop_crc": True,
         "memory_size": 1 << 30,
         "message_delay_level": "1s 5s",

@@ -223,6 +223,11 @@ def _disagreements(driver: Driver, seen: list[Seen], sends: list[Send]) -> list[
         for record in scan
         if record.position not in positions and record.topic.decode() not in removed
     ]
+    left += [
+        f"the index does not find {each.keys} of {each.topic}, which stands at {each.position}"
+        for each in seen
+        if each.keys and each.position not in driver.store.index.find(each.topic, each.keys, 64, 0, 1 << 62).positions
+    ]
     if scan.position != driver.store.written_position:
         left.append(f"the log is valid up to {scan.position}, and goes on at {driver.store.written_position}")
     return left
