@@ -37,6 +37,7 @@ class Moment:
     Attributes:
         at: In operations of the disk; what came later never happened.
         kill: Whether only the process ended, so that the disk has everything that was written.
+        tables: Whether the tables must be as one of their writes left them.
     """
 
     sent: list[Sent]
@@ -45,6 +46,7 @@ class Moment:
     config: BrokerConfig
     at: int
     kill: bool = False
+    tables: bool = True
 
     @classmethod
     def of(cls, recording: Recording, at: int, *, kill: bool = False) -> Moment:
@@ -116,7 +118,7 @@ def _judge(moment: Moment, disk: SimDisk, verdict: Verdict, go_on: bool) -> None
     seen = observe(first, "after the crash", len(sends), sends)
     history.observations.append(seen)
     verdict.lost = len(sends) - len({each.id for each in seen.seen})
-    verdict.violations += _tables(moment, first)
+    verdict.violations += _tables(moment, first) if moment.tables else []
     verdict.violations += _delayed(first, seen, sends)
     files = compared(disk)
     first.store.abandon()

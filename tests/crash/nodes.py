@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
-__all__ = ["SECTOR", "FileNode", "FolderNode", "sectors_of"]
+__all__ = ["SECTOR", "FileNode", "FolderNode", "apply", "sectors_of"]
 
 SECTOR = 512
 Write = tuple[int, bytes]
@@ -68,16 +68,6 @@ class FileNode:
             for begin, end in sectors_of(offset, len(data)):
                 if rng.random() < keep and begin < len(left):
                     apply(left, begin, data[begin - offset : min(end, len(left)) - offset])
-        return bytes(left)
-
-    def torn(self, length: int) -> bytes:
-        """All but the end of the last write, of which only `length` bytes arrived."""
-        left = bytearray(self.safe)
-        for offset, data in self.pending[:-1]:
-            apply(left, offset, data)
-        offset, data = self.pending[-1]
-        assert data is not None
-        apply(left, offset, data[:length])
         return bytes(left)
 
 

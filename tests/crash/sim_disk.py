@@ -209,6 +209,21 @@ class SimDisk:
     def node(self, path: str) -> FileNode:
         return self.nodes[self._numbers[path]]
 
+    # --- changes behind the broker's back
+
+    def plant(self, path: str, data: bytes | None) -> None:
+        """Let a file have this content, or be missing, as if it had always been so."""
+        if data is None:
+            folder, _, name = path.rpartition("/")
+            del self.nodes[self._numbers[folder]].names[name], self.nodes[self._numbers[folder]].safe[name]
+            del self._numbers[path]
+            return
+        self.open(path, create=True)
+        for each in (self.node(path).data, self.node(path).safe):
+            each[:] = data
+        for number in self._numbers.values():
+            self.nodes[number].sync()
+
     # --- Storage
 
     def open(self, path: str, *, create: bool = False) -> SimFile:

@@ -12,7 +12,7 @@ from rocketpy_broker_sim.config import BrokerConfig
 from tests.crash.driver import CLOCK, Driver, Save, Sent, broker_config
 from tests.crash.sim_disk import SimDisk
 
-__all__ = ["WORKLOADS", "Recording", "Workload", "play", "recording"]
+__all__ = ["WORKLOADS", "WRITE_TABLES", "Recording", "Workload", "play", "recording"]
 
 LENGTH = 250
 """Operations of the disk at least."""
@@ -138,6 +138,9 @@ def restarts(driver: Driver, rng: Random, turn: int) -> None:
 
 
 STEPS = (single, pipelined, batch, many_queues, roll_log, roll_queue, delayed, offsets, topics, restarts)
+
+
+WRITE_TABLES = (delayed, offsets, topics, restarts)
 
 
 def _flush_now_and_then(driver: Driver, turn: int, every: int) -> None:
