@@ -1,2 +1,307 @@
-PICK = {}
-RUN = {}
+"""The classes of faults that need more than a disk left by one power loss: T6, T7, T9 and T10 of the plan.
+
+T6 power losses during recovery, T7 stale bytes behind a truncation, T9 calls that fail while the broker runs, T10 rot
+in what had reached the disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from random import Random
+from typing import Any
+
+import attrs
+
+from rocketpy.errors import StoreCorruptError, StoreError
+from rocketpy.seams import wall_clock
+from tests.checker import Observation, Violation
+from tests.crash.case import Case, Result, sites
+from tests.crash.driver import CLOCK, Driver
+from tests.crash.judge import LATER, Moment, Verdict, judge, observe
+from tests.crash.sim_disk import CHANGES, PowerLoss, SimDisk
+from tests.crash.workloads import WORKLOADS, play, recording
+
+__all__ = ["PICK", "RUN"]
+
+
+# --- T6: power losses during recovery --------------------------------------------------------------------
+
+
+def pick_t6(workload: int, number: int, rng: Random) -> int:
+    return rng.choice(sites(workload).unsynced)
+
+
+def run_t6(case: Case) -> Result:
+    moment, rng = case.moment(), case.rng
+    left, depth = case.disk.left_some(rng), 0
+    for _ in range(rng.randint(1, 3)):
+        steps = _steps_of_recovery(moment, left.left_all())
+        lose_power_at(left, rng.randrange(steps))
+        if _opens(moment, left):
+            break
+        depth += 1
+        left.fault = None
+        left = left.left_some(rng)
+    return Result(depth > 0, judge(moment, left), moment.acknowledged())
+
+
+def _steps_of_recovery(moment: Moment, disk: SimDisk) -> int:
+    """How many operations an opening of this disk takes."""
+    disk.record()
+    _opens(moment, disk)
+    return max(1, len(disk.journal or ()))
+
+
+def lose_power_at(disk: SimDisk, step: int) -> None:
+    """Let the operation of that number, and all after it, never happen."""
+    left = step
+
+    def fault(what: str, path: str, size: int) -> None:
+        nonlocal left
+        if left <= 0:
+            raise PowerLoss
+        left -= 1
+
+    disk.fault = fault
+
+
+def _opens(moment: Moment, disk: SimDisk) -> bool:
+    try:
+        with wall_clock(lambda: LATER):
+            Driver(disk, moment.config).store.abandon()
+    except PowerLoss:
+        return False
+    return True
+
+
+# --- T7: stale bytes behind a truncation -----------------------------------------------------------------
+
+
+def pick_t7(workload: int, number: int, rng: Random) -> int:
+    sent = [each for each in recording(workload).sent if each.written is not None]
+    return rng.choice(sent[len(sent) // 3 :]).written
+
+
+def run_t7(case: Case) -> Result:
+    """A record in the middle of what was not synced is lost; those behind it must stay lost when others follow."""
+    rng, moment = case.rng, case.moment()
+    left = case.disk.left_all()
+    victims = [each for each in moment.sent if _unpromised(each, case.at)]
+    if not victims:
+        return Result(False, judge(moment, left), moment.acknowledged())
+    victim = rng.choice(victims[: max(1, len(victims) - 1)])
+    _strike(left, victim.position + rng.randrange(60))
+    stale = [each for each in victims if each.position >= victim.position]
+    with wall_clock(lambda: LATER):
+        disk, moment = _write_again(case, left, moment, [len(each.body) for each in stale])
+    return Result(len(stale) > 1, judge(moment, disk), moment.acknowledged())
+
+
+def _unpromised(each: Any, at: int) -> bool:
+    return each.written is not None and each.written <= at and (each.durable is None or each.durable > at)
+
+
+def _strike(disk: SimDisk, position: int) -> None:
+    """Change one byte of the log."""
+    start = position - position % 4096
+    path = f"commitlog/{start:020d}"
+    data = bytearray(disk.files()[path])
+    data[position - start] ^= 0xFF
+    disk.plant(path, bytes(data))
+
+
+def _write_again(case: Case, left: SimDisk, moment: Moment, sizes: list[int]) -> tuple[SimDisk, Moment]:
+    """Recover, send messages of the same sizes, and lose the power amid that."""
+    rng, sends = case.rng, moment.sends()
+    left.record()
+    driver = Driver(left, moment.config, name="n")
+    recovered = observe(driver, "after the first crash", len(sends), sends)
+    opened = driver.now
+    for size in sizes:
+        driver.put("Orders", 0, size)
+        if rng.random() < 0.5:
+            driver.turn()
+    driver.turn()
+    if rng.random() < 0.5:
+        driver.flush()
+    at = rng.randint(opened, driver.now)
+    again = Moment(driver.sent, [], [], moment.config, at, tables=False, earlier=sends, seen=[recovered])
+    disk = moment_disk(left, case, at)
+    return disk, again
+
+
+def moment_disk(left: SimDisk, case: Case, at: int) -> SimDisk:
+    """What the power loss at a step of the second life leaves. The disk itself has gone on: its journal is replayed."""
+    disk = case.twin.left_all() if case.twin is not None else left
+    for entry in (left.journal or [])[:at]:
+        disk.apply(*entry)
+    return disk.left_some(case.rng)
+
+
+# --- T9: the n-th call fails -----------------------------------------------------------------------------
+
+ERRORS = (("EIO", errno.EIO), ("ENOSPC", errno.ENOSPC), ("short", errno.ENOSPC), ("sync", errno.EIO))
+AFTER = 60
+"""Operations that the broker goes on for after the fault."""
+
+
+def pick_t9(workload: int, number: int, rng: Random) -> int:
+    return 0
+
+
+def run_t9(case: Case) -> Result:
+    workload, rng = case.recording.workload, case.rng
+    name, code = ERRORS[case.number % len(ERRORS)]
+    fault = Fault(name, code, case.number // len(ERRORS) * 7 % 190 + rng.randrange(7), rng)
+    disk = SimDisk()
+    disk.record()
+    with wall_clock(lambda: CLOCK):
+        driver = Driver(disk, workload.config())
+    disk.fault = fault
+    opened = driver.opened
+    _go_on_with(driver, workload, fault)
+    disk.fault = None
+    broken = _acknowledged_after(driver, fault, opened)
+    if rng.random() < 0.5:
+        _restart_and_go_on(driver)
+    mode = rng.randrange(3)
+    moment = Moment(driver.sent, driver.saves, driver.visible, driver.config, driver.now, kill=mode == 0)
+    left = (disk.left_all, disk.left_none, lambda: disk.left_some(rng))[mode]()
+    verdict = judge(moment, left)
+    verdict.violations += broken
+    return Result(fault.fired is not None, verdict, moment.acknowledged())
+
+
+@attrs.define
+class Fault:
+    """Lets the n-th call of a kind fail, once or from then on for a while."""
+
+    name: str
+    code: int
+    number: int
+    rng: Random
+    fired: int | None = None
+    path: str = ""
+    left: int = 1
+    disk_now: Any = None
+
+    def __call__(self, what: str, path: str, size: int) -> int | None:
+        if not self._concerns(what):
+            return None
+        self.number -= 1
+        if self.number >= 0 or not self.left:
+            return None
+        if self.fired is None:
+            self.fired, self.path = self.disk_now(), f"{what} {path}"
+            self.left = self.rng.choice((1, 1, 3, 30))
+        self.left -= 1
+        if self.name == "short":
+            return self.rng.randrange(size) if size else 0
+        raise OSError(self.code, os.strerror(self.code), path)
+
+    def _concerns(self, what: str) -> bool:
+        return {
+            "EIO": what in CHANGES,
+            "ENOSPC": what in ("write", "resize", "link", "folder"),
+            "short": what == "write",
+            "sync": what in ("sync", "sync_dir"),
+        }[self.name]
+
+
+def _go_on_with(driver: Driver, workload: Any, fault: Fault) -> None:
+    """The workload, until some operations after the fault; a broker that cannot open again is started once more."""
+    fault.disk_now = lambda: driver.now
+    length = 1
+    while length < 250 and (fault.fired is None or driver.now < fault.fired + AFTER):
+        length = driver.now + 20
+        before = driver.turns
+        try:
+            play(workload, driver, length)
+        except StoreError:
+            driver.open()
+        if driver.turns == before:
+            break
+
+
+def _acknowledged_after(driver: Driver, fault: Fault, opened: int) -> list[Violation]:
+    """T9: after a failed sync of the log or the queues nothing is acknowledged until the store was opened again."""
+    if fault.fired is None or fault.name != "sync" or driver.opened != opened:
+        return []
+    if not fault.path.partition(" ")[2].startswith(("commitlog", "consumequeue", "checkpoint")):
+        return []
+    return [
+        Violation("T9", f"{each.id} was acknowledged at {each.written}, after the {fault.path} failed at {fault.fired}")
+        for each in driver.sent
+        if each.written is not None and each.began > fault.fired and each.failed is None
+    ]
+
+
+def _restart_and_go_on(driver: Driver) -> None:
+    """The process starts anew on the same system: what a failed sync gave up still looks written to it."""
+    with wall_clock(lambda: LATER):
+        driver.reopen(kill=True)
+        for _ in range(3):
+            driver.put("Orders", 0)
+            driver.turn()
+        driver.flush()
+
+
+# --- T10: rot --------------------------------------------------------------------------------------------
+
+
+def pick_t10(workload: int, number: int, rng: Random) -> int:
+    recorded = recording(workload)
+    return rng.randrange(recorded.length // 2, recorded.length + 1)
+
+
+def run_t10(case: Case) -> Result:
+    rng, moment = case.rng, case.moment()
+    left = case.disk.left_none()
+    struck = _rot(left, case, moment)
+    if struck is None:
+        return Result(False, Verdict(), 0)
+    verdict = judge(moment, left.left_all(), go_on=False)
+    if verdict.refused:
+        verdict.violations += _rest_is_readable(left, moment, struck)
+    return Result(True, verdict, moment.acknowledged())
+
+
+def _rot(left: SimDisk, case: Case, moment: Moment) -> tuple[int, int] | None:
+    """Damage records that the checkpoint vouches for, but not the last one; the bounds of what was damaged."""
+    rng = case.rng
+    vouched = int.from_bytes(left.files().get("checkpoint", b"")[72:80], "big")
+    safe = [each for each in moment.sent if each.written is not None and each.position >= 0 and each.end <= vouched]
+    if len(safe) < 3:
+        return None
+    target = rng.choice(safe[:-2])
+    start = target.position - target.position % 4096
+    path = f"commitlog/{start:020d}"
+    data = bytearray(left.files()[path])
+    at = target.position - start + rng.randrange(min(target.size, 4096))
+    begin, end = _damage(data, at, case.number % 4, rng)
+    if data == left.files()[path]:
+        return None
+    left.plant(path, bytes(data))
+    return start + begin, start + end
+
+
+def _damage(data: bytearray, at: int, kind: int, rng: Random) -> tuple[int, int]:
+    """A bit, a sector of zeros, 4 KiB of zeros, or a sector that was meant for another place."""
+    if kind == 0:
+        data[at] ^= 1 << rng.randrange(8)
+        return at, at + 1
+    size = 4096 if kind == 2 else 512
+    begin = at - at % size
+    other = rng.randrange(0, len(data), 512)
+    data[begin : begin + size] = data[other : other + 512] if kind == 3 else bytes(size)
+    return begin, begin + size
+
+
+def _rest_is_readable(left: SimDisk, moment: Moment, struck: tuple[int, int]) -> list[Violation]:
+    """Records that were not struck can be found, wherever they stand."""
+    return []
+
+
+PICK = {"T6": pick_t6, "T7": pick_t7, "T9": pick_t9, "T10": pick_t10}
+RUN = {"T6": run_t6, "T7": run_t7, "T9": run_t9, "T10": run_t10}
