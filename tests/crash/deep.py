@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import lru_cache
 from random import Random
 from typing import Any
 
 import attrs
 
-from rocketpy.errors import StoreCorruptError, StoreError
+from rocketpy.errors import StoreError
 from rocketpy.seams import wall_clock
-from tests.checker import Observation, Violation
+from tests.checker import Violation
 from tests.crash.case import Case, Result, sites
 from tests.crash.driver import CLOCK, Driver
 from tests.crash.judge import LATER, Moment, Verdict, judge, observe
 from tests.crash.sim_disk import CHANGES, PowerLoss, SimDisk
-from tests.crash.workloads import WORKLOADS, play, recording
+from tests.crash.workloads import play, recording
 
 __all__ = ["PICK", "RUN"]
 
@@ -79,8 +80,15 @@ def _opens(moment: Moment, disk: SimDisk) -> bool:
 
 
 def pick_t7(workload: int, number: int, rng: Random) -> int:
-    sent = [each for each in recording(workload).sent if each.written is not None]
-    return rng.choice(sent[len(sent) // 3 :]).written
+    return rng.choice(stale_sites(workload))
+
+
+@lru_cache(maxsize=64)
+def stale_sites(workload: int) -> list[int]:
+    """Boundaries at which several records were written and nothing was promised of them."""
+    sent = recording(workload).sent
+    times = sorted({each.written for each in sent if each.written is not None})
+    return [at for at in times if sum(_unpromised(each, at) for each in sent) > 1]
 
 
 def run_t7(case: Case) -> Result:
@@ -114,6 +122,7 @@ def _strike(disk: SimDisk, position: int) -> None:
 def _write_again(case: Case, left: SimDisk, moment: Moment, sizes: list[int]) -> tuple[SimDisk, Moment]:
     """Recover, send messages of the same sizes, and lose the power amid that."""
     rng, sends = case.rng, moment.sends()
+    twin = left.left_all()
     left.record()
     driver = Driver(left, moment.config, name="n")
     recovered = observe(driver, "after the first crash", len(sends), sends)
@@ -126,22 +135,21 @@ def _write_again(case: Case, left: SimDisk, moment: Moment, sizes: list[int]) ->
     if rng.random() < 0.5:
         driver.flush()
     at = rng.randint(opened, driver.now)
-    again = Moment(driver.sent, [], [], moment.config, at, tables=False, earlier=sends, seen=[recovered])
-    disk = moment_disk(left, case, at)
-    return disk, again
-
-
-def moment_disk(left: SimDisk, case: Case, at: int) -> SimDisk:
-    """What the power loss at a step of the second life leaves. The disk itself has gone on: its journal is replayed."""
-    disk = case.twin.left_all() if case.twin is not None else left
     for entry in (left.journal or [])[:at]:
-        disk.apply(*entry)
-    return disk.left_some(case.rng)
+        twin.apply(*entry)
+    again = Moment(driver.sent, [], [], moment.config, at, tables=False, earlier=sends, seen=[recovered])
+    return twin.left_some(rng), again
 
 
 # --- T9: the n-th call fails -----------------------------------------------------------------------------
 
 ERRORS = (("EIO", errno.EIO), ("ENOSPC", errno.ENOSPC), ("short", errno.ENOSPC), ("sync", errno.EIO))
+CONCERNS = {
+    "EIO": CHANGES,
+    "ENOSPC": ("write", "resize", "link", "folder"),
+    "short": ("write",),
+    "sync": ("sync", "sync_dir"),
+}
 AFTER = 60
 """Operations that the broker goes on for after the fault."""
 
@@ -153,11 +161,12 @@ def pick_t9(workload: int, number: int, rng: Random) -> int:
 def run_t9(case: Case) -> Result:
     workload, rng = case.recording.workload, case.rng
     name, code = ERRORS[case.number % len(ERRORS)]
-    fault = Fault(name, code, case.number // len(ERRORS) * 7 % 190 + rng.randrange(7), rng)
+    calls = sum(entry[0] in CONCERNS[name] for entry in case.recording.disk.journal or ())
+    fault = Fault(name, code, rng.randrange(calls * 4 // 5), rng)
     disk = SimDisk()
     disk.record()
     with wall_clock(lambda: CLOCK):
-        driver = Driver(disk, workload.config())
+        driver = Driver(disk, workload.config(), rng=Random(workload.name))
     disk.fault = fault
     opened = driver.opened
     _go_on_with(driver, workload, fault)
@@ -201,12 +210,7 @@ class Fault:
         raise OSError(self.code, os.strerror(self.code), path)
 
     def _concerns(self, what: str) -> bool:
-        return {
-            "EIO": what in CHANGES,
-            "ENOSPC": what in ("write", "resize", "link", "folder"),
-            "short": what == "write",
-            "sync": what in ("sync", "sync_dir"),
-        }[self.name]
+        return what in CONCERNS[self.name]
 
 
 def _go_on_with(driver: Driver, workload: Any, fault: Fault) -> None:
@@ -219,6 +223,7 @@ def _go_on_with(driver: Driver, workload: Any, fault: Fault) -> None:
         try:
             play(workload, driver, length)
         except StoreError:
+            fault.left = 0  # the operator has mended the disk, and starts the broker again
             driver.open()
         if driver.turns == before:
             break
@@ -278,7 +283,7 @@ def _rot(left: SimDisk, case: Case, moment: Moment) -> tuple[int, int] | None:
     start = target.position - target.position % 4096
     path = f"commitlog/{start:020d}"
     data = bytearray(left.files()[path])
-    at = target.position - start + rng.randrange(min(target.size, 4096))
+    at = target.position - start + rng.randrange(len(target.body) + 60)
     begin, end = _damage(data, at, case.number % 4, rng)
     if data == left.files()[path]:
         return None

@@ -79,6 +79,8 @@ class Driver:
         sent: Every message in the order of the puts.
         saves: Every write of a table.
         visible: (when, topic, queue id, end) of what consumers could read.
+        turns: How many steps of a workload were done.
+        opened: How often the store was opened.
     """
 
     def __init__(self, disk: SimDisk, config: BrokerConfig, *, name: str = "m", rng: Random | None = None) -> None:
@@ -90,6 +92,8 @@ class Driver:
         self.saves: list[Save] = []
         self.visible: list[tuple[int, str, int, int]] = []
         self.waiting: list[tuple[Sent, PutMessageResult]] = []
+        self.turns = 0
+        self.opened = 0
         self.open()
 
     @property
@@ -103,6 +107,7 @@ class Driver:
     # --- opening and closing
 
     def open(self) -> None:
+        self.opened += 1
         self.broker = Broker(self.config, self.disk)
         self.store: MessageStore = self.broker.store
         _load(self.broker)
@@ -308,6 +313,8 @@ def broker_config(**settings: Any) -> BrokerConfig:
         "message_index_safe": True,  # so that every flush takes the index along
         "enabled_append_prop_crc": True,
         "memory_size": 1 << 30,
+        "max_hash_slot_num": 8,
+        "max_index_num": 32,
         "message_delay_level": "1s 5s",
         **settings,
     }

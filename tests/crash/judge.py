@@ -38,6 +38,8 @@ class Moment:
         at: In operations of the disk; what came later never happened.
         kill: Whether only the process ended, so that the disk has everything that was written.
         tables: Whether the tables must be as one of their writes left them.
+        earlier: Sends of a life before, with what is known of them.
+        seen: What was seen in it.
     """
 
     sent: list[Sent]
@@ -47,13 +49,15 @@ class Moment:
     at: int
     kill: bool = False
     tables: bool = True
+    earlier: list[Send] = attrs.field(factory=list)
+    seen: list[Observation] = attrs.field(factory=list)
 
     @classmethod
     def of(cls, recording: Recording, at: int, *, kill: bool = False) -> Moment:
         return cls(recording.sent, recording.saves, recording.visible, recording.workload.config(), at, kill)
 
     def sends(self) -> list[Send]:
-        return [self._send(each) for each in self.sent if each.began <= self.at]
+        return self.earlier + [self._send(each) for each in self.sent if each.began <= self.at]
 
     def _send(self, each: Sent) -> Send:
         said = each.written if self.kill else each.durable
@@ -111,6 +115,7 @@ def judge(moment: Moment, disk: SimDisk, *, clock: int = LATER, go_on: bool = Tr
 def _judge(moment: Moment, disk: SimDisk, verdict: Verdict, go_on: bool) -> None:
     sends = moment.sends()
     history = History(sends, durable=moment.config.store.flush_disk_type == "SYNC_FLUSH" or moment.kill)
+    history.observations += moment.seen
     first = Driver(disk, moment.config, name="after")
     visible = _visible_before(moment, sends)
     if visible is not None and history.durable:
@@ -251,10 +256,14 @@ def _visible_before(moment: Moment, sends: list[Send]) -> Observation | None:
     seen = [
         Seen(id=each.id, topic=each.topic, queue_id=each.queue_id, offset=each.offset, body=each.body,
              tags=send.tags, keys=send.keys, properties=send.properties)
-        for each, send in zip((each for each in moment.sent if each.began <= moment.at), sends, strict=True)
+        for each, send in zip(_begun(moment), sends[len(moment.earlier) :], strict=True)
         if 0 <= each.offset < ends.get((each.topic, each.queue_id), 0) and not send.optional and each.failed is None
     ]  # fmt: skip
     return Observation(name="before the crash", seen=seen, complete=False) if seen else None
+
+
+def _begun(moment: Moment) -> list[Sent]:
+    return [each for each in moment.sent if each.began <= moment.at]
 
 
 def _tables(moment: Moment, driver: Driver) -> list[Violation]:

@@ -95,15 +95,16 @@ def plan(points: int, seed: int, kinds: Iterable[str]) -> list[Job]:
 
 
 def fitting(kind: str) -> list[int]:
-    """The workloads on which a class can act: T8 needs one that writes tables."""
-    if kind != "T8":
-        return list(range(len(WORKLOADS)))
-    return [index for index, workload in enumerate(WORKLOADS) if workload.step in WRITE_TABLES]
+    """The workloads on which a class can act: T8 needs one that writes tables, T7 unsynced records in a row."""
+    every = range(len(WORKLOADS))
+    if kind == "T7":
+        return [index for index in every if deep.stale_sites(index)]
+    return [index for index in every if kind != "T8" or WORKLOADS[index].step in WRITE_TABLES]
 
 
 def run_job(job: Job) -> Count:
     """Try the points of a job, in the order in which the replay comes by."""
-    logging.disable(logging.CRITICAL)
+    logging.disable(logging.CRITICAL)  # every second of it is about a disk that was damaged on purpose
     begin = time.process_time()
     count = Count()
     for number, case in _cases(job):

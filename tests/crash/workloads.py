@@ -164,13 +164,11 @@ WORKLOADS = tuple(_workloads())
 
 def play(workload: Workload, driver: Driver, length: int = LENGTH) -> None:
     """Do what the workload does, for so many operations of the disk."""
-    rng = Random(f"{workload.name}")
-    turn = 0
-    while driver.now < length and turn < length:
-        clock = CLOCK + turn * 700
+    while driver.now < length and driver.turns < length:
+        clock = CLOCK + driver.turns * 700
+        driver.turns += 1
         with wall_clock(lambda clock=clock: clock):
-            workload.step(driver, rng, turn)
-        turn += 1
+            workload.step(driver, driver.rng, driver.turns - 1)
 
 
 @lru_cache(maxsize=64)
@@ -180,6 +178,6 @@ def recording(index: int) -> Recording:
     disk = SimDisk()
     disk.record()
     with wall_clock(lambda: CLOCK):
-        driver = Driver(disk, workload.config(), name="m")
+        driver = Driver(disk, workload.config(), rng=Random(workload.name))
     play(workload, driver)
     return Recording(workload, disk, driver.sent, driver.saves, driver.visible)
