@@ -26,8 +26,9 @@ _OURS_AT = 64
 _OURS = struct.Struct(">8sqqI")
 _MAGIC = b"RPYCHKP1"
 _SEAL_AT = 128
-_SEAL = struct.Struct(">8sqI")
+_SEAL = struct.Struct(">8sqqI")
 _SEAL_MAGIC = b"RPYSEAL1"
+_UNKNOWN = -1
 _INDEX_AT = _OURS_AT + _OURS.size
 _INDEX_MAGIC = b"RPYINDX1"
 
@@ -45,6 +46,7 @@ class Checkpoint:
         flushed: Position up to which the log is flushed; None when only the times can be trusted.
         dispatched: Position up to which the consume queues are flushed; None likewise.
         sealed_from: Position from which on every record ends with its own checksum; None when nobody knows of one.
+        units: Units of all queues together up to `dispatched`, at least; None when nobody counted them.
         indexed: Position up to which the key index is flushed; None likewise, and where there never was one.
         index_end: Where the last message stands that the index has; -1 when it is empty.
     """
@@ -57,6 +59,7 @@ class Checkpoint:
     flushed: int | None = None
     dispatched: int | None = None
     sealed_from: int | None = None
+    units: int | None = None
     indexed: int | None = None
     index_end: int = -1
 
@@ -82,16 +85,19 @@ def read_checkpoint(storage: Storage) -> Checkpoint:
     magic, flushed, dispatched, crc = _OURS.unpack_from(data, _OURS_AT)
     if magic != _MAGIC or crc != _crc(java, flushed, dispatched):
         return Checkpoint(**known)
-    sealed_from = _read_seal(data, java)
-    index = _read_index(data, java)
-    return Checkpoint(**known, flushed=flushed, dispatched=dispatched, sealed_from=sealed_from, **index)
+    more = {**_read_seal(data, java), **_read_index(data, java)}
+    return Checkpoint(**known, flushed=flushed, dispatched=dispatched, **more)
 
 
-def _read_seal(data: bytes, java: tuple[int, ...]) -> int | None:
+def _read_seal(data: bytes, java: tuple[int, ...]) -> dict[str, int]:
+    """From where on records are sealed, and how many units there are, as far as the file says so."""
     if len(data) < _SEAL_AT + _SEAL.size:
-        return None
-    magic, sealed_from, crc = _SEAL.unpack_from(data, _SEAL_AT)
-    return sealed_from if magic == _SEAL_MAGIC and crc == _seal_crc(java, sealed_from) else None
+        return {}
+    magic, sealed_from, units, crc = _SEAL.unpack_from(data, _SEAL_AT)
+    if magic != _SEAL_MAGIC or crc != _seal_crc(java, sealed_from, units):
+        return {}
+    found = {"sealed_from": sealed_from, "units": units}
+    return {name: value for name, value in found.items() if value != _UNKNOWN}
 
 
 def _read_index(data: bytes, java: tuple[int, ...]) -> dict[str, int]:
@@ -116,9 +122,8 @@ def write_checkpoint(storage: Storage, checkpoint: Checkpoint) -> None:
     _JAVA.pack_into(data, 0, *java)
     flushed, dispatched = checkpoint.flushed or 0, checkpoint.dispatched or 0
     _OURS.pack_into(data, _OURS_AT, _MAGIC, flushed, dispatched, _crc(java, flushed, dispatched))
-    if checkpoint.sealed_from is not None:
-        seal = checkpoint.sealed_from
-        _SEAL.pack_into(data, _SEAL_AT, _SEAL_MAGIC, seal, _seal_crc(java, seal))
+    seal, units = (_UNKNOWN if value is None else value for value in (checkpoint.sealed_from, checkpoint.units))
+    _SEAL.pack_into(data, _SEAL_AT, _SEAL_MAGIC, seal, units, _seal_crc(java, seal, units))
     indexed, end = checkpoint.indexed, checkpoint.index_end
     if indexed is not None:
         _OURS.pack_into(data, _INDEX_AT, _INDEX_MAGIC, indexed, end, _crc(java, indexed, end, _INDEX_MAGIC))
@@ -138,6 +143,6 @@ def _crc(java: tuple[int, ...], first: int, second: int, magic: bytes = _MAGIC) 
     return zlib.crc32(_JAVA.pack(*java) + _OURS.pack(magic, first, second, 0))
 
 
-def _seal_crc(java: tuple[int, ...], sealed_from: int) -> int:
+def _seal_crc(java: tuple[int, ...], sealed_from: int, units: int) -> int:
     """Over Java's times as well, for the same reason: its records may carry no checksum."""
-    return zlib.crc32(_JAVA.pack(*java) + _SEAL.pack(_SEAL_MAGIC, sealed_from, 0))
+    return zlib.crc32(_JAVA.pack(*java) + _SEAL.pack(_SEAL_MAGIC, sealed_from, units, 0))

@@ -60,6 +60,7 @@ class ConsumeQueue:
         max_offset: Offset behind the last unit: what readers see as the end.
         min_offset: Offset of the first unit whose record is still there.
         max_position: Position in the log behind the last record that has a unit.
+        inherited: Offset behind the last unit that another run wrote, and this one has not written anew.
         dirty: Whether it waits to be flushed. Set by the loop, cleared by the flushing thread.
         deleted: Whether its files are gone.
         ext: What is kept of its messages beyond their units; None when that is not asked for.
@@ -72,6 +73,7 @@ class ConsumeQueue:
         "deleted",
         "dirty",
         "ext",
+        "inherited",
         "is_schedule",
         "max_offset",
         "max_position",
@@ -115,6 +117,7 @@ class ConsumeQueue:
         self.max_offset = 0
         self.min_offset = 0
         self.max_position = 0
+        self.inherited = 0
         self.dirty = False
         self.deleted = False
         self._flushed = 0
@@ -142,7 +145,7 @@ class ConsumeQueue:
         return self.row.start // UNIT_SIZE
 
     def _settle(self, end: int) -> None:
-        self.max_offset = self.next_offset = end
+        self.max_offset = self.next_offset = self.inherited = end
         self._flushed = end * UNIT_SIZE
         self.max_position = 0
         for position, size, _ in self.units_back(end):

@@ -96,9 +96,11 @@ class Dispatcher:
     def _append(self, queue: ConsumeQueue, group: Sequence[DispatchRequest], replay: Replay) -> None:
         """Add the units of one queue; more than one round only where its topic was deleted and made anew."""
         while group:
+            before = queue.max_offset
             taken = queue.append(group, replay)
             if not taken:
                 return
+            self._queues.units += queue.max_offset - before
             self._queues.mark_dirty(queue)
             self._arrivals.append(
                 Arrival(

@@ -101,21 +101,29 @@ class StoreFlush:
         """
         if self._log.failure is not None:
             raise self._log.failure
+        units = self._queues.units  # first: fewer than there are by then are no reason for a doubt
         dispatched = self._dispatched()  # before flushing: what is later may not be covered
         try:
             self._queues.flush(least_pages)
             self._index.flush(self._log.flushed)
-            self._vouch(dispatched if not least_pages else None)
+            self._vouch(dispatched if not least_pages else None, units)
         except OSError as exc:
             where = self._storage.describe(consume_queue.FOLDER)
             self._log.failure = store_error(exc, "flushing the consume queues", where, fatal=True)
             raise self._log.failure from exc
 
-    def _vouch(self, dispatched: tuple[int, int] | None) -> None:
+    def doubt_units(self) -> None:
+        """Let the checkpoint not say any more how many units there are: some are about to be deleted."""
+        if self.checkpoint.units is not None:
+            checkpoint = attrs.evolve(self.checkpoint, units=None)
+            write_checkpoint(self._storage, checkpoint)
+            self.checkpoint = checkpoint
+
+    def _vouch(self, dispatched: tuple[int, int] | None, units: int | None) -> None:
         """Write the checkpoint when it has something new to say."""
         before = self.checkpoint
         if dispatched is None:
-            dispatched = (before.dispatched or 0, before.queue_timestamp)
+            dispatched, units = (before.dispatched or 0, before.queue_timestamp), before.units
         checkpoint = attrs.evolve(
             before,
             log_timestamp=self._log.flushed_timestamp,
@@ -124,6 +132,7 @@ class StoreFlush:
             flushed=self._log.flushed,
             dispatched=dispatched[0],
             sealed_from=self._sealed_from,
+            units=units,
             indexed=self._index.progress.position,
             index_end=self._index.progress.end,
         )

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MappedFileQueue"]
 
+_STEP = 1024 * 1024
+
 
 class MappedFileQueue:
     """The files of one folder in order.
@@ -70,8 +72,7 @@ class MappedFileQueue:
             StoreCorruptError: A file has another size than configured, or one is missing in between.
         """
         self.files, mended = load_row(self._storage, self.folder, self.file_size, self._on_open, safe=safe)
-        if mended:
-            self.entries_synced = False
+        self.entries_synced = safe is None  # a crash may have come before the folder was synced
         return mended
 
     # --- finding
@@ -125,13 +126,17 @@ class MappedFileQueue:
             self.ahead.rolled(before)
         return file
 
-    def cut(self, position: int) -> bool:
+    def cut(self, position: int, *, keep_first: bool = False) -> bool:
         """Drop everything from `position` on: later files are deleted, the tail of its own file is made zero.
+
+        Args:
+            position: Where to cut.
+            keep_first: Keep the first file whatever the position, so that the row still says where it stands.
 
         Returns:
             Whether something had to be written or deleted.
         """
-        kept = tuple(file for file in self.files if file.start < position)
+        kept = tuple(file for file in self.files if file.start < position) or self.files[:keep_first]
         dropped = self.files[len(kept) :]
         self.files = kept
         for file in reversed(dropped):  # from the end, so that a crash in between leaves no gap
@@ -140,7 +145,7 @@ class MappedFileQueue:
             self.entries_synced = False
         if not kept or kept[-1].end <= position:
             return bool(dropped)
-        return kept[-1].clear_from(position - kept[-1].start) or bool(dropped)
+        return kept[-1].clear_from(max(0, position - kept[-1].start)) or bool(dropped)
 
     def oldest(self, position: int, most: int) -> tuple[MappedFile, ...]:
         """The first files that lie wholly before `position`, never the last one."""
@@ -183,6 +188,17 @@ class MappedFileQueue:
             file.delete()
 
     # --- the disk
+
+    def write_again(self, begin: int, end: int) -> None:
+        """Write what stands between two positions once more.
+
+        After a flush that failed the system may take pages for written that the disk does not have; only a new write
+        makes it try again.
+        """
+        for file in self.files:
+            last = min(end, file.end)
+            for at in range(max(begin, file.start), last, _STEP):
+                file.write(file.scan(at - file.start, min(_STEP, last - at)), at - file.start)
 
     def flush(self, begin: int, end: int, *, apart: bool = False) -> None:
         """Return when everything between two positions has reached the disk; may be called in a thread.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rocketpy.wire.enums import BoundaryType
 from rocketpy_broker_sim.store import consume_queue
 from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.read_check import ReadCheck
 from rocketpy_broker_sim.store.reading import MAX_PULL_BYTES, QueueReader
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class MessageReads:
         self._storage = storage
         self._log = commit_log
         self._queues = queues
-        self._reader = QueueReader(config, commit_log, queues)
+        self._reader = QueueReader(config, commit_log, queues, ReadCheck(storage, config, commit_log))
 
     # --- messages
 

@@ -135,6 +135,7 @@ class MessageStore(MessageReads):
         checkpoint = self._flush.load()
         for folder in (commit_log.FOLDER, consume_queue.FOLDER):
             self._storage.make_dir(folder)
+        self._reader.check.seal(checkpoint.sealed_from)
         safe = ALL_BUT_LAST if checkpoint.flushed is None else checkpoint.flushed
         self._log.row.load(safe=safe if unclean else None)
         self._queues.load(mend=unclean)
@@ -357,6 +358,7 @@ class MessageStore(MessageReads):
         self.reput()
         with self._translated("deleting topics", consume_queue.FOLDER):
             self._deleted.note(topics, self._log.start, self._log.written[0])
+            self._flush.doubt_units()
             for topic in topics:
                 self._reput.forget(topic)
                 self._queues.delete_topic(topic)

@@ -34,6 +34,7 @@ class QueueTable:
             file_size: Bytes in each file of a queue.
             ext_file_size: Bytes in each file of an extension; 0 for queues without one.
         """
+        self.units = 0
         self._storage = storage
         self._file_size = file_size
         self._ext_file_size = ext_file_size
@@ -89,6 +90,7 @@ class QueueTable:
     def delete(self, queue: ConsumeQueue) -> None:
         """Delete one queue with its files, and the folder of its topic if it was the last one."""
         del self._queues[queue.topic, queue.queue_id]
+        self.units -= queue.max_offset
         queue.delete()
         for folder in (f"{FOLDER}/{queue.topic}", f"{EXT_FOLDER}/{queue.topic}"):
             if self._storage.is_dir(folder) and not self._storage.list(folder):
@@ -98,6 +100,10 @@ class QueueTable:
         """Delete every queue, to build them anew from the log."""
         for topic in self.topics():
             self.delete_topic(topic)
+
+    def count_units(self) -> None:
+        """Count the units of all queues anew."""
+        self.units = sum(queue.max_offset for queue in self._queues.values())
 
     def mark_dirty(self, queue: ConsumeQueue) -> None:
         """Note that a queue has units the disk may not have."""

@@ -28,12 +28,12 @@ class Sound(NamedTuple):
 
     Attributes:
         size: Bytes of them.
-        count: How many.
+        messages: How many.
         next_offset: Offset behind the last one.
     """
 
     size: int
-    count: int
+    messages: int
     next_offset: int
 
 
@@ -50,8 +50,17 @@ class ReadCheck:
         """Let every record from a position on need its own checksum."""
         self._check = RecordCheck(self._config, sealed_from)
 
-    def sound(self, queue: ConsumeQueue, offset: int, data: bytes, ranges: Iterable[tuple[int, int]]) -> Sound | None:
+    def sound(
+        self, queue: ConsumeQueue, offset: int, data: bytes, ranges: Iterable[tuple[int, int]], count: int
+    ) -> Sound | None:
         """Look at what was read of a queue from an offset on.
+
+        Args:
+            queue: The queue.
+            offset: Where the read began; messages that nobody wanted were passed over.
+            data: The records.
+            ranges: Where they stand in the log.
+            count: How many there should be.
 
         Returns:
             None when all of it is as it was written; else what stands before the first damage.
@@ -59,27 +68,29 @@ class ReadCheck:
         Raises:
             StoreCorruptError: The first message is damaged, or is not the one that belongs there.
         """
-        at, count, begin = 0, 0, offset
+        at, found, position = 0, 0, -1
         for position, end in ranges:
-            while position < end:
-                record = self._check(data, at, position)
-                if (
-                    record is None
-                    or (record.topic, record.queue_id) != (queue.topic_bytes, queue.queue_id)
-                    or record.queue_offset < offset
-                ):
-                    if not count:
-                        raise self._damaged(queue, begin, position)
-                    return Sound(at, count, offset)
-                at, position, count, offset = at + record.size, position + record.size, count + 1, record.queue_offset + 1
-        return None
+            while position < end and (record := self._check(data, at, position)) is not None:
+                belongs = (record.topic, record.queue_id) == (queue.topic_bytes, queue.queue_id)
+                if not belongs or record.queue_offset < offset:
+                    break
+                at, position, found = at + record.size, position + record.size, found + 1
+                offset = record.queue_offset + 1
+            if position != end:
+                break
+        if found == count:
+            return None
+        if not found:
+            raise self._damaged(queue, offset, max(position, 0))
+        return Sound(at, found, offset)
 
     def _damaged(self, queue: ConsumeQueue, offset: int, position: int) -> StoreCorruptError:
         file = self._log.row.find(position)
         path = self._log.row.folder if file is None else file.path
+        where = self._storage.describe(path)
         return StoreCorruptError(
-            f"{queue.topic} queue {queue.queue_id} cannot be read from offset {offset} on: {self._storage.describe(path)} "
-            f"is damaged at position {position}, or the queue is. Restore the file from a copy, or repair the store",
+            f"{queue.topic} queue {queue.queue_id} cannot be read from offset {offset} on: {where} is damaged at "
+            f"position {position}, or the queue is. Restore the file from a copy, or repair the store",
             path=path,
             offset=position - (0 if file is None else file.start),
         )

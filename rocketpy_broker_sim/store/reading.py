@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.consume_queue_ext import ConsumeQueueExt
     from rocketpy_broker_sim.store.queue_table import QueueTable
+    from rocketpy_broker_sim.store.read_check import ReadCheck
 
 __all__ = ["QueueReader"]
 
@@ -30,9 +31,14 @@ MIN_PULL_BYTES = 100
 
 
 class QueueReader:
-    """Looks up units, then copies the records they point to."""
+    """Looks up units, then copies the records they point to.
 
-    def __init__(self, config: MessageStoreConfig, commit_log: CommitLog, queues: QueueTable) -> None:
+    Attributes:
+        check: Looks at messages from before this run.
+    """
+
+    def __init__(self, config: MessageStoreConfig, commit_log: CommitLog, queues: QueueTable, check: ReadCheck) -> None:
+        self.check = check
         self._config = config
         self._log = commit_log
         self._queues = queues
@@ -73,13 +79,18 @@ class QueueReader:
             picked.take(queue.units(at, limit - at), match, match_entry)
             if picked.count or offset + picked.passed >= limit:
                 break
+        records, count, following = self._log.read_ranges(picked.ranges), picked.count, offset + picked.passed
+        if offset < queue.inherited and count:
+            sound = self.check.sound(queue, offset, records, picked.ranges, count)
+            if sound is not None:  # the next read begins with the damage, and says so
+                records, count, following = records[: sound.size], sound.messages, sound.next_offset
         return GetMessageResult(
             picked.status,
-            offset + picked.passed,
+            following,
             queue.min_offset,
             queue.max_offset,
-            self._log.read_ranges(picked.ranges),
-            picked.count,
+            records,
+            count,
             log_end - picked.last_position > memory,
         )
 

@@ -8,20 +8,23 @@ Plays the part of CommitLog.recoverNormally and recoverAbnormally.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
 from rocketpy_broker_sim.store.consume_queue import FILLER_SIZE, OffsetGapError, Replay
-from rocketpy_broker_sim.store.dispatch import DelayLevels, Dispatcher
+from rocketpy_broker_sim.store.dispatch import DelayLevels, Dispatcher, is_consumable
 from rocketpy_broker_sim.store.log_scan import LogRecord, LogScan, find_record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
     from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.deleted_topics import DeletedTopics
     from rocketpy_broker_sim.store.queue_table import QueueTable
 
@@ -58,6 +61,7 @@ class Recovery:
         self._checkpoint = checkpoint
         self._deleted = deleted
         self._levels = DelayLevels(config.message_delay_level)
+        self._behind_checkpoint = 0
         self._units_end = max((queue.max_position for queue in queues), default=0)
 
     def run(self, *, unclean: bool) -> None:
@@ -71,9 +75,10 @@ class Recovery:
         if not row.files:
             self._queues.delete_all()  # without records units mean nothing
             self._log.reset(0, 0, 0)
-            return
-        self._drop_deleted()
-        self._settle(self._replayed(unclean), unclean)
+        else:
+            self._drop_deleted()
+            self._settle(self._replayed(unclean), unclean)
+        self._queues.count_units()
 
     def _drop_deleted(self) -> None:
         """Delete the queues that a power loss brought back, of topics that were deleted."""
@@ -88,11 +93,26 @@ class Recovery:
             return self._replay(self._log.row.start, Replay.WHOLE)
         begin = self._begin_after_crash() if unclean else self._begin_after_stop()
         try:
-            return self._replay(begin, Replay.PART if unclean else Replay.NO)
+            scan = self._replay(begin, Replay.PART if unclean else Replay.NO)
+            self._check_units(scan.position)
         except OffsetGapError as gap:
             log.warning("consume queues have lost units (%s): building all of them from the log", gap)
             self._queues.delete_all()
             return self._replay(self._log.row.start, Replay.WHOLE)
+        return scan
+
+    def _check_units(self, end: int) -> None:
+        """See whether a queue has lost units that no record in the part that was read would have shown.
+
+        Raises:
+            OffsetGapError: There are fewer units than the checkpoint and the records behind it tell.
+        """
+        units, dispatched = self._checkpoint.units, self._checkpoint.dispatched
+        self._queues.count_units()
+        if units is None or dispatched is None or end < dispatched:
+            return
+        if self._queues.units < units + self._behind_checkpoint:
+            raise OffsetGapError(f"{self._queues.units} units where {units + self._behind_checkpoint} were written")
 
     # --- where to begin
 
@@ -146,6 +166,9 @@ class Recovery:
         scan = LogScan(self._log.row, begin, self._config, self._checkpoint.sealed_from)
         records = (each for each in scan if each.position >= dispatch_from and not self._deleted.is_gone(each))
         while chunk := list(islice(records, CHUNK)):
+            dispatched = self._checkpoint.dispatched or 0
+            new = [each for each in chunk if each.position >= dispatched and is_consumable(each.sys_flag)]
+            self._behind_checkpoint += len(new)
             requests = [self._dispatcher.request_of(record, self._levels) for record in chunk]
             self._dispatcher.dispatch(requests, Replay.PART if replay is Replay.NO else replay)
         return scan
@@ -180,23 +203,46 @@ class Recovery:
                 self._queues.mark_dirty(queue)
             queue.correct_min_offset(self._log.row.start)
         # Flushed even when there was nothing to cut: a recovery that was killed may have cut it just now.
-        self._log.row.cut(end)
-        self._log.row.flush(end, end)
-        timestamp = max(scan.last_timestamp, self._checkpoint.log_timestamp if not unclean else 0)
+        self._log.row.cut(end, keep_first=True)
+        self._log.row.flush(end, end + 1)
         vouched = self._checkpoint.flushed
+        known = not unclean or (vouched is not None and vouched <= end)
+        timestamp = max(scan.last_timestamp, self._checkpoint.log_timestamp if known else 0)
+        if unclean and vouched is not None:
+            self._log.row.write_again(vouched, end)
         self._log.reset(end, timestamp, self._log.row.start if vouched is None else min(vouched, end))
 
     def _judge_damage(self, end: int, known_end: int, unclean: bool) -> None:
         """Decide on a log that stops being valid before the end it had: cut a torn tail, refuse anything else."""
         follower = find_record(self._log.row, end, self._config, self._checkpoint.sealed_from)
-        if follower is None or not self._was_safe(follower, known_end, unclean):
-            log.warning("the commit log is damaged at its end, position %d: cut there", end)
-            return
+        if follower is not None and self._was_safe(follower, known_end, unclean):
+            raise self._damaged(end, f"a valid record follows at {follower.position}")
+        if self._lost_several(end, unclean):
+            raise self._damaged(end, "several messages behind it had reached the disk")
+        log.error("the commit log is damaged at its end, position %d: the last message is cut off", end)
+
+    def _lost_several(self, end: int, unclean: bool) -> bool:
+        """Whether more than the last message behind a position had reached the disk, or that cannot be ruled out."""
+        flushed, units = self._checkpoint.flushed, self._checkpoint.units
+        if flushed is None or end + self._claimed_size(end) == flushed:
+            return False
+        if not unclean:
+            return sum(1 for queue in self._queues for _ in takewhile(lambda unit: unit[0] >= end, _back(queue))) > 1
+        if units is None or self._checkpoint.dispatched != flushed:
+            return True
+        return units - self._queues.units > 1
+
+    def _claimed_size(self, position: int) -> int:
+        """What stands where a record says how large it is."""
+        file = self._log.row.find(position)
+        return 0 if file is None else int.from_bytes(file.scan(position - file.start, 4), "big")
+
+    def _damaged(self, end: int, why: str) -> StoreCorruptError:
         file = self._log.row.find(end)
         path = file.path if file else self._log.row.folder
-        raise StoreCorruptError(
-            f"{self._storage.describe(path)} is damaged at position {end}, while a valid record follows at "
-            f"{follower.position}: restore the file from a copy, or repair the store",
+        return StoreCorruptError(
+            f"{self._storage.describe(path)} is damaged at position {end}, while {why}: "
+            "restore the file from a copy, or repair the store",
             path=path,
             offset=end - (file.start if file else 0),
         )
@@ -208,3 +254,7 @@ class Recovery:
         if self._checkpoint.flushed is not None or not unclean:
             return True
         return record.store_timestamp <= self._checkpoint.log_timestamp
+
+
+def _back(queue: ConsumeQueue) -> Iterator[tuple[int, int, int]]:
+    return queue.units_back(queue.max_offset)

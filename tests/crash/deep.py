@@ -192,6 +192,7 @@ class Fault:
     rng: Random
     fired: int | None = None
     path: str = ""
+    trace: bool = False
     left: int = 1
     disk_now: Any = None
 
@@ -201,6 +202,8 @@ class Fault:
         self.number -= 1
         if self.number >= 0 or not self.left:
             return None
+        if self.trace:
+            print(self.name, what, path, self.disk_now())
         if self.fired is None:
             self.fired, self.path = self.disk_now(), f"{what} {path}"
             self.left = self.rng.choice((1, 1, 3, 30))
@@ -261,8 +264,7 @@ def pick_t10(workload: int, number: int, rng: Random) -> int:
 
 
 def run_t10(case: Case) -> Result:
-    rng, moment = case.rng, case.moment()
-    left = case.disk.left_none()
+    moment, left = case.moment(), case.disk.left_none()
     struck = _rot(left, case, moment)
     if struck is None:
         return Result(False, Verdict(), 0)

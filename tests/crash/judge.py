@@ -257,7 +257,8 @@ def _visible_before(moment: Moment, sends: list[Send]) -> Observation | None:
         Seen(id=each.id, topic=each.topic, queue_id=each.queue_id, offset=each.offset, body=each.body,
              tags=send.tags, keys=send.keys, properties=send.properties)
         for each, send in zip(_begun(moment), sends[len(moment.earlier) :], strict=True)
-        if 0 <= each.offset < ends.get((each.topic, each.queue_id), 0) and not send.optional and each.failed is None
+        if each.written is not None and each.written <= moment.at and not send.optional
+        if 0 <= each.offset < ends.get((each.topic, each.queue_id), 0)
     ]  # fmt: skip
     return Observation(name="before the crash", seen=seen, complete=False) if seen else None
 

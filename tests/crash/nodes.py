@@ -121,7 +121,7 @@ class FolderNode:
         self.pending.clear()
 
     def give_up(self) -> None:
-        self.pending.clear()
+        """A sync failed: only the pages of files are forgotten, a folder is tried again by the next one."""
 
     def some(self, rng: Random) -> dict[str, FileNode | FolderNode]:
         """Any of the changes; a rename happens whole or not at all."""

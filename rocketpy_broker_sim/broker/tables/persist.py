@@ -37,6 +37,7 @@ class ConfigFile:
         self._backup = f"{_FOLDER}/{name}.bak"
         # A file that could not be read must not push out the .bak that could.
         self._keep_backup = False
+        self._folder_kept = False
 
     def load(self, read: Callable[[bytes], _Value]) -> _Value | None:
         """The file as `read` understands it, or its .bak; None when there is neither.
@@ -70,6 +71,13 @@ class ConfigFile:
             path=where,
         )
 
+    def _keep_folder(self) -> None:
+        """Let a new folder reach the disk, once; also one that was made before a failure or a crash."""
+        if not self._folder_kept:
+            self._storage.make_dir(_FOLDER)
+            self._storage.sync_dir("")
+            self._folder_kept = True
+
     def save(self, data: bytes) -> None:
         """Replace the file; what it held becomes its .bak.
 
@@ -79,7 +87,7 @@ class ConfigFile:
         try:
             if not self._keep_backup and self._storage.exists(self._path):
                 self._storage.rename(self._path, self._backup)
-            self._storage.make_dir(_FOLDER)  # a new folder has to reach the disk, too
+            self._keep_folder()
             self._storage.write_bytes_atomic(self._path, data)
         except OSError as exc:
             raise StoreError(f"cannot write {self._storage.describe(self._path)}: {exc}") from exc
