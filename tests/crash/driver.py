@@ -313,8 +313,6 @@ def broker_config(**settings: Any) -> BrokerConfig:
         "message_index_safe": True,  # so that every flush takes the index along
         "enabled_append_prop_crc": True,
         "memory_size": 1 << 30,
-        "max_hash_slot_num": 8,
-        "max_index_num": 32,
         "message_delay_level": "1s 5s",
         **settings,
     }
