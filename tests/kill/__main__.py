@@ -20,10 +20,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kill", description="Kill servers and clients under load.")
     parser.add_argument("--cycles", type=int, default=30, help="how often the broker is killed")
     parser.add_argument("--seed", type=int, default=1, help="what is done when; a run can be repeated, its timing not")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the broker")
     parser.add_argument("--keep", action="store_true", help="leave store and logs where they are")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="rocketpy-kill-"))
-    servers, outcome = run(home, options.cycles, options.seed)
+    servers, outcome = run(home, options.cycles, options.seed, dict(each.split("=", 1) for each in options.set))
     verdict = judge(servers, outcome)
     print(table(outcome, verdict))
     wrong = [*map(str, verdict.violations), *verdict.stuck]

@@ -114,7 +114,8 @@ class Campaign:
             rest = [str(LANES), str(PAUSE_BETWEEN_SENDS)]
             await self._start(role, ["tests.kill.producing", address, role, *rest])
         else:
-            await self._start(role, ["tests.kill.consuming", address, role, role.split("-")[1]])
+            child = await self._start(role, ["tests.kill.consuming", address, role, role.split("-")[1]])
+            self._fault("start", child.name)  # whoever joins takes queues over
 
     async def _wait_ready(self) -> None:
         for role, child in self._children.items():

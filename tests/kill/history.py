@@ -36,7 +36,7 @@ class Delivery(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Something was done to a process."""
+    """Something was done to a process, or one joined: what makes others begin again."""
 
     kind: str
     at: float

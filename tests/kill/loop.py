@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import trio
@@ -12,10 +13,10 @@ from tests.kill.plan import plan
 from tests.kill.servers import Servers
 
 
-def run(home: Path, cycles: int, seed: int) -> tuple[Servers, Outcome]:
+def run(home: Path, cycles: int, seed: int, settings: Mapping[str, str] | None = None) -> tuple[Servers, Outcome]:
     """Run it all; what is left on the disk can be looked at afterwards."""
     with port_block() as base:
-        servers = Servers(home, base)
+        servers = Servers(home, base, settings or {})
         return servers, trio.run(_run, servers, cycles, seed)
 
 

@@ -17,7 +17,7 @@ from rocketpy.results import SendStatus
 from tests.kill.content import message_of
 from tests.kill.telling import tell, until_terminated
 
-AFTER_FAILURE = 0.05
+AFTER_FAILURE = 0.1
 
 
 def never_left(error: RocketMQError) -> bool:

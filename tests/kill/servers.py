@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketpy.producer import Producer
@@ -19,6 +20,8 @@ class Servers:
 
     home: Path
     base_port: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the broker beside those of every run, or instead of them."""
 
     @property
     def name_server(self) -> str:
@@ -33,7 +36,7 @@ class Servers:
     def write(self) -> None:
         """Write the files that the servers are started with."""
         (self.home / "namesrv.conf").write_text(f"listenPort={self.base_port}\nbindAddress=127.0.0.1\n")
-        settings = {
+        settings: dict[str, object] = {
             "brokerClusterName": "KillCluster",
             "brokerName": "broker-a",
             "brokerIP1": "127.0.0.1",
@@ -47,6 +50,7 @@ class Servers:
             "flushDiskType": "SYNC_FLUSH",
             "flushConsumerOffsetInterval": 1_000,
             "cleanFileForciblyEnable": "false",
+            **self.settings,
         }
         text = "".join(f"{key}={value}\n" for key, value in settings.items())
         (self.home / "broker.conf").write_text(text)

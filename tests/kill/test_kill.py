@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import pytest
@@ -14,6 +15,8 @@ from tests.kill.verdict import judge
 CYCLES, SEED = 30, 1
 LEAST_ACKED = 10_000
 FIRST_ACK_WITHIN = 3_000.0
+LOAD_OF_ITS_OWN = 2.0
+"""Processes a core that want to run in a loop that has the machine for itself; a busier one may take longer."""
 
 
 @pytest.mark.slow
@@ -27,7 +30,8 @@ def test_nothing_acknowledged_is_lost_by_kills(tmp_path):
     assert outcome.history.acked >= LEAST_ACKED
     firsts = [each.first_ack for each in outcome.restarts if each.first_ack is not None]
     assert len(firsts) >= CYCLES // 2
-    assert percentile(firsts, 0.99) <= FIRST_ACK_WITHIN
+    others = os.getloadavg()[0] / (LOAD_OF_ITS_OWN * (os.cpu_count() or 1))
+    assert percentile(firsts, 0.99) <= FIRST_ACK_WITHIN * max(1.0, others)
     done = Counter((each.kind, each.target.split("-")[0]) for each in outcome.history.faults)
     assert done["kill", "broker"] == CYCLES
     assert [done["kill", who] for who in ("namesrv", "consumer", "producer")] == [5, 5, 5]
