@@ -59,9 +59,11 @@ class Known:
 
     def is_replayed(self, position: int) -> bool:
         """Whether the next start gives the record at a position its unit, whatever stands there now."""
-        if self.replay_from is not None and position >= self.replay_from:
+        if not self.units_end:
             return True
-        return position >= self.units_end
+        if self.replay_from is not None:
+            return position >= self.replay_from
+        return position >= max(self.units_end, self.checkpoint.dispatched or 0)
 
     def was_safe(self, record: LogRecord) -> bool:
         """Whether a record behind damage had reached the disk, so that the damage is no torn tail."""

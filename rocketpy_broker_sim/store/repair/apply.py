@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocketpy.errors import StoreError
 from rocketpy.seams import wall_ms
-from rocketpy_broker_sim.store import checkpoint, consume_queue, consume_queue_ext
+from rocketpy_broker_sim.store import checkpoint, commit_log, consume_queue, consume_queue_ext
 from rocketpy_broker_sim.store.failure import store_error
 from rocketpy_broker_sim.store.inspect.layout import INDEX
 from rocketpy_broker_sim.store.message_store import LOCK, MessageStore
@@ -83,10 +83,11 @@ class Repair:
         replacements = [region.replacement() for region in plan.all]  # before anything is changed
         with self._translated():
             for region in plan.all:
-                self._copy(region)
+                self._copy(region.path, region.begin - region.file_start, region.kept - region.file_start, region.begin)
             self._report([region.row() for region in plan.all])
             for region, records in zip(plan.all, replacements, strict=True):
                 self._replace(region, records)
+            self._straighten(plan)
             for path in _DERIVED:
                 if self._storage.exists(path):
                     self._storage.rename(path, f"{self.folder}/{path}")
@@ -112,23 +113,47 @@ class Repair:
 
     # --- the parts
 
-    def _copy(self, region: Region) -> None:
-        """Keep the bytes of a region."""
-        if region.kept <= region.begin:
+    def _copy(self, path: str, begin: int, end: int, position: int) -> None:
+        """Keep the bytes of a part of a file.
+
+        Args:
+            path: The file.
+            begin: Where in it the part begins.
+            end: Where the part ends.
+            position: Where in the log that is: it becomes a part of the name.
+        """
+        if end <= begin:
             return
-        source = self._storage.open(region.path)
+        source = self._storage.open(path)
         try:
-            target = self._storage.open(f"{self.folder}/{region.path}-{region.begin}.bin", create=True)
+            target = self._storage.open(f"{self.folder}/{path}-{position}.bin", create=True)
             try:
-                for position in range(region.begin, region.kept, STEP):
-                    data = source.pread(min(STEP, region.kept - position), position - region.file_start)
+                for at in range(begin, end, STEP):
+                    data = source.pread(min(STEP, end - at), at)
                     if any(data):
-                        target.pwrite(data, position - region.begin)
+                        target.pwrite(data, at - begin)
                 target.fdatasync()
             finally:
                 target.close()
         finally:
             source.close()
+
+    def _straighten(self, plan: Plan) -> None:
+        """Take log files away that hold nothing, and bring the last one to its size."""
+        for file in reversed(plan.surplus):
+            self._copy(file.path, 0, file.size, file.start)
+            self._storage.unlink(file.path)
+        if plan.resized is not None:
+            size = self._config.mapped_file_size_commit_log
+            self._copy(plan.resized.path, size, plan.resized.size, plan.resized.start + size)
+            target = self._storage.open(plan.resized.path)
+            try:
+                target.truncate(size)
+                target.fdatasync()
+            finally:
+                target.close()
+        if plan.surplus:
+            self._storage.sync_dir(commit_log.FOLDER)
 
     def _report(self, rows: list[dict[str, Any]]) -> None:
         text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)

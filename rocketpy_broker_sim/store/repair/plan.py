@@ -110,11 +110,16 @@ class Plan:
         regions: Damaged parts that valid records follow, in order; files that are missing are regions too.
         tail: What stands behind the last valid record and is none; None when there is nothing.
         end: Position behind the last valid record.
+        surplus: Log files that hold no record and would keep a broker from starting: those behind the end of the log,
+            and empty ones before it.
+        resized: The file in which the log ends, when it has not its size.
     """
 
     regions: list[Region]
     tail: Region | None
     end: int
+    surplus: list[StoreFile]
+    resized: StoreFile | None
 
     @property
     def lost(self) -> int:
@@ -158,13 +163,27 @@ class _Planner:
             self._file(file)
             before = file.start + self._layout.log.file_size
         tail = next((region for region in self._open if region.kept > region.begin and region.reason), None)
-        plan = Plan(self._regions, tail, self._end)
+        plan = Plan(self._regions, tail, self._end, self._surplus(), self._resized())
         if tail is not None:
             tail.is_tail = True
+            if any(file.path == tail.path for file in plan.surplus):
+                plan.tail = None
         regions = plan.all
         for lost in self._survivors.lost([(region.begin, region.end) for region in regions]):
             regions[lost.region].lost.append(lost)
         return plan
+
+    def _surplus(self) -> list[StoreFile]:
+        log = self._layout.log
+        behind = -(-self._end // log.file_size) * log.file_size
+        made_anew = {region.path for region in self._regions}
+        empty = [file for file in log.empty if file.start < behind and file.path not in made_anew]
+        return [*empty, *(file for file in [*log.files, *log.empty] if file.start >= behind)]
+
+    def _resized(self) -> StoreFile | None:
+        log = self._layout.log
+        file = log.find(self._end - 1) if self._end > log.start else None
+        return file if file is not None and file.size != log.file_size else None
 
     def _file(self, file: StoreFile) -> None:
         """Go over one file."""

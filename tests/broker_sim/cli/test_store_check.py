@@ -292,3 +292,10 @@ def test_messages_for_people(look, closed):
     lines = look("check", closed)
     assert lines[0].split() == ["file", "position", "in", "file", "size", "what"]
     assert lines[1].startswith(f"damage  commitlog/{0:020d}")
+
+
+def test_the_last_unit_of_all_is_missed_too(look, closed):
+    last = [row for row in look.rows("commitlog", closed) if row["kind"] == "message"][-1]
+    path = max((closed / "consumequeue" / "Orders" / str(last["queueId"])).iterdir())
+    overwrite(path, last["queueOffset"] * UNIT_SIZE - int(path.name), bytes(UNIT_SIZE))
+    assert "1 messages of the log have no unit" in damaged(look, closed)[0]["reason"]

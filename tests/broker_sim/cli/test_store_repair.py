@@ -315,3 +315,16 @@ def test_a_store_that_may_not_be_written(look, store, monkeypatch):
     look("repair", store)
     assert look.status == 0
     assert survivors(store) == expected([7])
+
+
+def test_files_of_another_size_and_files_without_records_are_put_right(look, store):
+    rows = messages(look, store)
+    overwrite(store, rows[7], 100, b"\xff")
+    names = sorted(path.name for path in (store / "commitlog").iterdir())
+    with (store / "commitlog" / names[-1]).open("ab") as file:
+        file.write(b"too much")
+    (store / "commitlog" / f"{int(names[-1]) + 8192:020d}").write_bytes(b"x" * 4096)
+    repaired(look, store, [7])
+    assert sorted(path.name for path in (store / "commitlog").iterdir()) == names
+    (folder,) = (store / "quarantine").iterdir()
+    assert (folder / "commitlog" / f"{names[-1]}-{int(names[-1]) + 4096}.bin").read_bytes() == b"too much"
