@@ -183,7 +183,7 @@ class Storage(Protocol):
         ...
 
     def modified_ms(self, path: str) -> int:
-        """When the file was last changed, ms since 1970."""
+        """When the file was last changed, or a folder's entries were, ms since 1970; 0 where that is not known."""
         ...
 
     def lock(self, path: str) -> Callable[[], None]:

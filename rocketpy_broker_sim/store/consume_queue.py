@@ -68,6 +68,7 @@ class ConsumeQueue:
 
     __slots__ = (
         "_flushed",
+        "_log_start",
         "_parents_synced",
         "_storage",
         "deleted",
@@ -121,9 +122,26 @@ class ConsumeQueue:
         self.dirty = False
         self.deleted = False
         self._flushed = 0
+        self._log_start = -1  # what the first offset was found for
         self._parents_synced = False
 
     # --- loading
+
+    def facts(self) -> tuple[int, ...]:
+        """What `restore` takes: where files and units begin and end."""
+        row = self.row
+        return row.start, len(row.files), self.min_offset, self.max_offset, self.max_position, self._log_start
+
+    def restore(
+        self, start: int, files: int, min_offset: int, max_offset: int, max_position: int, log_start: int
+    ) -> None:
+        """Be as these facts say, without looking at the files."""
+        self.row.restore(start, files)
+        self.min_offset = min_offset
+        self.max_offset = self.next_offset = max_offset
+        self.max_position = max_position
+        self._flushed = max_offset * UNIT_SIZE
+        self._log_start = log_start
 
     def load(self, *, mend: bool = False) -> bool:
         """Take in the files and find the last unit; whether files had to be mended."""
@@ -308,6 +326,9 @@ class ConsumeQueue:
 
     def correct_min_offset(self, log_start: int) -> None:
         """Move the first offset to the first unit whose record is still in the log."""
+        if log_start == self._log_start:
+            return
+        self._log_start = log_start
         low, high = max(self.row.start // UNIT_SIZE, self.min_offset), self.max_offset
         if self.max_position <= log_start:
             low = high  # none of them, and no file is read to say so

@@ -75,6 +75,10 @@ class MappedFileQueue:
         self.entries_synced = safe is None  # a crash may have come before the folder was synced
         return mended
 
+    def restore(self, start: int, count: int) -> None:
+        """Take in `count` files from `start` on, which are known to be there."""
+        self.files = tuple(self.file_at(start + number * self.file_size) for number in range(count))
+
     # --- finding
 
     @property

@@ -254,7 +254,9 @@ class MemoryStorage:
         self.ask("sync_dir", _checked(path), 0)
 
     def modified_ms(self, path: str) -> int:
-        """When the file was last changed, ms since 1970."""
+        """When the file was last changed, ms since 1970; 0 for a folder."""
+        if path in self._folders:
+            return 0
         node = self._files.get(_checked(path))
         if node is None:
             raise _missing(path)

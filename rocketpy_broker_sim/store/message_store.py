@@ -34,6 +34,7 @@ from rocketpy_broker_sim.store.put_result import (
     PutMessageResult,
     PutMessageStatus,
 )
+from rocketpy_broker_sim.store.queue_summary import load_queues, write_summary
 from rocketpy_broker_sim.store.queue_table import QueueTable
 from rocketpy_broker_sim.store.recovery import Recovery
 from rocketpy_broker_sim.store.reput import Reput
@@ -138,7 +139,7 @@ class MessageStore(MessageReads):
         self._reader.check.seal(checkpoint.sealed_from)
         safe = ALL_BUT_LAST if checkpoint.flushed is None else checkpoint.flushed
         self._log.row.load(safe=safe if unclean else None)
-        self._queues.load(mend=unclean)
+        load_queues(self._storage, self._queues, checkpoint, unclean=unclean)
         # From here on a crash leaves the mark, so that recovery is repeated with all care.
         self._storage.write_bytes_atomic(ABORT, str(os.getpid()).encode())
         self._deleted.load()
@@ -198,6 +199,8 @@ class MessageStore(MessageReads):
             self.reput()
         self.index.seal(everything=True)
         self._flush.flush_all()
+        with self._translated("noting where the queues stand", ""):
+            write_summary(self._storage, self._queues, self._flush.checkpoint, self._log.start)
         with self._translated("removing the mark of a running broker", ABORT):
             self.files_ahead.discard()
             self._storage.unlink(ABORT)

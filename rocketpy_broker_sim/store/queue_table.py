@@ -39,6 +39,7 @@ class QueueTable:
         self._file_size = file_size
         self._ext_file_size = ext_file_size
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self._by_topic: dict[str, list[ConsumeQueue]] = {}
         self._dirty: deque[ConsumeQueue] = deque()
         self._opened: deque[ConsumeQueue] = deque()
         self._max_open = max(MIN_OPEN, max_open_files() // 4)
@@ -57,6 +58,7 @@ class QueueTable:
                 self._storage, topic, queue_id, self._file_size, self._note_open, ext_file_size=self._ext_file_size
             )
             self._queues[topic, queue_id] = queue
+            self._by_topic.setdefault(topic, []).append(queue)
         return queue
 
     def load(self, *, mend: bool = False) -> None:
@@ -76,11 +78,11 @@ class QueueTable:
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
         """The queues of a topic."""
-        return [queue for queue in self if queue.topic == topic]
+        return list(self._by_topic.get(topic, ()))
 
     def topics(self) -> set[str]:
         """Topics that have a queue."""
-        return {topic for topic, _ in self._queues}
+        return set(self._by_topic)
 
     def delete_topic(self, topic: str) -> None:
         """Delete the queues of a topic with their files."""
@@ -91,6 +93,10 @@ class QueueTable:
         """Delete one queue with its files, and the folder of its topic if it was the last one."""
         del self._queues[queue.topic, queue.queue_id]
         self.units -= queue.max_offset
+        of_topic = self._by_topic[queue.topic]
+        of_topic.remove(queue)
+        if not of_topic:
+            del self._by_topic[queue.topic]
         queue.delete()
         for folder in (f"{FOLDER}/{queue.topic}", f"{EXT_FOLDER}/{queue.topic}"):
             if self._storage.is_dir(folder) and not self._storage.list(folder):

@@ -300,7 +300,8 @@ class SimDisk:
         self.sync(path, self._number(path), "sync_dir")
 
     def modified_ms(self, path: str) -> int:
-        return self.nodes[self._number(path)].modified
+        node = self.nodes[self._number(path)]
+        return node.modified if isinstance(node, FileNode) else 0
 
     def lock(self, path: str) -> Callable[[], None]:
         if path in self._locks:

@@ -1,0 +1,207 @@
+"""Thousands of queues: few files open, and a start after a clean stop that reads none of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rocketpy_broker_sim.store.checkpoint import read_checkpoint, write_checkpoint
+from rocketpy_broker_sim.store.disk import RealStorage
+from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
+
+QUEUES = [(f"Topic-{number}", queue_id) for number in range(5) for queue_id in range(3)]
+
+
+class Watched(RealStorage):
+    """Notes which files are opened."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.opened: list[str] = []
+
+    def open(self, path: str, *, create: bool = False):
+        self.opened.append(path)
+        return super().open(path, create=create)
+
+    def of_queues(self) -> list[str]:
+        return [path for path in self.opened if path.startswith("consumequeue")]
+
+
+def state(store) -> dict[tuple[str, int], tuple]:
+    return {
+        key: (store.min_offset(*key), store.max_offset(*key), store.earliest_store_time(*key), bodies(store, *key))
+        for key in [(topic, queue_id) for topic in sorted(store.topics()) for queue_id in store.queue_ids(topic)]
+    }
+
+
+@pytest.fixture
+def stopped(tmp_path) -> tuple[Path, dict]:
+    """A store after a clean stop, and what it held."""
+    store = open_store(RealStorage(tmp_path))
+    for turn in range(13):  # ten units fill a file
+        put_all(store, [message(b"%d" % turn, topic=topic, queue_id=queue_id) for topic, queue_id in QUEUES])
+    held = state(store)
+    assert len(held) == 15
+    store.close()
+    assert (tmp_path / "queues.json").exists()
+    return tmp_path, held
+
+
+def test_after_a_clean_stop_no_queue_file_is_opened(stopped):
+    root, held = stopped
+    storage = Watched(root)
+    store = open_store(storage)
+    assert storage.of_queues() == []
+    assert len(storage.opened) < 10
+    assert state(store) == held
+    assert len(set(storage.of_queues())) == 2 * len(QUEUES)
+    for turn in range(13, 25):
+        put_all(store, [message(b"%d" % turn, topic=topic, queue_id=queue_id) for topic, queue_id in QUEUES])
+    held = state(store)
+    assert all(maximum == 25 for _, maximum, _, _ in held.values())
+    store.close()
+    assert state(open_store(RealStorage(root))) == held
+
+
+def opened_again(root: Path) -> tuple[bool, dict]:
+    """Whether the noted state was taken, and what the store holds."""
+    storage = Watched(root)
+    store = open_store(storage)
+    read = storage.of_queues() != []
+    held = state(store)
+    store.close()
+    return not read, held
+
+
+def test_a_deleted_queue_is_seen_and_built_anew(stopped):
+    root, held = stopped
+    shutil.rmtree(root / "consumequeue" / "Topic-2" / "1")
+    assert opened_again(root) == (False, held)
+    assert opened_again(root) == (True, held)
+    shutil.rmtree(root / "consumequeue" / "Topic-2")
+    assert opened_again(root) == (False, held)
+    shutil.rmtree(root / "consumequeue")
+    assert opened_again(root) == (False, held)
+
+
+def test_a_deleted_file_of_a_queue_is_seen(stopped):
+    root, held = stopped
+    (root / "consumequeue" / "Topic-3" / "0" / f"{200:020d}").unlink()
+    assert opened_again(root) == (False, held)
+    assert opened_again(root) == (True, held)
+
+
+def test_a_copy_of_a_store_reads_its_files_and_loses_nothing(stopped, tmp_path_factory):
+    root, held = stopped
+    copy = tmp_path_factory.mktemp("copy") / "store"
+    shutil.copytree(root, copy, copy_function=shutil.copyfile)
+    for folder, _, _ in os.walk(copy / "consumequeue"):
+        os.utime(folder, (1, 1))
+    assert opened_again(copy) == (False, held)
+    assert opened_again(copy) == (True, held)
+
+
+def test_a_crash_or_another_broker_makes_it_worthless(stopped):
+    root, _ = stopped
+    store = open_store(RealStorage(root))
+    put_all(store, [message(b"13", topic="Topic-0")])
+    store.abandon()
+    taken, found = opened_again(root)
+    assert not taken
+    assert found["Topic-0", 0][1] == 14
+    assert opened_again(root)[0]
+    storage = RealStorage(root)
+    checkpoint = read_checkpoint(storage)
+    write_checkpoint(storage, checkpoint)
+    data = bytearray(storage.read_bytes("checkpoint"))
+    data[7] ^= 1  # Java's first time, as its broker moves it
+    storage.open("checkpoint").pwrite(data, 0)
+    assert not opened_again(root)[0]
+
+
+@pytest.mark.parametrize("damage", [b"", b"00000000\n{}", b"no sum"])
+def test_a_damaged_note_is_not_believed(stopped, damage):
+    root, held = stopped
+    whole = (root / "queues.json").read_bytes()
+    (root / "queues.json").write_bytes(damage or whole[:-7] + b"9" + whole[-6:])
+    assert opened_again(root) == (False, held)
+
+
+def test_a_log_that_begins_later_moves_the_first_offsets(stopped):
+    root, held = stopped
+    (root / "commitlog" / f"{0:020d}").unlink()
+    _, found = opened_again(root)
+    assert {key: value[1] for key, value in found.items()} == {key: value[1] for key, value in held.items()}
+    assert {value[0] for value in found.values()} == {2, 3}
+    assert all(found[key][3] == held[key][3][found[key][0] :] for key in held)
+
+
+def test_a_topic_that_is_deleted_stays_deleted(stopped):
+    root, held = stopped
+    store = open_store(RealStorage(root))
+    store.delete_topics([f"Topic-{number}" for number in range(1, 5)])
+    store.close()
+    assert opened_again(root) == (True, {key: value for key, value in held.items() if key[0] == "Topic-0"})
+
+
+def test_queues_with_an_extension_are_read(stopped):
+    root, held = stopped
+    settings = {"enable_consume_queue_ext": True}
+    store = open_store(RealStorage(root), **settings)
+    store.close()
+    assert not (root / "queues.json").exists()
+    store = open_store(RealStorage(root), **settings)
+    assert state(store) == held
+    store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors and mappings as Linux tells them")
+def test_ten_thousand_topics_would_stay_below_the_limits_of_the_system(tmp_path):
+    """Far more queues than the process may have open, each with two files: what is open does not grow with them."""
+    program = f"""
+import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+from rocketpy_broker_sim.config import MessageStoreConfig
+from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.message_store import MessageStore
+from rocketpy_broker_sim.store.put_result import IncomingMessage
+def open_store():
+    store = MessageStore(RealStorage({str(tmp_path)!r}), MessageStoreConfig(mapped_file_size_consume_queue=40))
+    store.load()
+    return store
+def count():
+    return len(os.listdir("/proc/self/fd")), len(open("/proc/self/maps").readlines())
+store = open_store()
+seen = []
+for turn in range(3):
+    for topic in range(60):
+        for queue in range(4):
+            store.put(IncomingMessage(f"T{{topic}}", queue, b"x"))
+        store.commit_pending()
+        store.reput()
+    seen.append(count())
+for topic in range(60):
+    for queue in range(4):
+        assert store.get(f"T{{topic}}", queue, 0, 32).next_begin_offset == 2
+        assert store.get(f"T{{topic}}", queue, 2, 32).next_begin_offset == 3
+seen.append(count())
+print(seen)
+assert all(files < 130 for files, _ in seen), seen
+assert max(maps for _, maps in seen) - min(maps for _, maps in seen) < 60, seen
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_closed_queues_leave_no_file_open(stopped):
+    root, _ = stopped
+    before = sorted(os.listdir("/dev/fd"))
+    for _ in range(2):
+        opened_again(root)
+    assert sorted(os.listdir("/dev/fd")) == before
