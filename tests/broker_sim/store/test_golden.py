@@ -124,7 +124,7 @@ def test_the_format_stays_apaches(golden):
     assert {path.stat().st_size for path in golden.root.glob("commitlog/*")} == {log_size}
     assert {path.stat().st_size for path in golden.root.glob("consumequeue/*/*/*")} == {queue_size}
     new = {path.relative_to(golden.root) for path in golden.root.rglob("*")} - before
-    assert {path.parts[0] for path in new} <= {"commitlog", "consumequeue", "consumequeue_ext", "index"}
+    assert {path.parts[0] for path in new} <= {"commitlog", "consumequeue", "consumequeue_ext", "index", "queues.json"}
     assert not (golden.root / "abort").exists()
     assert (golden.root / "lock").read_bytes() == b"lock"
     checkpoint = (golden.root / "checkpoint").read_bytes()
