@@ -165,11 +165,16 @@ class KeyIndex:
         if self.failed or not requests:
             return
         keys: list[IndexKey] = []
-        topic, note = self._hashes.topic, self._note
+        topic, note, add = self._hashes.topic, self._note, keys.append
+        indexed = max(self.position - 1, self._partly[0])
         for queue, _, position, _, _, timestamp, sys_flag, properties, units in requests:
             hashes = topic(queue.topic).of
             if len(properties) == 1:
-                note(keys, hashes(properties[0]), position, timestamp, sys_flag)
+                if position > indexed and sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
+                    for hashed in hashes(properties[0]):
+                        add((hashed, position, timestamp))
+                else:
+                    note(keys, hashes(properties[0]), position, timestamp, sys_flag)
             else:
                 for text, (each, _, _) in zip(properties, UNIT.iter_unpack(units), strict=True):
                     note(keys, hashes(text), each, timestamp, sys_flag)

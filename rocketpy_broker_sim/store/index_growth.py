@@ -111,7 +111,9 @@ class GrowingIndexFile(IndexFile):
 
     def _entries(self, keys: Sequence[IndexKey], fresh: dict[int, int]) -> tuple[bytes, int]:
         """The entries of keys, and how many slots they are the first in; notes the newest of each slot."""
-        slots, pack, known, head = self.shape.slots, ENTRY.pack, fresh.get, self.head
+        sealed: Mapping[int, int] = {} if self._sealed is None else self._sealed.heads
+        known, waiting, flushing = fresh.get, self._heads.get, sealed.get
+        slots, pack, read = self.shape.slots, ENTRY.pack, self._mapped().unpack
         number, begin = self.header.next_entry, self.header.begin_timestamp
         packed = []
         filled = seconds = 0
@@ -120,9 +122,12 @@ class GrowingIndexFile(IndexFile):
             if timestamp != time:
                 time, seconds = timestamp, _seconds(timestamp, begin)
             slot = hashed % slots
-            before = known(slot) or head(slot)
-            if not before:
-                filled += 1
+            before = known(slot) or waiting(slot) or flushing(slot)
+            if before is None:
+                before = read(SLOT, _SLOTS_AT + slot * SLOT.size)[0]
+                if not 0 < before <= number:
+                    before = 0
+                    filled += 1
             packed.append(pack(hashed, position, seconds, before))
             fresh[slot] = number
             if number == 1:  # the first counts from where the file before ended, all others from the first

@@ -40,15 +40,6 @@ def _absolute(value: int) -> int:
     return 0 if value == 0x80000000 else 0x100000000 - value
 
 
-def _last(properties: bytes, name: bytes) -> bytes:
-    """The value of a property, given with the end of its name; empty when there is none. Mostly one look is enough."""
-    at = properties.rfind(name)
-    end = properties.find(b"\x02", at)
-    if (at == 0 or properties[at - 1] == _PAIR_END) and end > at + len(name):
-        return properties[at + len(name) : end]
-    return find_property(properties, name[:-1]) or b""
-
-
 class KeyHashes:
     """Hashes of the keys of messages, with what their topics and producers have in common kept."""
 
@@ -82,14 +73,16 @@ class _TopicHashes:
     def of(self, properties: bytes) -> list[int]:
         """The hashes of one message."""
         hashes: list[int] = []
-        if b"UNIQ_KEY\x01" in properties:
-            key = _last(properties, b"UNIQ_KEY\x01")
-            if key:
+        at = properties.rfind(b"UNIQ_KEY\x01")
+        if at >= 0:
+            # Mostly it stands where it was found; only what looks strange is searched for by the rules.
+            end = properties.find(b"\x02", at)
+            if end > at + 9 and (at == 0 or properties[at - 1] == _PAIR_END):
+                hashes.append(self._of_unique(properties[at + 9 : end]))
+            elif key := find_property(properties, b"UNIQ_KEY"):
                 hashes.append(self._of_unique(key))
-        if b"KEYS\x01" in properties:
-            for key in _last(properties, b"KEYS\x01").split(b" "):
-                if key:
-                    hashes.append(self._of_any(key))  # noqa: PERF401  a comprehension costs more for one key
+        if b"KEYS\x01" in properties and (keys := find_property(properties, b"KEYS")):
+            hashes.extend([self._of_any(key) for key in keys.split(b" ") if key])
         return hashes
 
     def _of_unique(self, key: bytes) -> int:

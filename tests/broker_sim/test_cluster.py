@@ -314,3 +314,15 @@ def test_a_name_that_is_not_there() -> None:
     assert "LocalCluster" in dir(rocketpy_broker_sim)
     with pytest.raises(AttributeError, match="no attribute 'RemoteCluster'"):
         _ = rocketpy_broker_sim.RemoteCluster
+
+
+async def test_the_index_of_an_embedded_broker_is_small() -> None:
+    async with LocalCluster(network="memory") as cluster:
+        storage = cluster.brokers[0].storage
+        assert storage.list("index") == []
+        async with client_of(cluster.network, cluster.brokers[0].address) as client:
+            assert (await client.send(body=b"x", properties="KEYS\x01k\x02")).code == 0
+            asked = {"topic": "T", "key": "k", "maxNum": "32", "beginTimestamp": "0", "endTimestamp": str(1 << 62)}
+            assert bodies(await client.ask(RequestCode.QUERY_MESSAGE, asked)) == [b"x"]
+        (name,) = storage.list("index")
+        assert storage.open(f"index/{name}").size() < 500_000

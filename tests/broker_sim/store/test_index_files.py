@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from rocketpy.seams import wall_clock
 from rocketpy.wire.java_hash import index_key_hash
 from rocketpy.wire.properties import decode_properties
+from rocketpy_broker_sim.config import MessageStoreConfig
+from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.index_file import IndexShape
 from rocketpy_broker_sim.store.index_growth import GrowingIndexFile
 from rocketpy_broker_sim.store.index_keys import KeyHashes, hash_of
 from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.store.helpers import open_store, put_all
-from tests.broker_sim.store.index_helpers import images, keyed
+from tests.broker_sim.store.index_helpers import found, images, keyed
 
 
 class JavaIndex:
@@ -146,3 +149,22 @@ def test_times_and_slots_are_kept_within_bounds():
     assert again.head(0) == 0
     assert again.append([(2, 400, 6_000_000)]) == 1
     assert again.entry(4).previous == 0
+
+
+def test_a_file_of_apaches_sizes_takes_only_the_space_that_is_used(tmp_path):
+    config = MessageStoreConfig(mapped_file_size_commit_log=1 << 20)
+    assert IndexShape.of(config).size == 420_000_040
+    for attempt in range(2):
+        store = MessageStore(RealStorage(tmp_path), config)
+        store.load()
+        assert not (tmp_path / "index").exists() or attempt
+        put_all(store, [keyed(attempt, "k")])
+        assert len(found(store, "k")) == attempt + 1
+        store.abandon() if attempt else store.close()
+    store = MessageStore(RealStorage(tmp_path), config)  # what was killed is mended, through all of its slots
+    store.load()
+    assert len(found(store, "k")) == 2
+    store.close()
+    (path,) = (tmp_path / "index").iterdir()
+    assert path.stat().st_size == 420_000_040
+    assert path.stat().st_blocks * 512 < 200_000
