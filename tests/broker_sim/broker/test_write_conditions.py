@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -69,6 +72,26 @@ async def test_K2_a_file_that_cannot_be_made_is_a_system_error(autojump_clock: M
         with storage.failing("pwrite", under="commitlog"):
             assert (await client.send(body=b"lost")).code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert bodies(await client.pull()) == [b"kept"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT])
+@pytest.mark.parametrize("operation", ["pwrite", "truncate"])
+async def test_threat_L9_a_disk_that_refuses_is_said_and_reads_go_on(
+    autojump_clock: MockClock, operation: str, code: int
+) -> None:
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage, mapped_file_size_commit_log=4096) as (_, client):
+        assert (await client.send(body=b"x" * 3000)).code == 0
+        kept = [b"x" * 3000]
+        with storage.failing(operation, code=code):
+            while (answer := await client.send(body=b"y" * 3000)).code == 0:
+                kept.append(b"y" * 3000)  # the next file was made ahead
+            assert answer.code in (ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SYSTEM_ERROR)
+            assert len(kept) <= 2
+            assert bodies(await client.pull()) == kept
+        assert (await client.send(body=b"z" * 3000)).code == 0
+        await trio.sleep(3)
+        assert bodies(await client.pull()) == [*kept, b"z" * 3000]
 
 
 async def test_K2_what_is_too_long_is_illegal(autojump_clock: MockClock) -> None:

@@ -106,7 +106,7 @@ def test_B3_ipv6_hosts(born, stored):
     assert results[1].offset_message_id == read_queue(store)[2].offset_message_id
 
 
-def test_B3_size_limits_of_a_batch():
+def test_B3_ST9_size_limits_of_a_batch():
     store = open_store(**LIMIT)
     assert store.put_batch(batch(b"x" * 478, b"x" * 478)).status is PutMessageStatus.PUT_OK
     assert store.put_batch(batch(b"x" * 478, b"x" * 479)).status is ILLEGAL
@@ -139,7 +139,7 @@ def test_B3_size_limits_of_a_batch():
         ({"topic": "%DLQ%" + "g" * 123}, ILLEGAL),
     ],
 )
-def test_what_a_put_takes(fields, status):
+def test_ST9_K4_what_a_put_takes(fields, status):
     store = open_store(**LIMIT)
     assert store.put(message(**{"body": b"b", **fields})).status is status
     following = put_all(store, [message(b"next", topic="Next")])[0]
@@ -163,12 +163,19 @@ def test_topics_that_would_leave_the_store_are_refused(topic):
     assert storage.list("consumequeue") == ["Orders"]
 
 
-def test_limits_may_change_at_run_time():
+def test_ST9_limits_may_change_at_run_time():
     storage = MemoryStorage()
     store = open_store(storage)
     assert store.put(message(b"x" * 200)).status is PutMessageStatus.PUT_OK
     store.config.max_message_size = 100
     assert store.put(message(b"x" * 200)).status is ILLEGAL
+    assert store.put_batch(batch(b"x" * 60, b"y" * 60)).status is ILLEGAL
+    store.config.max_message_size = 200
+    assert (
+        store.put(message(b"x" * 200)).status
+        is store.put_batch(batch(b"x" * 60, b"y" * 60)).status
+        is PutMessageStatus.PUT_OK
+    )
 
 
 def test_a_record_leaves_at_least_eight_bytes_of_a_file():
