@@ -120,7 +120,7 @@ class KeyIndex:
         # Without our positions in the checkpoint the files may be another broker's, who promises nothing of slots.
         newest = checkpoint.index_timestamp if unclean and checkpoint.flushed is None else None
         mend = unclean or checkpoint.indexed != log_end
-        self.files = tuple(load_files(self._storage, self._shape, log_end, newest, mend=mend))
+        self.files = tuple(load_files(self._storage, self._shape, log_end, newest, mend=mend, safe=checkpoint.indexed))
         end = self._end
         known = checkpoint.indexed if end >= checkpoint.index_end else None  # else files were taken away
         self.position = min(max(end, log_start, known or 0), log_end)

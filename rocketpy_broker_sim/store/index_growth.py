@@ -184,9 +184,21 @@ class GrowingIndexFile(IndexFile):
             StoreCorruptError: A chain leads nowhere.
         """
         count = self.header.next_entry
+        if count > 1:  # a header that is torn says that more is there than it counts
+            self.header = self.header._replace(end_position=self.entry(count - 1).position)
         heads = {slot: self._counted(number, count) for slot, number in self._beyond(count)}
         if heads:
             self._write_heads(self._opened(), heads)
+
+    def write_again(self) -> None:
+        """Write once more what was written last: after a flush that failed the system may take it for written."""
+        file = self._opened()
+        end = self.shape.entries_at + self.header.next_entry * ENTRY.size
+        for at in range(0, end, _CHUNK):
+            data = file.pread(min(_CHUNK, end - at), at)
+            if data.count(0) < len(data):
+                file.pwrite(data, at)
+        self.is_dirty = True
 
     def _counted(self, number: int, count: int) -> int:
         while number >= count:

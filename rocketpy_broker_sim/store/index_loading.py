@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
-from rocketpy_broker_sim.store.index_file import FOLDER, NAME_LENGTH, IndexFile, IndexShape
+from rocketpy_broker_sim.store.index_file import FOLDER, NAME_LENGTH, IndexFile, IndexHeader, IndexShape
 from rocketpy_broker_sim.store.index_growth import GrowingIndexFile
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ log = get_logger(__name__)
 
 
 def load_files(
-    storage: Storage, shape: IndexShape, log_end: int, newest: int | None, *, mend: bool
+    storage: Storage, shape: IndexShape, log_end: int, newest: int | None, *, mend: bool, safe: int | None
 ) -> list[GrowingIndexFile]:
     """The files that can be gone on with, the oldest first.
 
@@ -33,6 +33,7 @@ def load_files(
         shape: How many slots and entries they should have.
         log_end: Where the log ends.
         newest: The store time, ms, up to which files can be trusted; None when all of them can.
+        safe: Up to where in the log they had reached the disk; None when nobody knows.
         mend: Whether a crash may have left slots that run ahead of the header.
     """
     before = index_names(storage)
@@ -43,6 +44,9 @@ def load_files(
         except StoreCorruptError as exc:
             log.warning("building an index file anew from the log: %s", exc)
             files.pop().delete()
+    for file in files:
+        if mend and safe is not None and file.header.end_position >= safe:
+            file.write_again()
     if len(files) < len(before):
         storage.sync_dir(FOLDER)  # were they back after a power loss, they would lead to what was written since
     return files
@@ -61,8 +65,7 @@ def _sound_files(storage: Storage, shape: IndexShape) -> list[GrowingIndexFile]:
         for name in index_names(storage):
             file = GrowingIndexFile(storage, name, shape)
             file.load()
-            if files:
-                file.follow(files[-1].header)
+            file.follow(files[-1].header if files else IndexHeader())  # one without entries says nothing of its own
             files.append(file)
     except StoreCorruptError as exc:
         log.warning("building the index anew from the log: %s", exc)
