@@ -96,6 +96,13 @@ def open_store(place: Path, *, index: bool = True) -> MessageStore:
     return store
 
 
+def open_log(place: Path, file_size: int) -> MessageStore:
+    """A store with files of the log of another size."""
+    store = MessageStore(RealStorage(place), MessageStoreConfig(mapped_file_size_commit_log=file_size))
+    store.load()
+    return store
+
+
 def run_turns(
     place: Path, turn: Callable[[int], Sequence[IncomingMessage]], count: int, *, index: bool = True
 ) -> Timing:

@@ -35,6 +35,7 @@ class Scale:
         big: The store that is opened.
         small_log: Bytes of log that a killed broker leaves.
         large_log: The same, more of them.
+        backlog: Messages that wait for a reader.
     """
 
     records: int = 100_000
@@ -45,6 +46,7 @@ class Scale:
     big: BigStore = field(default_factory=BigStore)
     small_log: int = 64 << 20
     large_log: int = 1 << 30
+    backlog: int = 300_000
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from benchmarks.store import append, group_commit, opening, restart, steady, topics
+from benchmarks.store import append, backlog, group_commit, opening, restart, steady, topics, transfer
 from benchmarks.trouble import BenchmarkError
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ MEASURES: tuple[StoreMeasure, ...] = (
     opening.MEASURE,
     restart.MEASURE,
     topics.MEASURE,
+    backlog.MEASURE,
+    transfer.MEASURE,
 )
 
 
