@@ -126,6 +126,10 @@ class File(Protocol):
         """Return when the data has reached the disk. Blocks: services call it in a thread."""
         ...
 
+    def fetch(self, offset: int, size: int) -> None:
+        """Begin to bring a part into memory, without waiting for it; does nothing where the system knows no such."""
+        ...
+
     def size(self) -> int:
         """Bytes in the file."""
         ...

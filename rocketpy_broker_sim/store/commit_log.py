@@ -185,6 +185,12 @@ class CommitLog:
             pieces.append(read(begin - start, end - begin))
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def fetch(self, begin: int, end: int) -> None:
+        """Begin to bring what lies between two positions of one file into memory, without waiting for it."""
+        file = self.row.find(begin)
+        if file is not None:
+            file.fetch(begin - file.start, min(end, file.end) - begin)
+
     def record_size(self, position: int) -> int:
         """Bytes of the record that begins at `position`; 0 when none begins there."""
         file = self.row.find(position)

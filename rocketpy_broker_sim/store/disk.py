@@ -108,6 +108,10 @@ class RealFile:
         """Return when the data has reached the disk. Lets other threads run, which ``mmap.flush`` does not."""
         platforms.sync_data(self._descriptor)
 
+    def fetch(self, offset: int, size: int) -> None:
+        """Begin to bring a part into memory."""
+        platforms.fetch(self._descriptor, offset, size)
+
     def size(self) -> int:
         """Bytes in the file."""
         return os.fstat(self._descriptor).st_size

@@ -94,6 +94,10 @@ class MappedFile:
         """Make everything from `position` on zero, without giving up the size. True when there was something."""
         return (self._file or self._open()).clear(position)
 
+    def fetch(self, position: int, size: int) -> None:
+        """Begin to bring a part into memory, without waiting for it."""
+        (self._file or self._open()).fetch(position, size)
+
     def flush(self, *, apart: bool = False) -> None:
         """Return when what was written has reached the disk; may be called in a thread.
 

@@ -189,6 +189,12 @@ def _address(mapping: mmap.mmap) -> int:
     return address
 
 
+def fetch(descriptor: int, offset: int, size: int) -> None:
+    """Let the system begin to read a part of a file, where it takes such advice; a refused advice is none the worse."""
+    with suppress(AttributeError, OSError):
+        os.posix_fadvise(descriptor, offset, size, os.POSIX_FADV_WILLNEED)
+
+
 # --- the machine -------------------------------------------------------------------------------------------
 
 

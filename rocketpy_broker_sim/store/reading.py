@@ -14,6 +14,7 @@ from rocketpy_broker_sim.config.store import UNIT_SIZE
 from rocketpy_broker_sim.store.consume_queue_ext import LAST_ADDRESS
 from rocketpy_broker_sim.store.place_holders import PLACE_HOLDER_CODE, is_place_holder
 from rocketpy_broker_sim.store.platforms import memory_size
+from rocketpy_broker_sim.store.prefetch import BACKLOG, Prefetch
 from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus, Match
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class QueueReader:
         self._config = config
         self._log = commit_log
         self._queues = queues
+        self._prefetch = Prefetch(commit_log)
         self._memory = memory_size() if config.memory_size is None else config.memory_size
 
     # --- messages
@@ -80,6 +82,8 @@ class QueueReader:
             if picked.count or offset + picked.passed >= limit:
                 break
         records, count, following = self._log.read_ranges(picked.ranges), picked.count, offset + picked.passed
+        if log_end - picked.last_position > BACKLOG:
+            self._prefetch.begin(queue, following, count)
         if offset < queue.inherited and count:
             sound = self.check.sound(queue, offset, records, picked.ranges, count)
             if sound is not None:  # the next read begins with the damage, and says so
