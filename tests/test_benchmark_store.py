@@ -41,6 +41,8 @@ TINY = Scale(
     big=BigStore(messages=3_000, files=3, file_size=1 << 21),
     small_log=1 << 18,
     large_log=1 << 19,
+    backlog=512,
+    backlog_topics=4,
 )
 
 ASKED = """
@@ -56,6 +58,7 @@ store-restart-64m <= 3
 store-topics-64 >= 0.8 of store-topics-1
 store-topics-1000 >= 0.8 of store-topics-1
 store-topics-10000 >= 0.8 of store-topics-1
+store-send-backlog >= 0.8 of store-send-alone
 """
 """Every bar."""
 

@@ -23,7 +23,6 @@ from benchmarks.store.senders import concurrent
 from benchmarks.task import LARGE_BODY, WINDOW, Outcome
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 
-TOPICS = 64
 FILE_SIZE = 1 << 25
 TURNS = 3
 SETTINGS = {"mappedFileSizeCommitLog": FILE_SIZE}
@@ -41,7 +40,7 @@ def take(bench: Bench) -> Iterator[Sample]:
     """One topic cold and warm; then, with another broker for each turn, sends alone and beside the reader."""
     with directory() as place:
         bench.say("making the backlog")
-        each = _fill(place / "store", bench.scale.backlog)
+        each = _fill(place / "store", bench.scale.backlog, bench.scale.backlog_topics)
         with ours(place, SETTINGS) as broker:
             drop_pages(place / "store")
             bench.say("pulling one topic")
@@ -51,19 +50,19 @@ def take(bench: Bench) -> Iterator[Sample]:
             yield "store-pull-warm", OURS, warm
         for number in range(TURNS):
             bench.say(f"sending beside a reader, {number + 1} of {TURNS}")
-            yield from _beside(place, bench.scale.seconds / TURNS)
+            yield from _beside(place, bench.scale.backlog_topics, bench.scale.seconds / TURNS)
 
 
 def _topic(number: int) -> str:
     return f"BenchBacklog{number:02d}"
 
 
-def _fill(place: Path, count: int) -> int:
+def _fill(place: Path, count: int, topics: int) -> int:
     """Put messages to all topics in turn; how many each queue has."""
     store = open_log(place, FILE_SIZE)
-    rounds = max(1, count // (TOPICS * QUEUES))
+    rounds = max(1, count // (topics * QUEUES))
     for number in range(rounds * QUEUES):
-        for topic in range(TOPICS):
+        for topic in range(topics):
             store.put(IncomingMessage(_topic(topic), number % QUEUES, LARGE_BODY, tags_code=0))
         store.commit_pending()
         store.reput()
@@ -96,14 +95,14 @@ def read_queue(wire: Wire, topic: str, queue: int, end: int) -> int:
     return offset
 
 
-def _beside(place: Path, seconds: float) -> Iterator[Sample]:
+def _beside(place: Path, topics: int, seconds: float) -> Iterator[Sample]:
     """Sends alone, then beside a reader that begins with nothing in memory."""
     with ours(place, SETTINGS) as broker:
         broker.create_topic(TOPIC, QUEUES)
         _send(broker, seconds / 2)
         yield "store-send-alone", OURS, _send(broker, seconds)
         drop_pages(place / "store")
-        reader = Child("-m", "benchmarks.store.backlog_reader", broker.address, str(TOPICS), str(seconds))
+        reader = Child("-m", "benchmarks.store.backlog_reader", broker.address, str(topics), str(seconds))
         try:
             reader.line()
             yield "store-send-backlog", OURS, _send(broker, seconds)

@@ -36,6 +36,7 @@ class Scale:
         small_log: Bytes of log that a killed broker leaves.
         large_log: The same, more of them.
         backlog: Messages that wait for a reader.
+        backlog_topics: What they are spread over.
     """
 
     records: int = 100_000
@@ -47,6 +48,7 @@ class Scale:
     small_log: int = 64 << 20
     large_log: int = 1 << 30
     backlog: int = 300_000
+    backlog_topics: int = 64
 
 
 @dataclass(frozen=True)

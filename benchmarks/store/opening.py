@@ -15,13 +15,14 @@ from benchmarks.budget import Budget
 from benchmarks.frames import Wire, pull_frame, send_frame, split
 from benchmarks.measure import Row
 from benchmarks.processes import rss_megabytes
-from benchmarks.store.big_store import QUEUES, TOPIC, build
+from benchmarks.store.big_store import QUEUES, TOPIC, BigStore, build
 from benchmarks.store.brokers import Broker, ours
 from benchmarks.store.measure import Bench, Sample, StoreMeasure, directory
 from benchmarks.store.senders import concurrent
 from benchmarks.task import LARGE_BODY, WINDOW, Outcome
 
 PULLS = 300
+FOUND = 0
 
 ROWS = (
     Row("store-start-empty", "broker process to serving, empty store", "s", kind="store"),
@@ -46,7 +47,7 @@ def take(bench: Bench) -> Iterator[Sample]:
         bench.say("opening it")
         with ours(home, settings) as broker:
             yield "store-open", OURS, Outcome(_age(broker), bench.scale.big.messages)
-            _work(broker, bench.scale.seconds)
+            _work(broker, bench.scale.big, bench.scale.seconds)
             memory = rss_megabytes(broker.pid, "RssAnon")
             if memory is not None:
                 yield "store-rss-anon", OURS, Outcome(memory, 1)
@@ -75,17 +76,19 @@ def _stop(broker: Broker) -> float:
     return broker.child.stop(120.0)
 
 
-def _work(broker: Broker, seconds: float) -> None:
-    """Send, and read the end of each queue."""
+def _work(broker: Broker, big: BigStore, seconds: float) -> None:
+    """Send, and read of each queue what is real."""
     frames = [send_frame(TOPIC, queue, LARGE_BODY) for queue in range(QUEUES)]
     concurrent(broker.address, frames, Budget(seconds, 100_000), broker.pid, window=WINDOW)
     with Wire(broker.address) as wire:
         for queue in range(QUEUES):
-            offset = 0
+            offset = (big.files - 1) * big.a_file // QUEUES + 1
             for _ in range(PULLS // QUEUES):
                 wire.socket.sendall(pull_frame("bench_open", TOPIC, queue, offset))
                 header, _ = split(wire.read()[0])
-                offset = max(int(header["extFields"]["nextBeginOffset"]), int(header["extFields"]["maxOffset"]) - 4000)
+                if header["code"] != FOUND:
+                    break
+                offset = int(header["extFields"]["nextBeginOffset"])
 
 
 MEASURE = StoreMeasure("store-open", ROWS, take)
