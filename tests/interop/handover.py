@@ -225,6 +225,20 @@ def pulled(broker: str, place: PLACE, begin: int | None = None) -> list[tuple[Me
         offset = found[-1][0].queue_offset + 1
 
 
+def pulled_by_tag(broker: str, place: PLACE, tag: str) -> list[bytes]:
+    """Bodies of the messages that a pull with a tag gets, which goes on where each answer says."""
+    found: list[bytes] = []
+    offset, last = end(broker, MIN, place), end(broker, MAX, place)
+    while offset < last:
+        asked = pull(place[0], queueId=place[1], queueOffset=offset, subscription=tag)
+        answer = probe.call(broker, PULL, asked)
+        found += [each.body for each in decode_messages(answer.body)] if answer.code == 0 else []
+        following = int(answer.fields["nextBeginOffset"])
+        assert following > offset, answer.remark
+        offset = following
+    return found
+
+
 def by_key(broker: str, topic: str, key: str, count: int = 64) -> list[int]:
     """Positions of the messages that a query by key finds, lowest first."""
     fields = {"topic": topic, "key": key, "maxNum": count, "beginTimestamp": 0, "endTimestamp": 2**62}

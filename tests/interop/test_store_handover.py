@@ -16,7 +16,7 @@ from rocketpy.wire.message_codec import decode_messages
 from tests.interop import handover, lines, probe
 from tests.interop.failure import InteropError
 from tests.interop.hammer import Hammer, find_out
-from tests.interop.handover import LATER, NEVER, SCHEDULE, SETTINGS, TOPICS, Sent, Snapshot
+from tests.interop.handover import BILLS, LATER, NEVER, ORDERS, SCHEDULE, SETTINGS, TOPICS, Sent, Snapshot
 from tests.interop.ours import our_broker
 
 if TYPE_CHECKING:
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.interop
 
 NAME = "broker-handed"
+TAGGED, TAGS = [(ORDERS, 1), (BILLS, 0)], ["red", "größe"]
+EXTENDED = {"enableConsumeQueueExt": True, "mappedFileSizeConsumeQueueExt": 4_096}
 
 
 class Stays:
     """The store, and who holds it in turn."""
 
-    def __init__(self, apache: Apache, namesrv: str, home: Path) -> None:
+    def __init__(self, apache: Apache, namesrv: str, home: Path, **settings: object) -> None:
+        self.settings = {**SETTINGS, **settings}
         self.apache = apache
         self.namesrv = namesrv
         self.home = home
@@ -49,11 +52,11 @@ class Stays:
 
     def theirs(self) -> AbstractContextManager[Server]:
         """Apache's broker on it."""
-        return self.apache.broker(self.namesrv, name=NAME, home=self.home, overrides=SETTINGS)
+        return self.apache.broker(self.namesrv, name=NAME, home=self.home, overrides=self.settings)
 
     def ours(self, **overrides: object) -> AbstractContextManager[Server]:
         """Our broker on it."""
-        return our_broker(self.namesrv, name=NAME, home=self.home, overrides={**SETTINGS, **overrides})
+        return our_broker(self.namesrv, name=NAME, home=self.home, overrides={**self.settings, **overrides})
 
     @contextmanager
     def stay(
@@ -90,6 +93,7 @@ class Stays:
                 assert found.records[place][: len(records)] == records, place
         self.check_ids(broker, found)
         self.check_keys(broker)
+        self.check_tags(broker, found)
 
     def _is_all_there(self, broker: str) -> bool:
         """Whether whoever has just started has brought all records into their queues."""
@@ -120,6 +124,14 @@ class Stays:
         waiting = handover.pulled(broker, (SCHEDULE, NEVER - 1))
         assert len(waiting) == self.sent.never
 
+    def check_tags(self, broker: str, found: Snapshot) -> None:
+        """A pull by tag gets what has the tag."""
+        for place in TAGGED:
+            messages = decode_messages(b"".join(found.records[place]))
+            for tag in TAGS:
+                wanted = [each.body for each in messages if each.properties["TAGS"] == tag]
+                assert handover.pulled_by_tag(broker, place, tag) == wanted, (place, tag)
+
     def check_keys(self, broker: str) -> None:
         """Every key leads to all its messages and to no other, as far as the index has not been given up."""
         keys = list(self.sent.keys.items())
@@ -128,6 +140,11 @@ class Stays:
             assert set(found) <= set(positions), key
             indexed = [position for position in positions if position >= self.indexed_from]
             assert [position for position in found if position >= self.indexed_from] == indexed, key
+
+    def has_file_ahead(self) -> bool:
+        """Whether the last file of the log is one that was made before it is needed."""
+        last = max((self.store / "commitlog").iterdir())
+        return not any(last.read_bytes())
 
     def give_up_index(self) -> None:
         """The next holder is a broker of Apache's that recovers a killed store.
@@ -144,6 +161,7 @@ def test_a_store_born_at_apaches_broker(apache: Apache, our_servers: Cluster, tm
         pass
     with stays.stay(stays.ours(), "two", kill=True):
         pass
+    assert stays.has_file_ahead()
     stays.give_up_index()
     with stays.stay(stays.theirs(), "three", kill=False):
         pass
@@ -152,9 +170,10 @@ def test_a_store_born_at_apaches_broker(apache: Apache, our_servers: Cluster, tm
 
 
 def test_a_store_born_here(apache: Apache, our_servers: Cluster, tmp_path: Path) -> None:
-    stays = Stays(apache, our_servers.namesrv, tmp_path)
+    stays = Stays(apache, our_servers.namesrv, tmp_path, **EXTENDED)
     with stays.stay(stays.ours(enabledAppendPropCRC=True), "one", kill=False, first=True):
         pass
+    assert any((stays.store / "consumequeue_ext").glob("*/*/*"))
     with stays.stay(stays.theirs(), "two", kill=True):
         pass
     with stays.stay(stays.ours(), "three", kill=False):
