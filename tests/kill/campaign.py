@@ -103,6 +103,7 @@ class Campaign:
         log = self._servers.home / f"{name}.err"
         child = await Child.start(self._nursery, name, arguments, log, self._take)
         self._children[role] = child
+        self._events.write(f"- start {name} {now():.3f}\n")
         return child
 
     async def _start_server(self, command: str) -> Child:

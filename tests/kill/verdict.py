@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.message_id import decode_offset_message_id
 from rocketpy_broker_sim.store.disk import RealStorage
@@ -12,7 +13,7 @@ from tests import checker
 from tests.checker import Observation, Outcome, Seen, Violation, check
 from tests.kill import deliveries, store_check
 from tests.kill.campaign import Outcome as RunOutcome
-from tests.kill.content import QUEUES, TOPIC, body_of, is_whole, name_of, tag_of
+from tests.kill.content import GROUPS, QUEUES, TOPIC, body_of, is_whole, name_of, tag_of
 from tests.kill.history import History, Send
 from tests.kill.servers import Servers
 
@@ -100,9 +101,22 @@ def _stored(servers: Servers, problems: list[str]) -> tuple[Observation, int]:
     try:
         seen = [each for queue_id in range(QUEUES) for each in _queue(store, queue_id)]
         bounds = {(TOPIC, n): (store.min_offset(TOPIC, n), store.max_offset(TOPIC, n)) for n in range(QUEUES)}
-        return Observation(name="the store", seen=seen, bounds=bounds, problems=problems), store.written_position
+        observed = Observation(
+            name="the store", seen=seen, bounds=bounds, committed=_committed(servers), problems=problems
+        )
+        return observed, store.written_position
     finally:
         store.close()
+
+
+def _committed(servers: Servers) -> dict[tuple[str, str, int], int]:
+    """How far the groups are, as the broker has written it down."""
+    table = parse_json((servers.store / "config" / "consumerOffset.json").read_bytes())["offsetTable"]
+    return {
+        (group, TOPIC, int(queue_id)): offset
+        for group in GROUPS
+        for queue_id, offset in table.get(f"{TOPIC}@{group}", {}).items()
+    }
 
 
 def _queue(store: MessageStore, queue_id: int) -> list[Seen]:
