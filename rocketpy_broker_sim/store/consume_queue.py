@@ -186,14 +186,14 @@ class ConsumeQueue:
                 end -= 1
         changed = end != self.max_offset
         self._settle(end)
-        changed |= self.row.cut(end * UNIT_SIZE)
+        changed |= self.row.cut(end * UNIT_SIZE, keep_first=self.row.start > 0)
         return self._settle_ext() or changed
 
     def _settle_ext(self) -> bool:
         """Let the extension end where the units do; whether that dropped something."""
         if self.ext is None:
             return False
-        last = next(self.units_back(self.max_offset), None)
+        last = next((unit for unit in self.units_back(self.max_offset) if unit[1] != FILLER_SIZE), None)
         return self.ext.settle(None if last is None else last[2])
 
     def _unbroken(self, end: int) -> int:

@@ -72,7 +72,8 @@ class MappedFileQueue:
             StoreCorruptError: A file has another size than configured, or one is missing in between.
         """
         self.files, mended = load_row(self._storage, self.folder, self.file_size, self._on_open, safe=safe)
-        self.entries_synced = safe is None  # a crash may have come before the folder was synced
+        # A crash may have come before the folder was synced, if there is a folder.
+        self.entries_synced = safe is None or not (self.files or mended)
         return mended
 
     def restore(self, start: int, count: int) -> None:

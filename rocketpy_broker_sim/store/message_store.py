@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy_broker_sim.config import FlushDiskType, MessageStoreConfig
-from rocketpy_broker_sim.store import commit_log, consume_queue
+from rocketpy_broker_sim.store import commit_log, consume_queue, consume_queue_ext
 from rocketpy_broker_sim.store.append import MessageWriter
 from rocketpy_broker_sim.store.deleted_topics import DeletedTopics
 from rocketpy_broker_sim.store.dispatch import Dispatcher
@@ -136,6 +136,8 @@ class MessageStore(MessageReads):
         checkpoint = self._flush.load()
         for folder in (commit_log.FOLDER, consume_queue.FOLDER):
             self._storage.make_dir(folder)
+        if self.config.enable_consume_queue_ext:
+            self._storage.make_dir(consume_queue_ext.FOLDER)
         self._reader.check.seal(checkpoint.sealed_from)
         safe = ALL_BUT_LAST if checkpoint.flushed is None else checkpoint.flushed
         self._log.row.load(safe=safe if unclean else None)

@@ -67,10 +67,26 @@ class QueueTable:
         Args:
             mend: Whether a crash may have left some of them maimed; what is lost is in the log.
         """
-        for topic in self._storage.list(FOLDER):
-            for name in self._storage.list(f"{FOLDER}/{topic}") if self._storage.is_dir(f"{FOLDER}/{topic}") else ():
+        for topic, queue_id in self._places(FOLDER):
+            self._load(self.open(topic, queue_id), mend)
+        if self._ext_file_size:
+            self._drop_stale_entries()
+
+    def _places(self, folder: str) -> Iterator[tuple[str, int]]:
+        """(topic, number) of what has a folder of its own."""
+        for topic in self._storage.list(folder):
+            for name in self._storage.list(f"{folder}/{topic}") if self._storage.is_dir(f"{folder}/{topic}") else ():
                 if name.isascii() and name.isdigit():
-                    self._load(self.open(topic, int(name)), mend)
+                    yield topic, int(name)
+
+    def _drop_stale_entries(self) -> None:
+        """Delete extensions without a queue: a power loss left them, or took the queue."""
+        for topic, queue_id in list(self._places(EXT_FOLDER)):
+            if (topic, queue_id) not in self._queues:
+                folder = f"{EXT_FOLDER}/{topic}/{queue_id}"
+                for name in reversed(self._storage.list(folder)):
+                    self._storage.unlink(f"{folder}/{name}")
+                self._storage.remove_dir(folder)
 
     def _load(self, queue: ConsumeQueue, mend: bool) -> None:
         if queue.load(mend=mend):

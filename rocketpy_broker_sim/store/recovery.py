@@ -97,9 +97,15 @@ class Recovery:
             self._check_units(scan.position)
         except OffsetGapError as gap:
             log.warning("consume queues have lost units (%s): building all of them from the log", gap)
-            self._queues.delete_all()
+            self._drop_units()
             return self._replay(self._log.row.start, Replay.WHOLE)
         return scan
+
+    def _drop_units(self) -> None:
+        """Delete the queues. One whose records are all gone stays: nothing else says where its offsets go on."""
+        for queue in self._queues:
+            if queue.max_position > self._log.row.start or not queue.max_offset:
+                self._queues.delete(queue)
 
     def _check_units(self, end: int) -> None:
         """See whether a queue has lost units that no record in the part that was read would have shown.

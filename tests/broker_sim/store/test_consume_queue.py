@@ -166,3 +166,40 @@ def test_ST10_units_below_the_start_of_the_log_hide_nothing() -> None:
     assert again.max_offset("Orders", 0) == 35
     clean(again)
     assert len(killed.list("consumequeue/Orders/0")) == 1
+
+
+@pytest.mark.parametrize("emptied", [True, False])
+def test_ST10_a_queue_that_begins_later_knows_its_end_when_all_its_units_are_cut(emptied: bool) -> None:
+    """A crash amid recovery leaves such a queue: its units were cut, and are not there again."""
+    storage = MemoryStorage()
+    store = open_store(storage)
+    fill(store, 26)
+    clean(store)
+    low = store.min_offset("Orders", 0)
+    assert low >= 20
+    assert storage.list("consumequeue/Orders/0") == [f"{2 * QUEUE_FILE:020d}"]
+    queue = store._queues.find(("Orders", 0))
+    assert queue is not None
+    queue.cut(0)
+    assert (queue.max_offset, queue.row.start) == (20, 2 * QUEUE_FILE)
+    killed = storage.clone()
+    if emptied:
+        killed.unlink(f"consumequeue/Orders/0/{2 * QUEUE_FILE:020d}")
+    again = open_store(killed)
+    assert again.max_offset("Orders", 0) == 26
+    assert [each.queue_offset for each in read_queue(again)] == list(range(low, 26))
+
+
+def test_ST10_a_queue_without_records_keeps_its_end_when_others_are_built_anew() -> None:
+    storage = MemoryStorage()
+    store = open_store(storage)
+    fill(store, 13, topic="Old")
+    fill(store, 30)
+    clean(store)
+    store.flush()
+    killed = storage.clone()
+    for name in killed.list("consumequeue/Orders/0"):
+        killed.unlink(f"consumequeue/Orders/0/{name}")
+    again = open_store(killed)
+    assert again.max_offset("Orders", 0) == 30
+    assert (again.min_offset("Old", 0), again.max_offset("Old", 0)) == (13, 13)
