@@ -109,7 +109,7 @@ def _shown(output: Output, needed: bool, plan: Plan, moved: str, built: str, *, 
         output.note("nothing is damaged, nothing to repair")
     else:
         size = sum(region.kept - region.begin for region in regions if region.kept > region.begin)
-        output.note(f"{len(regions)} damaged regions, {size} bytes, {plan.lost} messages lost: {moved}")
+        output.note(f"damaged regions: {len(regions)}, {size} bytes; lost messages: {plan.lost}; {moved}")
         output.note(f"queues and index: {built}")
     if output.as_json:
         row = {"kind": "summary", "repaired": needed and done, "regions": len(regions), "lostMessages": plan.lost}

@@ -93,7 +93,7 @@ class IndexCheck:
                 position=slot,
                 offset=HEADER_SIZE + slot * SLOT.size,
                 size=len(wrong) + len(empty),
-                text=f"{len(wrong) + len(empty)} slots do not lead to their newest entry{_ending(kind)}",
+                text=f"slots do not lead to their newest entry{_ending(kind)}",
             )
         )
 
@@ -151,7 +151,7 @@ class IndexCheck:
                 position=where,
                 offset=view.shape.entries_at + where * ENTRY.size if is_entry else None,
                 size=count,
-                text=f"{count} {what}{_ending(kind)}",
+                text=f"{what}{_ending(kind)}",
             )
 
     def _kind(self, view: IndexView) -> str:

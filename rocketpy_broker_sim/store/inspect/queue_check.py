@@ -133,10 +133,12 @@ class QueueCheck:
             if queue.matched != queue.end - begin:
                 self._walk(queue, begin, log_end, damaged)
             self.units += queue.matched
+            if queue.odd.get(_DAMAGED, [0, 0])[1] >= queue.odd.get(_GAP, [0, 0])[1]:
+                queue.odd.pop(_GAP, None)  # told already
             for what, (offset, count) in queue.odd.items():
                 yield self._finding(queue, what, offset, count)
         for topic, count in sorted(self._without.items()):
-            text = f"{count} messages of {topic!r} have no queue: the topic was deleted, or its folder is missing"
+            text = f"messages of {topic!r} have no queue: the topic was deleted, or its folder is missing"
             yield Finding(kind=NOTE, part="queue", path=f"consumequeue/{topic}", size=count, text=text)
 
     def _walk(self, queue: _Queue, begin: int, log_end: int, damaged: list[tuple[int, int]]) -> None:
@@ -173,5 +175,5 @@ class QueueCheck:
             position=offset,
             offset=None if file is None else offset * UNIT_SIZE - file.start,
             size=count,
-            text=f"{count} {what}{ending}",
+            text=f"{what}{ending}",
         )

@@ -105,7 +105,7 @@ def test_a_topic_that_was_deleted_and_made_anew_is_no_damage(look, tmp_path):
     store.close()
     assert check(look, tmp_path / "s")[:2] == (0, [])
     notes = [row["reason"] for row in look.rows("check", tmp_path / "s") if row["kind"] == "note"]
-    assert notes == ["9 messages of 'Gone' have no queue: the topic was deleted, or its folder is missing"]
+    assert notes == ["messages of 'Gone' have no queue: the topic was deleted, or its folder is missing"]
 
 
 def test_files_that_were_cleaned_up_are_no_damage(look, closed):
@@ -163,7 +163,7 @@ def test_units_behind_the_log_will_be_recovered(look, tmp_path):
     assert queue.exists()
     queue.write_bytes(bytes(200))
     (finding,) = recovered(look, store)
-    assert finding["reason"] == "10 messages have no unit yet: will be recovered at the next start"
+    assert finding["reason"] == "messages have no unit yet: will be recovered at the next start"
 
 
 def test_units_ahead_of_the_log_will_be_recovered(look, tmp_path):
@@ -173,7 +173,7 @@ def test_units_ahead_of_the_log_will_be_recovered(look, tmp_path):
     assert not (queue / f"{400:020d}").exists()
     (queue / f"{400:020d}").write_bytes(struct.pack(">qiq", end, 200, 0) + bytes(180))
     (finding,) = recovered(look, store)
-    assert "1 units lead behind the end of the log" in finding["reason"]
+    assert "units lead behind the end of the log" in finding["reason"]
 
 
 def test_a_short_last_file_will_be_recovered(look, tmp_path):
@@ -189,7 +189,7 @@ def test_queues_that_are_all_gone_will_be_recovered(look, closed):
     (closed / "abort").touch()
     status, findings, _ = check(look, closed)
     assert (status, findings) == (0, [])
-    assert "60 messages of 'Orders' have no queue" in look.out
+    assert "messages of 'Orders' have no queue" in look.out
 
 
 # --- damage ------------------------------------------------------------------------------------------
@@ -298,4 +298,4 @@ def test_the_last_unit_of_all_is_missed_too(look, closed):
     last = [row for row in look.rows("commitlog", closed) if row["kind"] == "message"][-1]
     path = max((closed / "consumequeue" / "Orders" / str(last["queueId"])).iterdir())
     overwrite(path, last["queueOffset"] * UNIT_SIZE - int(path.name), bytes(UNIT_SIZE))
-    assert "1 messages of the log have no unit" in damaged(look, closed)[0]["reason"]
+    assert "messages of the log have no unit" in damaged(look, closed)[0]["reason"]
