@@ -25,6 +25,7 @@ from rocketpy.services import open_services, outliving, run_blocking, ticks
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.hosts import format_address, parse_address
 from rocketpy_broker_sim.broker.broker import Broker
+from rocketpy_broker_sim.broker.index_catch_up import IndexCatchUpService
 from rocketpy_broker_sim.broker.putting import packed_address
 from rocketpy_broker_sim.broker.registration import Registration
 from rocketpy_broker_sim.config import BrokerConfig
@@ -169,6 +170,7 @@ def _start_services(broker: Broker, services: trio.Nursery) -> None:
     services.start_soon(broker.lanes.serve)
     services.start_soon(broker.held_pulls.serve, broker.turn.finish)
     services.start_soon(broker.reput.serve)
+    services.start_soon(IndexCatchUpService(broker.store).serve)
     services.start_soon(broker.allocation.serve)
     services.start_soon(broker.cleaning.serve)
     services.start_soon(broker.queue_flush.serve)

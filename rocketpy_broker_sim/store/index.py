@@ -9,7 +9,6 @@ Plays the part of IndexService.
 from __future__ import annotations
 
 import time
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.logs import get_logger
@@ -23,7 +22,7 @@ from rocketpy_broker_sim.store.index_loading import load_files
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
@@ -36,8 +35,6 @@ __all__ = ["Found", "IndexProgress", "KeyIndex"]
 
 ATTEMPTS = 3
 """How often a write is tried before the index is given up until the next start."""
-CHUNK = 1000
-"""Records of the log that are indexed together when the index catches up."""
 WRITE_AT = 64
 """Dispatches that are written together."""
 SEAL_AT = 100_000
@@ -83,6 +80,7 @@ class KeyIndex:
         files: The files, the oldest first.
         position: Where the log goes on behind what was put.
         progress: How far the disk has it.
+        is_behind: Whether messages before the newest are still to be read from the log; new ones are among those then.
         failed: Whether it was given up until the next start.
     """
 
@@ -101,6 +99,7 @@ class KeyIndex:
         self.files: tuple[IndexFile, ...] = ()
         self.position = 0
         self.progress = IndexProgress()
+        self.is_behind = False
         self.failed = False
 
     # --- loading
@@ -153,7 +152,7 @@ class KeyIndex:
 
     def put(self, requests: Sequence[DispatchRequest]) -> None:
         """Index messages that have come into their queues; never fails. A few wait until they are worth a write."""
-        if self.failed or not requests:
+        if self.failed or self.is_behind or not requests:
             return
         self._waiting.extend(requests)
         if len(self._waiting) >= WRITE_AT or len(requests[-1].properties) > 1:
@@ -181,16 +180,15 @@ class KeyIndex:
         last = requests[-1]
         self._put(keys, last.position + last.size)
 
-    def catch_up(self, records: Iterable[LogRecord]) -> None:
-        """Index messages that are read from the log, from `position` on; never fails."""
-        log.info("the index goes on at position %d of the log", self.position)
-        records = iter(records)
-        while not self.failed and (chunk := list(islice(records, CHUNK))):
-            keys: list[IndexKey] = []
-            for record in chunk:
-                hashes = self._hashes.of(record.topic.decode("utf-8", "replace"), record.properties)
-                self._note(keys, hashes, record.position, record.store_timestamp, record.sys_flag)
-            self._put(keys, chunk[-1].position + chunk[-1].size)
+    def put_records(self, records: Sequence[LogRecord]) -> None:
+        """Index messages that were read from the log; never fails."""
+        if self.failed or not records:
+            return
+        keys: list[IndexKey] = []
+        for record in records:
+            hashes = self._hashes.of(record.topic.decode("utf-8", "replace"), record.properties)
+            self._note(keys, hashes, record.position, record.store_timestamp, record.sys_flag)
+        self._put(keys, records[-1].position + records[-1].size)
 
     def _note(self, keys: list[IndexKey], hashes: list[int], position: int, timestamp: int, sys_flag: int) -> None:
         """Add the keys of one message, but for those that are indexed."""

@@ -23,8 +23,8 @@ from rocketpy_broker_sim.store.failure import store_error
 from rocketpy_broker_sim.store.files_ahead import FilesAhead
 from rocketpy_broker_sim.store.flushing import StoreFlush
 from rocketpy_broker_sim.store.index import KeyIndex
+from rocketpy_broker_sim.store.index_catch_up import IndexCatchUp
 from rocketpy_broker_sim.store.index_file import FOLDER
-from rocketpy_broker_sim.store.log_scan import LogScan
 from rocketpy_broker_sim.store.message_reads import MessageReads
 from rocketpy_broker_sim.store.pooled_log import PooledLog, commit_log_of
 from rocketpy_broker_sim.store.put_result import (
@@ -94,6 +94,7 @@ class MessageStore(MessageReads):
         self._reput = Reput(storage, config, self._log, self._dispatcher, self.flags)
         self._writer = MessageWriter(config, self._log, self._queues, self._reput.add)
         self.index = KeyIndex(storage, config, self.flags)
+        self._catch_up = IndexCatchUp(self.index, self._log, config, lambda: self._reput.done)
         self._flush = StoreFlush(storage, self._log, self._queues, self.index, lambda: self._reput.done)
         self.retention = Retention(storage, config, self._log, self._queues, self.index, lambda: self._flush.settled)
         self._deleted = DeletedTopics(storage)
@@ -164,8 +165,7 @@ class MessageStore(MessageReads):
         self.index.load(checkpoint, self._log.start, end, unclean=unclean)
         if not self.config.message_index_enable:
             return
-        if self.index.position < end:
-            self.index.catch_up(LogScan(self._log.row, self.index.position, self.config))
+        self._catch_up.begin()
         self._dispatcher.readers.append(self.index.put)
 
     def close(self) -> None:
@@ -331,6 +331,10 @@ class MessageStore(MessageReads):
         self._flush.flush_queues(least_pages)
 
     # --- keys
+
+    def catch_up_index(self, most: int) -> bool:
+        """Index up to so many messages that the index lacks; whether others are left."""
+        return self._catch_up.step(most)
 
     def query(self, topic: str, key: str, most: int, begin: int, end: int) -> KeyQueryResult:
         """The messages of a topic whose key, or unique id, has the hash of `key`; others may have that hash too.

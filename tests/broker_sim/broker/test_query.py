@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from rocketpy.errors import ConfigError
@@ -16,6 +17,7 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.message_id import decode_offset_message_id
+from rocketpy_broker_sim.store import index_catch_up
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, bodies, broker_and_client, send_fields
 from tests.wire.golden import load
@@ -216,3 +218,23 @@ async def test_answers_have_the_fields_of_apaches(autojump_clock: MockClock, ver
         assert (answer.code, answer.remark) == (record["code"], record["remark"])
         assert set(answer.ext_fields) == set(record["ext_fields"] or ())
         assert bool(answer.body) == bool(record["body_len"])
+
+
+async def test_a_broker_whose_index_is_far_behind_serves_and_catches_up(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_catch_up, "AT_ONCE", 0)
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage) as (_, client):
+        for number in range(250):
+            await client.send(body=b"%d" % number, properties=f"KEYS\x01k{number}\x02")
+    for name in storage.list("index"):
+        storage.unlink(f"index/{name}")
+    async with broker_and_client(storage=storage) as (broker, client):
+        assert broker.store.index.is_behind
+        await client.send(body=b"new", properties="KEYS\x01k250\x02")
+        await trio.sleep(1)
+        assert not broker.store.index.is_behind
+        for number in (0, 100, 249):
+            assert bodies(await query(client, f"k{number}")) == [b"%d" % number]
+        assert bodies(await query(client, "k250")) == [b"new"]

@@ -130,7 +130,7 @@ def test_a_store_without_keys_is_not_read_again_at_every_start(monkeypatch):
     put_all(store, [message(b"no key") for _ in range(50)])
     store.close()
     read = []
-    monkeypatch.setattr(KeyIndex, "catch_up", lambda self, records: read.extend(records))
+    monkeypatch.setattr(KeyIndex, "put_records", lambda self, records: read.extend(records))
     store = open_store(storage)
     assert store.index.position == store.written_position
     assert read == []

@@ -1,0 +1,93 @@
+"""Bringing a key index level with a log that is ahead of it: after a crash, or when index files are gone.
+
+A little is made up for while the store is opened. What would keep a broker from its clients for long is left to steps,
+which it takes beside its work; the index does not hear of new messages before they are done, because it is read from
+the log in order. Plays the part of what ReputMessageService does for the index after a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING
+
+from rocketpy.logs import get_logger
+from rocketpy_broker_sim.store.log_scan import LogScan, find_record
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.index import KeyIndex
+    from rocketpy_broker_sim.store.log_scan import LogRecord
+
+__all__ = ["IndexCatchUp"]
+
+AT_ONCE = 64 * 1024 * 1024
+"""Bytes of the log that are read while the store is opened; of more than that none are."""
+CHUNK = 1000
+"""Records between two looks at how far it is, while the store is opened."""
+log = get_logger(__name__)
+
+
+class IndexCatchUp:
+    """Reads a log for its index.
+
+    Args:
+        index: what lags behind.
+        commit_log: the log.
+        config: what records are checked for.
+        dispatched: says up to where the queues have the log.
+    """
+
+    def __init__(
+        self,
+        index: KeyIndex,
+        commit_log: CommitLog,
+        config: MessageStoreConfig,
+        dispatched: Callable[[], tuple[int, int]],
+    ) -> None:
+        self._index = index
+        self._log = commit_log
+        self._config = config
+        self._dispatched = dispatched
+        self._records: Iterator[LogRecord] | None = None
+
+    def begin(self) -> None:
+        """Catch up at once when it is little; otherwise let the index wait for the steps."""
+        index, end = self._index, self._dispatched()[0]
+        if index.position >= end:
+            return
+        index.is_behind = True
+        where = f"the index goes on at position {index.position} of the log, which ends at {end}"
+        if end - index.position > AT_ONCE:
+            log.warning("%s: it catches up beside other work, until then queries find only a part", where)
+            return
+        log.info("%s", where)
+        while self.step(CHUNK):
+            pass
+
+    def step(self, most: int) -> bool:
+        """Index up to so many records more; whether others are left."""
+        index, end = self._index, self._dispatched()[0]
+        if not index.is_behind or index.failed:
+            return False
+        is_fresh = self._records is None
+        if self._records is None:
+            self._records = iter(LogScan(self._log.row, index.position, self._config))
+        chunk = list(takewhile(lambda record: record.position < end, islice(self._records, most)))
+        index.put_records(chunk)
+        if not chunk:
+            self._records = None
+            if is_fresh and index.position < end:
+                index.position = self._next_record(index.position, end)
+        index.is_behind = index.position < end
+        return index.is_behind
+
+    def _next_record(self, position: int, end: int) -> int:
+        """Where to go on when no record begins where one should: the log was cleaned meanwhile, or is damaged."""
+        if position < self._log.start:
+            return min(self._log.start, end)
+        follower = find_record(self._log.row, position, self._config)
+        found = end if follower is None else min(follower.position, end)
+        log.warning("the log is damaged at position %d: the index leaves out what stands before %d", position, found)
+        return found

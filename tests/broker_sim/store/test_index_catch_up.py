@@ -1,0 +1,137 @@
+"""A key index far behind its log: it catches up in steps, and finds everything in the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketpy.seams import wall_clock
+from rocketpy_broker_sim.store import index_catch_up
+from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.message_store import MessageStore
+from tests.broker_sim.store.helpers import message, open_store, put_all
+from tests.broker_sim.store.index_helpers import all_found, found, images, keyed
+
+
+@pytest.fixture(autouse=True)
+def nothing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_catch_up, "AT_ONCE", 0)
+
+
+def without_index(count: int) -> tuple[MemoryStorage, list[bytes]]:
+    """A store that was stopped and whose index was deleted, and what the index had been."""
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [keyed(n, f"k{n}") for n in range(count)])
+    store.close()
+    before = images(storage)
+    for name in storage.list("index"):
+        storage.unlink(f"index/{name}")
+    return storage, before
+
+
+def finish(store: MessageStore, most: int = 7) -> int:
+    steps = 1
+    while store.catch_up_index(most):
+        steps += 1
+    return steps
+
+
+def test_it_is_built_in_steps_to_what_it_was():
+    storage, before = without_index(60)
+    store = open_store(storage)
+    assert store.index.is_behind
+    assert found(store, "k5") == []
+    assert finish(store) == 9
+    assert not store.index.is_behind
+    assert all_found(store, 60)
+    assert not store.catch_up_index(7)
+    store.close()
+    assert images(storage) == before
+
+
+def test_messages_that_come_meanwhile_are_indexed_once_and_in_order():
+    with wall_clock(lambda: 1_700_000_000_000):
+        storage, _ = without_index(30)
+        store = open_store(storage)
+        for number in range(30, 90, 3):
+            put_all(store, [keyed(n, f"k{n}") for n in range(number, number + 3)])
+            store.catch_up_index(4)
+        assert store.index.is_behind
+        finish(store)
+        put_all(store, [keyed(90, "k90")])
+        assert all_found(store, 91)
+        store.close()
+        _, at_once = without_index(91)
+    assert images(storage) == at_once
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_it_goes_on_where_it_stood_after_a_restart(kill):
+    storage, before = without_index(60)
+    store = open_store(storage)
+    store.catch_up_index(25)
+    store.index.seal(everything=True)
+    store.flush()
+    position = store.index.position
+    store.abandon() if kill else store.close()
+    store = open_store(storage)
+    assert store.index.position == position
+    assert store.index.is_behind
+    finish(store)
+    assert all_found(store, 60)
+    store.close()
+    assert images(storage) == before
+
+
+def test_what_is_cleaned_meanwhile_is_left_out():
+    storage, _ = without_index(60)
+    store = open_store(storage)
+    store.catch_up_index(2)
+    while (file := store.retention.take_log_file()) is not None:
+        store.retention.remove(file)
+    start = store.log_start
+    assert start > store.index.position
+    finish(store)
+    assert not store.index.is_behind
+    newest = store.index.files[-1].header
+    assert newest.end_position > start
+    assert found(store, "k59")
+    assert found(store, "k30") == []
+
+
+def test_a_damaged_record_is_passed_over():
+    storage, _ = without_index(40)
+    store = open_store(storage)
+    first, second = (put_all(store, [keyed(n, f"k{n}")])[0] for n in (40, 41))
+    put_all(store, [keyed(42, "k42")])
+    size = store.config.mapped_file_size_commit_log
+    for put in (first, second):
+        start = put.physical_offset - put.physical_offset % size
+        storage.open(f"commitlog/{start:020d}").pwrite(b"\xff" * 50, put.physical_offset - start)
+    finish(store)
+    assert not store.index.is_behind
+    assert all_found(store, 40)
+    assert found(store, "k40") == found(store, "k41") == []
+    assert len(found(store, "k42")) == 1
+
+
+def test_a_disk_that_refuses_ends_it():
+    storage, _ = without_index(40)
+    store = open_store(storage)
+    with storage.failing("pwrite", under="index/"):
+        assert store.catch_up_index(1000)
+        assert store.index.failed
+        assert not store.catch_up_index(1000)
+    put_all(store, [message(b"taken")])
+    store.close()
+    store = open_store(storage)
+    finish(store)
+    assert all_found(store, 40)
+
+
+def test_a_level_index_has_nothing_to_catch_up_with():
+    store = open_store()
+    put_all(store, [keyed(0, "k0")])
+    assert not store.index.is_behind
+    assert not store.catch_up_index(10)
+    assert all_found(store, 1)
