@@ -19,12 +19,13 @@ from rocketpy_broker_sim.broker.runtime_info import runtime_info
 from rocketpy_broker_sim.config import BROKER_UPDATES, parse_properties
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client
+from tests.virtual_time import loop_time
 
 
 @pytest.fixture(autouse=True)
 def virtual() -> Iterator[None]:
     """Wall time that goes with the virtual clock of the loop."""
-    with wall_clock(lambda: 1_800_000_000_000 + int(trio.current_time() * 1000)):
+    with wall_clock(loop_time(1_800_000_000_000)):
         yield
 
 

@@ -22,6 +22,7 @@ from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, client_of
 from tests.broker_sim.broker.kit import settings as broker_settings
 from tests.broker_sim.store.helpers import message
+from tests.virtual_time import loop_time
 
 HOUR = 3600
 MIDNIGHT = 1_772_323_200_000
@@ -41,18 +42,10 @@ def greenwich(monkeypatch):
     """The local hour is that of Greenwich, and the wall clock follows that of the loop."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    with wall_clock(lambda: MIDNIGHT + int(trio.current_time() * 1000) if _in_loop() else MIDNIGHT):
+    with wall_clock(loop_time(MIDNIGHT)):
         yield
     monkeypatch.undo()
     time.tzset()
-
-
-def _in_loop() -> bool:
-    try:
-        trio.lowlevel.current_clock()
-    except RuntimeError:
-        return False
-    return True
 
 
 @asynccontextmanager

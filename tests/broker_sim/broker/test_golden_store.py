@@ -17,6 +17,7 @@ from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.broker.kit import broker_and_client, settings
 from tests.broker_sim.broker.support import golden_file, golden_settings, golden_storage
 from tests.broker_sim.broker.test_consumer_manage import commit, query
+from tests.virtual_time import loop_time
 
 VERSIONS = ["5.3.3-clean", "5.3.3-killed", "4.9.7-clean"]
 
@@ -58,7 +59,7 @@ async def test_DL2_delayed_messages_of_apache_are_delivered_by_us(autojump_clock
     before = store.max_offset(*place)
     store.close()
     start = message.store_timestamp + 30_000
-    with wall_clock(lambda: start + int(trio.current_time() * 1000)):
+    with wall_clock(loop_time(start)):
         async with broker_and_client(storage=storage, **like_apache(version)) as (broker, _):
             assert broker.schedule.progress()[1] == 2
             await trio.sleep(29)

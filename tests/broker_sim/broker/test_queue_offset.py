@@ -12,6 +12,7 @@ from rocketpy.seams import wall_clock
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.offset import SearchOffsetResponseHeader
 from tests.broker_sim.broker.kit import Client, broker_and_client
+from tests.virtual_time import loop_time
 
 EPOCH = 1_800_000_000_000
 
@@ -19,7 +20,7 @@ EPOCH = 1_800_000_000_000
 @pytest.fixture(autouse=True)
 def virtual() -> Iterator[None]:
     """Wall time that goes with the virtual clock of the loop."""
-    with wall_clock(lambda: EPOCH + int(trio.current_time() * 1000)):
+    with wall_clock(loop_time(EPOCH)):
         yield
 
 

@@ -17,6 +17,7 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.offset import ResetOffsetRequestHeader
 from rocketpy.wire.headers.pull import PullMessageResponseHeader
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, Client, bodies, broker_and_client
+from tests.virtual_time import loop_time
 
 EPOCH = 1_800_000_000_000
 
@@ -24,7 +25,7 @@ EPOCH = 1_800_000_000_000
 @pytest.fixture(autouse=True)
 def virtual() -> Iterator[None]:
     """Wall time that goes with the virtual clock of the loop."""
-    with wall_clock(lambda: EPOCH + int(trio.current_time() * 1000)):
+    with wall_clock(loop_time(EPOCH)):
         yield
 
 

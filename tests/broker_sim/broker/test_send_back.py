@@ -24,6 +24,7 @@ from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, Client, bodies, broker_and_client, client_of, settings
+from tests.virtual_time import loop_time
 
 EPOCH = 1_800_000_000_000
 RETRY, DEAD = "%RETRY%g", "%DLQ%g"
@@ -32,7 +33,7 @@ RETRY, DEAD = "%RETRY%g", "%DLQ%g"
 @pytest.fixture(autouse=True)
 def virtual() -> Iterator[None]:
     """Wall time that goes with the virtual clock of the loop."""
-    with wall_clock(lambda: EPOCH + int(trio.current_time() * 1000)):
+    with wall_clock(loop_time(EPOCH)):
         yield
 
 

@@ -12,6 +12,7 @@ from trio.testing import MockClock
 
 from rocketpy.seams import wall_clock
 from rocketpy_broker_sim.broker.statistics import BrokerStatistics, Totals
+from tests.virtual_time import loop_time
 
 NOON = int(datetime.datetime(2026, 5, 4, 12).astimezone().timestamp() * 1000)
 DAY = 24 * 3600
@@ -19,7 +20,7 @@ DAY = 24 * 3600
 
 @asynccontextmanager
 async def counting() -> AsyncIterator[BrokerStatistics]:
-    with wall_clock(lambda: NOON + int(trio.current_time() * 1000)):
+    with wall_clock(loop_time(NOON)):
         statistics = BrokerStatistics(trio.current_time)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(statistics.serve)

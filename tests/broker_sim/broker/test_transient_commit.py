@@ -11,6 +11,7 @@ from rocketpy.wire.bodies.route import KVTable
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, bodies, broker_and_client
+from tests.virtual_time import loop_time
 
 POOL = {"transient_store_pool_enable": True}
 
@@ -84,7 +85,7 @@ async def test_a_broker_that_stops_loses_nothing_and_a_killed_one_the_last_momen
 
 
 async def test_delayed_messages_come_through_the_buffers(autojump_clock: MockClock) -> None:
-    with wall_clock(lambda: 1_700_000_000_000 + int(trio.current_time() * 1000)):
+    with wall_clock(loop_time(1_700_000_000_000)):
         async with broker_and_client(**POOL) as (_, client):
             began = trio.current_time()
             await client.send(body=b"later", properties="DELAY\x011\x02")
@@ -96,7 +97,7 @@ async def test_delayed_messages_come_through_the_buffers(autojump_clock: MockClo
 async def test_progress_of_delays_is_never_ahead_of_what_was_delivered(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     settings = {"commit_commit_log_thorough_interval": 60_000, "commit_commit_log_least_pages": 1000}
-    with wall_clock(lambda: 1_700_000_000_000 + int(trio.current_time() * 1000)):
+    with wall_clock(loop_time(1_700_000_000_000)):
         async with broker_and_client(storage=storage, **POOL) as (_, client):
             await client.send(body=b"later", properties="DELAY\x012\x02")
             await trio.sleep(1)

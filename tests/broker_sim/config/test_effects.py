@@ -15,6 +15,7 @@ from rocketpy.wire.headers.route import PutKVConfigRequestHeader
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import broker_and_client, heartbeat
 from tests.broker_sim.namesrv.test_server import body, register, running
+from tests.virtual_time import loop_time
 
 
 def pulling_by_hand() -> HeartbeatData:
@@ -41,7 +42,7 @@ async def test_slave_read_enable(autojump_clock: MockClock, reads: bool, suggest
 
 
 async def test_start_accept_send_request_time_stamp(autojump_clock: MockClock) -> None:
-    with wall_clock(lambda: 1_000_000 + int(trio.current_time() * 1000)):
+    with wall_clock(loop_time(1_000_000)):
         async with broker_and_client(start_accept_send_request_time_stamp=1_010_000) as (_, client):
             assert (await client.send()).code == ResponseCode.SYSTEM_ERROR
             await trio.sleep(10)

@@ -20,6 +20,7 @@ from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, broker_and_client
 from tests.broker_sim.broker.test_registration import name_servers, opened
 from tests.broker_sim.store.helpers import bodies, open_store
 from tests.broker_sim.store.test_recovery import filled, flip, mark_unclean
+from tests.virtual_time import loop_time
 
 
 @pytest.mark.parametrize(("millis", "written"), [(200, True), (20_000, False)])
@@ -39,7 +40,7 @@ async def test_flush_consumer_offset_interval(autojump_clock: MockClock, millis:
 @pytest.mark.parametrize(("millis", "written"), [(200, True), (20_000, False)])
 async def test_flush_delay_offset_interval(autojump_clock: MockClock, millis: int, written: bool) -> None:
     storage = MemoryStorage()
-    with wall_clock(lambda: 1_000_000 + int(trio.current_time() * 1000)):
+    with wall_clock(loop_time(1_000_000)):
         async with broker_and_client(storage=storage, flush_delay_offset_interval=millis) as (broker, client):
             await client.send(properties="DELAY\x011\x02")
             await trio.sleep(3)
