@@ -186,6 +186,10 @@ class Storage(Protocol):
         """Return when the folder's entries have reached the disk."""
         ...
 
+    def sync_tree(self, path: str) -> bool:
+        """Return when all files and folders below a folder have reached the disk; False when each must be asked."""
+        ...
+
     def modified_ms(self, path: str) -> int:
         """When the file was last changed, or a folder's entries were, ms since 1970; 0 where that is not known."""
         ...

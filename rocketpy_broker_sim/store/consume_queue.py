@@ -370,6 +370,19 @@ class ConsumeQueue:
         """Pages of 4 KiB with units that the disk may not have, as Java counts them."""
         return self.max_offset * UNIT_SIZE // PAGE - self._flushed // PAGE
 
+    def begin_flush(self) -> int:
+        """Note that everything on the disk is about to be flushed. Returns what `end_flush` takes."""
+        self.dirty = False
+        self.row.entries_synced = self._parents_synced = True
+        return self.max_offset * UNIT_SIZE
+
+    def end_flush(self, end: int | None) -> None:
+        """Note that it was; None when it was not after all."""
+        if end is None:
+            self.row.entries_synced = self._parents_synced = False
+        else:
+            self._flushed = end
+
     def flush(self) -> None:
         """Return when all units have reached the disk; for threads."""
         self.dirty = False  # before looking how far it goes: what comes later marks it again

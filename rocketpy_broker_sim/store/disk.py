@@ -204,6 +204,10 @@ class RealStorage:
         """Return when the folder's entries have reached the disk."""
         platforms.sync_folder(self._resolve(path))
 
+    def sync_tree(self, path: str) -> bool:
+        """Return when everything below a folder has reached the disk; False when that must be asked of each file."""
+        return platforms.sync_tree(self._resolve(path))
+
     def modified_ms(self, path: str) -> int:
         """When the file was last changed, ms since 1970."""
         return os.stat(self._resolve(path)).st_mtime_ns // 1_000_000

@@ -256,6 +256,10 @@ class MemoryStorage:
         """Nothing to wait for, unless a fault says otherwise."""
         self.ask("sync_dir", _checked(path), 0)
 
+    def sync_tree(self, path: str) -> bool:
+        """Each file is asked, so that faults can strike at each."""
+        return False
+
     def modified_ms(self, path: str) -> int:
         """When the file was last changed, ms since 1970; 0 for a folder."""
         if path in self._folders:

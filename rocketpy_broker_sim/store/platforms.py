@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import platform
+import re
 import shutil
 from _thread import allocate_lock
 from collections.abc import Callable, Iterator
@@ -28,6 +30,7 @@ __all__ = [
     "pwrite",
     "sync_data",
     "sync_folder",
+    "sync_tree",
 ]
 
 _GIBIBYTE = 1024**3
@@ -125,6 +128,38 @@ def sync_folder(path: str | Path) -> None:
         os.close(descriptor)
 
 
+def sync_tree(path: str | Path) -> bool:
+    """Return when everything on the file system of a folder has reached the disk; False where nobody says so.
+
+    Linux tells of pages that could not be written since version 5.8.
+    """
+    syncfs = getattr(_libc(), "syncfs", None)
+    if syncfs is None or not _is_linux_since(5, 8):
+        return False
+    import ctypes
+
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if syncfs(descriptor) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(path))
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _is_linux_since(major: int, minor: int) -> bool:
+    numbers = re.match(r"(\d+)\.(\d+)", platform.release())
+    return platform.system() == "Linux" and numbers is not None and tuple(map(int, numbers.groups())) >= (major, minor)
+
+
+def _libc() -> Any:
+    """The C library of the process; None where there is none."""
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+
+
 # --- locks -------------------------------------------------------------------------------------------------
 
 
@@ -149,7 +184,7 @@ def lock_pages(mapping: mmap.mmap) -> None:
     """
     import ctypes
 
-    library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    library = _libc()
     mlock = getattr(library, "mlock", None)
     if library is None or mlock is None:
         raise OSError(errno.ENOSYS, "this system has no mlock")

@@ -302,6 +302,9 @@ class SimDisk:
     def sync_dir(self, path: str) -> None:
         self.sync(path, self._number(path), "sync_dir")
 
+    def sync_tree(self, path: str) -> bool:
+        return False
+
     def modified_ms(self, path: str) -> int:
         node = self.nodes[self._number(path)]
         return node.modified if isinstance(node, FileNode) else 0

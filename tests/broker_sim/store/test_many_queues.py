@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketpy.errors import StoreError
+from rocketpy_broker_sim.store import platforms, queue_table
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint, write_checkpoint
 from rocketpy_broker_sim.store.disk import RealStorage
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
@@ -158,6 +161,57 @@ def test_queues_with_an_extension_are_read(stopped):
     store = open_store(RealStorage(root), **settings)
     assert state(store) == held
     store.close()
+
+
+# --- flushing many at once
+
+
+def flush_many(storage, monkeypatch) -> list[str]:
+    """Let fifteen queues be many, and flush them; returns the files that were opened for it."""
+    monkeypatch.setattr(queue_table, "MANY", 10)
+    store = open_store(storage)
+    for topic, queue_id in QUEUES:
+        put_all(store, [message(topic=topic, queue_id=queue_id)])
+    storage.opened.clear()
+    store.flush()
+    opened = storage.of_queues()
+    storage.opened.clear()
+    store.flush()
+    assert storage.of_queues() == []  # and now there is nothing more to flush
+    for topic, queue_id in QUEUES[:3]:
+        put_all(store, [message(topic=topic, queue_id=queue_id)])
+    store.flush()
+    assert sorted(set(storage.of_queues())) == [f"consumequeue/Topic-0/{number}/{0:020d}" for number in range(3)]
+    store.close()
+    return opened
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a whole file system has reached the disk")
+def test_many_queues_are_flushed_with_one_call(tmp_path, monkeypatch):
+    asked = []
+    sync = platforms.sync_tree
+    monkeypatch.setattr(platforms, "sync_tree", lambda path: asked.append(path) or sync(path))
+    assert flush_many(Watched(tmp_path), monkeypatch) == []
+    assert asked == [str(tmp_path / "consumequeue")]
+
+
+def test_many_queues_are_flushed_one_by_one_where_no_call_is_for_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(platforms, "sync_tree", lambda path: False)
+    assert len(flush_many(Watched(tmp_path), monkeypatch)) == 15
+
+
+def test_a_call_for_all_that_fails_closes_the_store(tmp_path, monkeypatch):
+    def fail(path: str) -> bool:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(platforms, "sync_tree", fail)
+    monkeypatch.setattr(queue_table, "MANY", 10)
+    store = open_store(RealStorage(tmp_path))
+    put_all(store, [message(topic=topic, queue_id=queue_id) for topic, queue_id in QUEUES])
+    with pytest.raises(StoreError, match="the disk reports an error"):
+        store.flush()
+    assert not store.is_writable
+    store.abandon()
 
 
 @pytest.mark.slow

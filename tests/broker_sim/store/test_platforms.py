@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -145,6 +146,16 @@ def test_macos_is_asked_for_the_drive_too_and_a_refusal_falls_back(tmp_path, mon
 def test_without_fdatasync_all_of_the_file_is_synced(monkeypatch):
     monkeypatch.delattr(os, "fdatasync")
     assert platforms._data_sync() is os.fsync
+
+
+@pytest.mark.parametrize(
+    ("system", "release", "usable"),
+    [("Linux", "5.8.0-x", True), ("Linux", "5.7.9", False), ("Darwin", "23.1.0", False)],
+)
+def test_a_whole_file_system_is_synced_where_failures_are_told(tmp_path, monkeypatch, system, release, usable):
+    monkeypatch.setattr(platform, "system", lambda: system)
+    monkeypatch.setattr(platform, "release", lambda: release)
+    assert platforms.sync_tree(tmp_path) == (usable and sys.platform == "linux")
 
 
 def test_windows_locks_the_first_byte(tmp_path, monkeypatch):
