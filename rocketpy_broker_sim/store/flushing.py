@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from rocketpy_broker_sim.store import consume_queue
-from rocketpy_broker_sim.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from rocketpy_broker_sim.store.checkpoint import PATH, Checkpoint, read_checkpoint, write_checkpoint
 from rocketpy_broker_sim.store.failure import store_error
 
 if TYPE_CHECKING:
@@ -113,11 +113,21 @@ class StoreFlush:
             raise self._log.failure from exc
 
     def doubt_units(self) -> None:
-        """Let the checkpoint not say any more how many units there are: some are about to be deleted."""
-        if self.checkpoint.units is not None:
-            checkpoint = attrs.evolve(self.checkpoint, units=None)
+        """Let the checkpoint not say any more how many units there are: some are about to be deleted.
+
+        Raises:
+            StoreError: As for `flush_log`.
+        """
+        if self.checkpoint.units is None:
+            return
+        checkpoint = attrs.evolve(self.checkpoint, units=None)
+        try:
             write_checkpoint(self._storage, checkpoint)
-            self.checkpoint = checkpoint
+        except OSError as exc:
+            where = self._storage.describe(PATH)
+            self._log.failure = store_error(exc, "flushing the checkpoint", where, fatal=True)
+            raise self._log.failure from exc
+        self.checkpoint = checkpoint
 
     def _vouch(self, dispatched: tuple[int, int] | None, units: int | None) -> None:
         """Write the checkpoint when it has something new to say."""

@@ -181,7 +181,10 @@ class Recovery:
 
     def _cut_queues(self, position: int) -> None:
         for queue in self._queues:
-            if queue.cut(position):
+            if queue.row.start and not self._log.row.start:
+                queue.restart()  # nothing was ever cleaned: its first files never reached the disk
+                self._queues.mark_dirty(queue)
+            elif queue.cut(position):
                 self._queues.mark_dirty(queue)
 
     # --- the end

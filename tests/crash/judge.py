@@ -57,7 +57,11 @@ class Moment:
         return cls(recording.sent, recording.saves, recording.visible, recording.workload.config(), at, kill)
 
     def sends(self) -> list[Send]:
-        return self.earlier + [self._send(each) for each in self.sent if each.began <= self.at]
+        return self.earlier + [self._send(each) for each in self.begun()]
+
+    def begun(self) -> list[Sent]:
+        """What had been put by then."""
+        return [each for each in self.sent if each.began <= self.at]
 
     def _send(self, each: Sent) -> Send:
         said = each.written if self.kill else each.durable
@@ -256,15 +260,11 @@ def _visible_before(moment: Moment, sends: list[Send]) -> Observation | None:
     seen = [
         Seen(id=each.id, topic=each.topic, queue_id=each.queue_id, offset=each.offset, body=each.body,
              tags=send.tags, keys=send.keys, properties=send.properties)
-        for each, send in zip(_begun(moment), sends[len(moment.earlier) :], strict=True)
+        for each, send in zip(moment.begun(), sends[len(moment.earlier) :], strict=True)
         if each.written is not None and each.written <= moment.at and not send.optional
         if 0 <= each.offset < ends.get((each.topic, each.queue_id), 0)
     ]  # fmt: skip
     return Observation(name="before the crash", seen=seen, complete=False) if seen else None
-
-
-def _begun(moment: Moment) -> list[Sent]:
-    return [each for each in moment.sent if each.began <= moment.at]
 
 
 def _tables(moment: Moment, driver: Driver) -> list[Violation]:

@@ -49,8 +49,8 @@ class FileNode:
         self.pending.clear()
 
     def give_up(self) -> None:
-        """A sync failed: the system counts the changes as written from now on, and the disk does not have them."""
-        self.pending.clear()
+        """A sync failed: the system counts the pages as written from now on, and the disk does not have them."""
+        self.pending = [(offset, data) for offset, data in self.pending if data is None]
 
     # --- what a power loss leaves
 

@@ -12,11 +12,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 import attrs
 
 from tests.crash import classes, deep
-from tests.crash.case import Case, Result, case_rng
+from tests.crash.case import Case, Result, case_rng, sites
 from tests.crash.sim_disk import SimDisk
 from tests.crash.workloads import WORKLOADS, WRITE_TABLES, recording
 
-__all__ = ["PLAN", "Count", "Job", "plan", "run_job", "run_jobs", "run_point"]
+__all__ = ["PLAN", "Count", "Job", "forget_recordings", "plan", "run_job", "run_jobs", "run_point"]
 
 PLAN = {
     "T1": (1500, 20_000, "crash at every operation, nothing or everything kept"),
@@ -104,17 +104,17 @@ def fitting(kind: str) -> list[int]:
 
 def run_job(job: Job) -> Count:
     """Try the points of a job, in the order in which the replay comes by."""
-    logging.disable(logging.CRITICAL)  # every second of it is about a disk that was damaged on purpose
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # the store has much to say of disks that were damaged on purpose
     begin = time.process_time()
     count = Count()
-    for number, case in _cases(job):
-        _tally(count, job, number, case, _run(job.kind, case))
+    try:
+        for number, case in _cases(job):
+            _tally(count, job, number, case, RUN[job.kind](case))
+    finally:
+        logging.disable(before)
     count.seconds = time.process_time() - begin
     return count
-
-
-def _run(kind: str, case: Case) -> Result:
-    return RUN[kind](case)
 
 
 def _cases(job: Job) -> Iterator[tuple[int, Case]]:
@@ -157,6 +157,12 @@ def run_point(line: str) -> Count:
     kind, number, seed = line.split()[0].split(":")
     fit = fitting(kind)
     return run_job(Job(kind, fit[int(number) % len(fit)], int(seed), (int(number),)))
+
+
+def forget_recordings() -> None:
+    """Let the workloads run again when they are asked for: the broker has changed."""
+    for known in (recording, sites, deep.stale_sites):
+        known.cache_clear()
 
 
 def run_jobs(jobs: list[Job], processes: int | None = None) -> Iterator[tuple[Job, Count]]:
