@@ -34,6 +34,8 @@ _LANES = {
     "end transaction": ("EndTransactionQueue", "EndTransactionThreadPoolQueueCapacity"),
 }
 """Prefix and capacity key of each lane; Apache's are irregular."""
+_TRANSFERRED = ("getTransferredTps", "getTransferedTps")
+"""Tools of releases 4.x look for the key as it was misspelt there."""
 _RATES = (10, 60, 600)
 """Seconds over which rates are told."""
 _NO_TIMER = {
@@ -136,7 +138,8 @@ def _messages(broker: Broker) -> dict[str, str]:
         "getFoundTps": rates(lambda totals: totals.found),
         "getMissTps": rates(lambda totals: totals.missed),
         "getTotalTps": rates(lambda totals: totals.found + totals.missed),
-        "getTransferredTps": rates(lambda totals: totals.transferred),
+        **dict.fromkeys(_TRANSFERRED, rates(lambda totals: totals.transferred)),
+        "getMessageEntireTimeMax": str(int(statistics.longest_get * 1000)),
         "msgPutTotalTodayNow": str(now.put),
         "msgPutTotalTodayMorning": str(today.put),
         "msgPutTotalYesterdayMorning": str(yesterday.put),

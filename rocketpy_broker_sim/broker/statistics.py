@@ -42,10 +42,14 @@ class BrokerStatistics:
 
     Args:
         clock: the loop's clock, in seconds.
+
+    Attributes:
+        longest_get: Seconds of the read that took longest.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self.longest_get = 0.0
         self._put = self._found = self._missed = self._transferred = 0
         self._kept: deque[tuple[float, Totals]] = deque([(-math.inf, Totals())], maxlen=_SECONDS_KEPT)
         self._idle = False  # until the service runs
@@ -62,8 +66,10 @@ class BrokerStatistics:
         if self._idle:
             self._wake()
 
-    def note_get(self, count: int) -> None:
-        """A pull was answered with so many messages."""
+    def note_get(self, count: int, seconds: float = 0.0) -> None:
+        """A pull was answered with so many messages, the reading of which took so long."""
+        if seconds > self.longest_get:
+            self.longest_get = seconds
         if count:
             self._found += 1
             self._transferred += count

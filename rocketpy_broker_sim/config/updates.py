@@ -19,6 +19,7 @@ MAX_UPDATE = 64 * 1024
 """Bytes of a request to change settings."""
 
 _MILLIS = (0, 3_600_000)
+_PERIOD = (1, 3_600_000)
 _COUNT = (1, 1_000_000)
 _SWITCH = (0, 1)
 
@@ -28,10 +29,17 @@ BROKER_UPDATES: dict[str, tuple[int, int]] = {
     "brokerFastFailureEnable": _SWITCH,
     "brokerPermission": (0, 7),
     "defaultTopicQueueNums": (1, 1024),
+    "flushCommitLogLeastPages": _COUNT,
+    "flushCommitLogThoroughInterval": _PERIOD,
+    "flushConsumeQueueLeastPages": _COUNT,
+    "flushConsumeQueueThoroughInterval": _PERIOD,
+    "flushIntervalCommitLog": _PERIOD,
+    "flushIntervalConsumeQueue": _PERIOD,
     "litePullMessageEnable": _SWITCH,
     "longPollingEnable": _SWITCH,
     "maxMessageSize": (1, 4 * 1024 * 1024),
     "notifyConsumerIdsChangedEnable": _SWITCH,
+    "osPageCacheBusyTimeOutMills": _MILLIS,
     "rejectPullConsumerEnable": _SWITCH,
     "shortPollingTimeMills": _MILLIS,
     "slaveReadEnable": _SWITCH,

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rocketpy.errors import StoreError
 from rocketpy.wire.enums import BoundaryType
 from rocketpy_broker_sim.store import consume_queue
 from rocketpy_broker_sim.store.failure import store_error
 from rocketpy_broker_sim.store.read_check import ReadCheck
 from rocketpy_broker_sim.store.reading import MAX_PULL_BYTES, QueueReader
+from rocketpy_broker_sim.store.running_flags import RunningFlags
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -34,9 +36,13 @@ class MessageReads:
         config: Limits of a read; they may be changed at any time.
         commit_log: Where the records are.
         queues: Where the positions of the records are.
+
+    Attributes:
+        flags: Why it is not read or written for the time being.
     """
 
     def __init__(self, storage: Storage, config: MessageStoreConfig, commit_log: CommitLog, queues: QueueTable) -> None:
+        self.flags = RunningFlags()
         self._storage = storage
         self._log = commit_log
         self._queues = queues
@@ -63,7 +69,12 @@ class MessageReads:
             max_count: How many at most; the limits for memory and disk may lower it.
             max_bytes: How many bytes at most, but always one message.
             match: Says by tags code which messages are wanted; the others are passed over.
+
+        Raises:
+            StoreError: The disk refused, or the store may not be read now.
         """
+        if self.flags.bits and not self.flags.is_readable:
+            raise StoreError(f"nothing is read for now: the store is marked {self.flags}")
         with self._translated("reading messages", f"{consume_queue.FOLDER}/{topic}"):
             return self._reader.get(topic, queue_id, offset, max_count, max_bytes, match)
 

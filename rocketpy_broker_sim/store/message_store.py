@@ -40,7 +40,6 @@ from rocketpy_broker_sim.store.recovery import Recovery
 from rocketpy_broker_sim.store.reput import Reput
 from rocketpy_broker_sim.store.retention import Retention
 from rocketpy_broker_sim.store.row_loading import ALL_BUT_LAST
-from rocketpy_broker_sim.store.running_flags import RunningFlags
 from rocketpy_broker_sim.store.store_state import Phase, StoreState
 
 if TYPE_CHECKING:
@@ -65,7 +64,6 @@ class MessageStore(MessageReads):
     Attributes:
         config: Sizes and limits; limits may be changed at any time.
         retention: Takes out what has expired.
-        flags: Why it is not read or written for the time being.
         index: Where messages are found by their keys.
         state: How far its life is.
         files_ahead: Makes the next file of the log ahead.
@@ -86,7 +84,6 @@ class MessageStore(MessageReads):
         queues = QueueTable(storage, config.mapped_file_size_consume_queue, ext_file_size=ext_size)
         super().__init__(storage, config, log_files, queues)
         self.config = config
-        self.flags = RunningFlags()
         self.state = StoreState()
         self.files_ahead = FilesAhead(storage, config, self._log.row)
         self._on_arrival = on_arrival

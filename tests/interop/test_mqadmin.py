@@ -93,6 +93,44 @@ def test_the_list_of_the_cluster_is_the_same_at_both_name_servers(mixed: Mixed, 
     assert ours[OURS][2] == "V5_3_3"
 
 
+def test_the_list_of_the_cluster_has_the_rates_of_our_broker(
+    mixed: Mixed, admin: JavaAdmin, fresh_name: Callable[[str], str]
+) -> None:
+    topic = fresh_name("Rates")
+    mixed.create_topic(topic)
+    with rocketpy.sync.Producer(fresh_name("p"), namesrv=mixed.our_namesrv) as producer:
+        for _ in range(200):
+            producer.send(Message(topic, b"x"))
+
+    def rate() -> float | None:
+        listed = admin.mqadmin("clusterList", n=mixed.our_namesrv)
+        line = next(line for line in listed.splitlines() if line.startswith(CLUSTER) and OURS in line)
+        found = re.search(r"\s(\d+\.\d\d)\(", line)
+        return float(found[1]) if found and float(found[1]) > 0 else None
+
+    assert probe.eventually(rate, "a rate of puts in the list of the cluster", 20.0)
+
+
+def test_the_state_of_our_broker_has_what_that_of_theirs_has(mixed: Mixed, admin: JavaAdmin) -> None:
+    theirs, ours = (
+        status(admin.mqadmin("brokerStatus", n=each, b=broker))
+        for each, broker in zip(mixed.name_servers, (mixed.apache_broker, mixed.our_broker), strict=True)
+    )
+    missing = {name for name in theirs.keys() - ours.keys() if not name.startswith("commitLogDiskRatio_")}
+    assert missing == set()
+    assert ours["runningFlags"] == "NONE"
+    assert re.fullmatch(r"(\S+:\d+ ){12}\[10s~\]:\d+", ours["putMessageDistributeTime"].strip())
+    assert re.match(r"Total : \S+ GiB, Free : \S+ GiB\.", ours["commitLogDirCapacity"])
+    for name in ("putTps", "getFoundTps", "getMissTps", "getTransferredTps"):
+        assert len([float(rate) for rate in ours[name].split()]) == 3
+
+
+def status(listed: str) -> dict[str, str]:
+    """What a broker tells of itself."""
+    found = (line.partition(":") for line in listed.splitlines() if re.match(r"\w+ *:", line))
+    return {name.strip(): value.strip() for name, _, value in found}
+
+
 def rows(listed: str) -> dict[str, tuple[str, ...]]:
     """Id, address and version of the brokers by name."""
     found = [line.split() for line in listed.splitlines() if line.startswith(CLUSTER)]

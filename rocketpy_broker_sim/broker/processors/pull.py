@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+import trio
+
 from rocketpy.errors import BrokerError, ConfigError
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.enums import ConsumeType, MessageModel
@@ -85,8 +87,9 @@ def _pull(
         return _answer(broker, request, reset, _CODES[reset.status], topic, group)
     match = tag_match(wanted)
     count = max(1, min(header.max_msg_nums, _MOST_MESSAGES))
+    began = trio.current_time()
     found = broker.store.get(header.topic, header.queue_id, header.queue_offset, count, match=match)
-    broker.statistics.note_get(found.count)
+    broker.statistics.note_get(found.count, trio.current_time() - began)
     if may_wait and header.sys_flag & PullSysFlag.COMMIT_OFFSET and header.commit_offset >= 0:
         broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
     code = _code_of(found.status, header.queue_offset)

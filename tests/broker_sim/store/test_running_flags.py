@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rocketpy.errors import StoreError
 from rocketpy_broker_sim.store.running_flags import RunningFlag, RunningFlags
 from tests.broker_sim.store.helpers import OK, bodies, message, open_store, put_all
 from tests.broker_sim.store.test_faults import REFUSED
@@ -48,6 +49,19 @@ def test_K4_a_store_that_is_marked_takes_nothing_and_gives_what_it_has(flag):
     assert bodies(store) == [b"before"]
     store.flags.clear(flag)
     assert store.put(message()).status is OK
+
+
+def test_a_store_that_is_not_readable_takes_messages_and_gives_none():
+    store = open_store()
+    put_all(store, [message(b"before")])
+    store.flags.set(RunningFlag.NOT_READABLE)
+    assert store.put(message(b"after")).status is OK
+    store.commit_pending()
+    store.reput()
+    with pytest.raises(StoreError, match="marked NOT_READABLE"):
+        store.get("Orders", 0, 0, 32)
+    store.flags.clear(RunningFlag.NOT_READABLE)
+    assert bodies(store) == [b"before", b"after"]
 
 
 def test_K4_a_restart_clears_the_flags():
