@@ -19,6 +19,7 @@ import trio
 from rocketpy.errors import ConfigError, RocketMQError, ServiceCrashedError
 from rocketpy.services import open_services
 from rocketpy_broker_sim.cli.logs import log, logging_of
+from rocketpy_broker_sim.cli.long_running import long_running
 from rocketpy_broker_sim.cli.run_files import run_file
 
 __all__ = ["Boot", "Opening", "run_command", "serve"]
@@ -97,6 +98,7 @@ async def _serve(opening: Opening) -> None:
             # Found as long as it lives: whoever waits for its end waits until the last byte is written.
             with contextlib.ExitStack() as lasting, stop.starting:
                 async with opening() as boot:
+                    lasting.enter_context(long_running())
                     lasting.enter_context(run_file(boot.role, boot.name, boot.address))
                     await stop.stay(boot)
 
