@@ -12,6 +12,8 @@ from tests.kill.content import QUEUES, TOPIC
 
 LOG_FILE = 1024 * 1024
 QUEUE_FILE = 20 * 1000
+INDEX_SLOTS, INDEX_ENTRIES = 1_000, 8_000
+"""Files so small that a run fills several of each kind."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Servers:
             "storePathRootDir": self.store,
             "mappedFileSizeCommitLog": LOG_FILE,
             "mappedFileSizeConsumeQueue": QUEUE_FILE,
+            "maxHashSlotNum": INDEX_SLOTS,
+            "maxIndexNum": INDEX_ENTRIES,
             "flushDiskType": "SYNC_FLUSH",
             "flushConsumerOffsetInterval": 1_000,
             "cleanFileForciblyEnable": "false",
