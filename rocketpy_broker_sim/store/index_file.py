@@ -198,7 +198,7 @@ class IndexFile:
                 return
             if entry.hashed == hashed and begin <= stored <= end:
                 found.append(entry.position)
-            if stored < begin or entry.previous == number:
+            if stored < begin or entry.previous >= number:  # damaged: chains lead back, or they could go in circles
                 return
             number = entry.previous
 

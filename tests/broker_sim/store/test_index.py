@@ -250,6 +250,25 @@ def test_an_index_can_be_read_by_another_while_it_grows():
     assert positions == found(store, "k3")
 
 
+def test_chains_of_a_damaged_file_that_go_in_circles_end():
+    storage = MemoryStorage()
+    config = small_config()
+    store = open_store(storage)
+    put_all(store, [keyed(n, "same", "other") for n in range(5)])
+    store.close()
+    (name,) = storage.list("index")
+    file = IndexFile(storage, name, IndexShape.of(config))
+    file.load()
+    newest = file.head(hash_of("Orders", "same") % file.shape.slots)
+    older = file.entry(newest).previous
+    handle = storage.open(file.path)
+    handle.pwrite(struct.pack(">i", newest), file.shape.entries_at + older * 20 + 16)
+    handle.close()
+    positions: list[int] = []
+    file.select(positions, hash_of("Orders", "same"), 64, *FOREVER)
+    assert 0 < len(positions) == len(set(positions))
+
+
 def test_nothing_is_written_before_the_first_key():
     storage = MemoryStorage()
     index = KeyIndex(storage, small_config(), RunningFlags())
