@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from rocketpy.errors import StoreError
+from rocketpy.errors import StoreCorruptError, StoreError
 
 __all__ = ["FileCreationError", "store_error"]
 
@@ -35,6 +35,11 @@ def store_error(exc: OSError, doing: str, where: str, *, fatal: bool = False) ->
         where: The path as the operator knows it.
         fatal: Whether nothing can be stored any more until the store is opened again.
     """
+    if exc.errno in (errno.ELOOP, errno.EISDIR):
+        path = exc.filename if isinstance(exc.filename, str) else where
+        kind = "link" if exc.errno == errno.ELOOP else "folder"
+        text = f"{doing} failed: {path} is no regular file but a {kind}: put the file itself in its place"
+        return StoreCorruptError(text, path=path, offset=0)
     advice = _ADVICE.get(exc.errno or 0, exc.strerror or str(exc))
     ending = "; nothing is stored any more until the broker is restarted" if fatal else ""
     return StoreError(f"{doing} at {where} failed: {advice}{ending}")

@@ -37,8 +37,9 @@ _GIBIBYTE = 1024**3
 _ASSUMED_MEMORY = 8 * _GIBIBYTE
 _ASSUMED_OPEN_FILES = 512
 
-OPEN_FLAGS: int = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-"""For opening a file to read and write its bytes as they are. Children do not inherit it: Python sees to that too."""
+OPEN_FLAGS: int = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""For opening a file to read and write its bytes as they are. Children do not inherit it: Python sees to that, too.
+Links in the place of files are refused: folders may be links, but a broker shall not write where a file points."""
 
 
 def _module(name: str) -> Any:
