@@ -16,7 +16,7 @@ import trio
 
 from rocketpy.errors import RocketMQError, ServiceCrashedError
 
-__all__ = ["Ticks", "open_services", "outliving", "run_blocking", "ticks"]
+__all__ = ["Ticks", "open_services", "outliving", "run_blocking", "runs_blocking_in_place", "ticks"]
 
 T = TypeVar("T")
 
@@ -184,13 +184,18 @@ def ticks(interval: float, *, initial_delay: float | None = None) -> Ticks:
 # --- calls that block ----------------------------------------------------------------------------------
 
 
+def runs_blocking_in_place() -> bool:
+    """Whether functions that block run in the loop, because its clock is not of this world."""
+    return type(trio.lowlevel.current_clock()).__name__ == "MockClock"
+
+
 async def run_blocking(function: Callable[..., T], *args: object) -> T:
     """Run a function that blocks (a flush, a scan of files) in a thread.
 
     Under a mock clock it runs in place: such a clock jumps while threads work, so that seconds of virtual time would
     pass during each call.
     """
-    if type(trio.lowlevel.current_clock()).__name__ == "MockClock":
+    if runs_blocking_in_place():
         await trio.lowlevel.checkpoint()
         return function(*args)
     return await trio.to_thread.run_sync(function, *args)

@@ -185,6 +185,7 @@ def _start_services(broker: Broker, services: trio.Nursery) -> None:
     if broker.group_commit is None:
         services.start_soon(broker.log_flush.serve)
     else:
+        services.start_soon(broker.disk.thread.serve)
         services.start_soon(broker.group_commit.serve)
         services.start_soon(broker.group_commit.serve_deadlines)
 

@@ -15,6 +15,7 @@ from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.broker.flush_thread import FlushThread
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.put_times import PutTimes
@@ -31,11 +32,15 @@ class Disk:
 
     Args:
         store: what is flushed.
+
+    Attributes:
+        thread: Where the log is flushed while it is served; else in any thread.
     """
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._lock = trio.Lock()
+        self.thread = FlushThread()
         self._failed = False
 
     async def flush_log(self) -> None:
@@ -48,7 +53,7 @@ class Disk:
             if self._store.written_position < self._store.buffered_position:
                 await run_blocking(self._store.move_buffers)
             if self._store.flushed_position < self._store.written_position:
-                await run_blocking(self._store.flush_commit_log)
+                await (self.thread.run if self.thread.is_open else run_blocking)(self._store.flush_commit_log)
 
     async def flush_all(self) -> None:
         """Flush log, queues and checkpoint. Raises as `flush_log`."""
