@@ -160,6 +160,8 @@ _BROKER = {
         commitLogSwapMapInterval commitLogSwapMapReserveFileNum debugLockEnable enableAsyncReput
         logicQueueForceSwapMapInterval logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum
         mappedFileSwapEnable putConsumeQueueDataByFileChannel
+    """,
+    "one loop orders all puts, without a lock": """
         spinLockCollisionRetreatOptimalDegree topicQueueLockNum useABSLock useReentrantLockWhenPutMessage
     """,
     "one task writes and dispatches, in order": """

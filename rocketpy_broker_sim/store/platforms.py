@@ -28,6 +28,7 @@ __all__ = [
     "memory_size",
     "pread",
     "pwrite",
+    "raise_max_open_files",
     "sync_data",
     "sync_folder",
     "sync_tree",
@@ -240,6 +241,14 @@ def max_open_files() -> int:
         return _ASSUMED_OPEN_FILES
     limit = int(_resource.getrlimit(_resource.RLIMIT_NOFILE)[0])
     return limit if limit >= 0 else 2**31 - 1
+
+
+def raise_max_open_files() -> None:
+    """Let the process have as many files open as it may ask for, as a JVM does; where that is refused all stays."""
+    if _resource is not None:
+        most = _resource.getrlimit(_resource.RLIMIT_NOFILE)[1]
+        with suppress(OSError, ValueError):
+            _resource.setrlimit(_resource.RLIMIT_NOFILE, (most, most))
 
 
 def memory_size() -> int:

@@ -20,6 +20,7 @@ __all__ = ["QueueTable"]
 
 MIN_OPEN = 64
 """Queues whose files may stay open at least; a quarter of what the process may have open, if that is more."""
+MAX_OPEN = 65_536
 CLOSE_AT_ONCE = 8
 MANY = 512
 """Queues that are flushed with one call for the whole file system: each alone takes a millisecond."""
@@ -44,7 +45,7 @@ class QueueTable:
         self._by_topic: dict[str, list[ConsumeQueue]] = {}
         self._dirty: deque[ConsumeQueue] = deque()
         self._opened: deque[ConsumeQueue] = deque()
-        self._max_open = max(MIN_OPEN, max_open_files() // 4)
+        self._max_open = min(max(MIN_OPEN, max_open_files() // 4), MAX_OPEN)
         self.find = self._queues.get
         """``find((topic, queue_id))``: the queue, or None."""
 

@@ -191,6 +191,24 @@ def test_limits_and_sizes_without_a_system_to_ask(tmp_path, monkeypatch):
     assert 0 < platforms.disk_usage(tmp_path) < 1
 
 
+def test_a_process_takes_all_the_files_it_may_have(monkeypatch):
+    limits = [100, 5000]
+    fake = types.SimpleNamespace(
+        RLIMIT_NOFILE=7, getrlimit=lambda kind: tuple(limits), setrlimit=lambda kind, new: limits.__setitem__(0, new[0])
+    )
+    monkeypatch.setattr(platforms, "_resource", fake)
+    platforms.raise_max_open_files()
+    assert (limits, platforms.max_open_files()) == ([5000, 5000], 5000)
+
+    def refuse(kind: int, new: tuple[int, int]) -> None:
+        raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(fake, "setrlimit", refuse)
+    platforms.raise_max_open_files()
+    monkeypatch.setattr(platforms, "_resource", None)
+    platforms.raise_max_open_files()
+
+
 # --- pages in memory
 
 
