@@ -9,6 +9,7 @@ Plays the part of IndexService.
 from __future__ import annotations
 
 import time
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.logs import get_logger
@@ -16,7 +17,7 @@ from rocketpy.seams import wall_ms
 from rocketpy.wire.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.store.consume_queue import UNIT
 from rocketpy_broker_sim.store.index_file import FOLDER, IndexFile, IndexShape
-from rocketpy_broker_sim.store.index_growth import GrowingIndexFile, IndexKey
+from rocketpy_broker_sim.store.index_growth import GrowingIndexFile
 from rocketpy_broker_sim.store.index_keys import KeyHashes, hash_of
 from rocketpy_broker_sim.store.index_loading import load_files
 from rocketpy_broker_sim.store.running_flags import RunningFlag
@@ -163,44 +164,42 @@ class KeyIndex:
         requests, self._waiting = self._waiting, []
         if self.failed or not requests:
             return
-        keys: list[IndexKey] = []
-        topic, note, add = self._hashes.topic, self._note, keys.append
-        indexed = max(self.position - 1, self._partly[0])
+        messages: list[tuple[str, bytes, int, int]] = []
         for queue, _, position, _, _, timestamp, sys_flag, properties, units in requests:
-            hashes = topic(queue.topic).of
+            if sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
+                continue
             if len(properties) == 1:
-                if position > indexed and sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
-                    for hashed in hashes(properties[0]):
-                        add((hashed, position, timestamp))
-                else:
-                    note(keys, hashes(properties[0]), position, timestamp, sys_flag)
+                messages.append((queue.topic, properties[0], position, timestamp))
             else:
-                for text, (each, _, _) in zip(properties, UNIT.iter_unpack(units), strict=True):
-                    note(keys, hashes(text), each, timestamp, sys_flag)
+                positions = [unit[0] for unit in UNIT.iter_unpack(units)]
+                topic, times = repeat(queue.topic), repeat(timestamp)
+                messages.extend(zip(topic, properties, positions, times, strict=False))
         last = requests[-1]
-        self._put(keys, last.position + last.size)
+        self._put(messages, last.position + last.size)
 
     def put_records(self, records: Sequence[LogRecord]) -> None:
         """Index messages that were read from the log; never fails."""
         if self.failed or not records:
             return
-        keys: list[IndexKey] = []
-        for record in records:
-            hashes = self._hashes.of(record.topic.decode("utf-8", "replace"), record.properties)
-            self._note(keys, hashes, record.position, record.store_timestamp, record.sys_flag)
-        self._put(keys, records[-1].position + records[-1].size)
+        messages = [
+            (record.topic.decode("utf-8", "replace"), record.properties, record.position, record.store_timestamp)
+            for record in records
+            if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
+        ]
+        self._put(messages, records[-1].position + records[-1].size)
 
-    def _note(self, keys: list[IndexKey], hashes: list[int], position: int, timestamp: int, sys_flag: int) -> None:
-        """Add the keys of one message, but for those that are indexed."""
-        if position < self.position:
-            return
-        if position == self._partly[0]:
-            hashes = hashes[self._partly[1] :]
-        if sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
-            keys.extend([(hashed, position, timestamp) for hashed in hashes])
+    def _put(self, messages: Sequence[tuple[str, bytes, int, int]], end: int) -> None:
+        """Bring the keys of messages to the files, as many as it takes; after too many errors give the index up.
 
-    def _put(self, keys: Sequence[IndexKey], end: int) -> None:
-        """Bring keys to the files, as many as it takes; after too many errors give the index up."""
+        Args:
+            messages: Topic, properties, position and store time of each.
+            end: Where the log goes on behind them.
+        """
+        if messages and messages[0][2] < self.position:
+            messages = [message for message in messages if message[2] >= self.position]
+        keys = self._hashes.of_all(messages)
+        if keys and keys[0][1] == self._partly[0]:
+            keys = keys[self._partly[1] :]
         attempt = 0
         while keys:
             try:

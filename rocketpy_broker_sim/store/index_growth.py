@@ -18,18 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rocketpy.seams import File, Storage
+    from rocketpy_broker_sim.store.index_keys import IndexKey
 
-__all__ = ["GrowingIndexFile", "IndexKey"]
+__all__ = ["GrowingIndexFile"]
 
 _SLOTS_AT = len(IndexHeader().pack())
 _PAGE = 1024
 """Slots that are written together."""
 _CHUNK = 64 * 1024
 _MOST_SECONDS = 0x7FFFFFFF
-
-
-IndexKey = tuple[int, int, int]
-"""A key that is to be indexed: hash of ``topic#key``, where its message stands in the log, when that was stored, ms."""
 
 
 class _Sealed(NamedTuple):

@@ -7,15 +7,20 @@ IndexService.buildIndex and indexKeyHashMethod.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import mul
 from struct import Struct
 
 from rocketpy.wire.java_hash import string_hash
 from rocketpy.wire.properties import find_property
 
-__all__ = ["KeyHashes", "hash_of"]
+__all__ = ["IndexKey", "KeyHashes", "hash_of"]
+
+IndexKey = tuple[int, int, int]
+"""A key that is to be indexed: hash of ``topic#key``, where its message stands in the log, when that was stored, ms."""
 
 _MASK = 0xFFFFFFFF
+_UNIQUE = b"UNIQ_KEY\x01"
 _PAIR_END = 2
 _MOST_CACHED = 4096
 _TAIL = 8
@@ -48,66 +53,76 @@ class KeyHashes:
 
     def of(self, topic: str, properties: bytes) -> list[int]:
         """The hashes of one message, in the order in which they are indexed."""
-        return self.topic(topic).of(properties)
+        known = self._topics.get(topic) or self._new(topic)
+        return [*known.unique(properties), *known.keys(properties)]
 
-    def topic(self, topic: str) -> _TopicHashes:
-        """The hashes of one topic."""
-        known = self._topics.get(topic)
-        if known is None:
-            if len(self._topics) >= _MOST_CACHED:
-                self._topics.clear()
-            known = self._topics[topic] = _TopicHashes(topic)
+    def of_all(self, messages: Iterable[tuple[str, bytes, int, int]]) -> list[IndexKey]:
+        """All keys of messages, given by topic, properties, position and store time; in one loop, for speed."""
+        keys: list[IndexKey] = []
+        topics, pairs, unpack, add = self._topics.get, _PAIRS, _QUARTETS.unpack_from, keys.append
+        for topic, properties, position, timestamp in messages:
+            known = topics(topic) or self._new(topic)
+            at = properties.rfind(_UNIQUE)
+            if at >= 0:
+                end = properties.find(b"\x02", at)
+                head = known.heads.get(properties[at + 9 : end - _TAIL])
+                if head is not None and end > at + 17 and properties.isascii() and _begins(properties, at):
+                    one, two, three, four = unpack(properties, end - _TAIL)
+                    value = head + ((pairs[one] * 961 + pairs[two]) * 961 + pairs[three]) * 961 + pairs[four] & _MASK
+                    add((value if value < 0x80000000 else _absolute(value), position, timestamp))
+                else:
+                    keys += [(hashed, position, timestamp) for hashed in known.unique(properties)]
+            if b"KEYS\x01" in properties:
+                keys += [(hashed, position, timestamp) for hashed in known.keys(properties)]
+        return keys
+
+    def _new(self, topic: str) -> _TopicHashes:
+        if len(self._topics) >= _MOST_CACHED:
+            self._topics.clear()
+        known = self._topics[topic] = _TopicHashes(topic)
         return known
 
 
-class _TopicHashes:
-    """Hashes of ``topic#key`` for one topic."""
+def _begins(properties: bytes, at: int) -> bool:
+    """Whether a name that was found is a whole one."""
+    return at == 0 or properties[at - 1] == _PAIR_END
 
-    __slots__ = ("_begun", "_heads", "_prefix")
+
+class _TopicHashes:
+    """Hashes of ``topic#key`` for one topic.
+
+    Attributes:
+        heads: What was hashed of the beginning of unique ids, made ready for their last eight characters. All of them
+            are ASCII.
+    """
+
+    __slots__ = ("_begun", "_prefix", "heads")
 
     def __init__(self, topic: str) -> None:
         self._prefix = f"{topic}#"
         self._begun = string_hash(self._prefix)
-        self._heads: dict[bytes, int] = {}
+        self.heads: dict[bytes, int] = {}
 
-    def of(self, properties: bytes) -> list[int]:
-        """The hashes of one message."""
-        hashes: list[int] = []
-        at = properties.rfind(b"UNIQ_KEY\x01")
-        if at >= 0:
-            # Mostly it stands where it was found; only what looks strange is searched for by the rules.
-            end = properties.find(b"\x02", at)
-            if end > at + 9 and (at == 0 or properties[at - 1] == _PAIR_END):
-                hashes.append(self._of_unique(properties[at + 9 : end]))
-            elif key := find_property(properties, b"UNIQ_KEY"):
-                hashes.append(self._of_unique(key))
-        if b"KEYS\x01" in properties and (keys := find_property(properties, b"KEYS")):
-            hashes.extend([self._of_any(key) for key in keys.split(b" ") if key])
-        return hashes
+    def unique(self, properties: bytes) -> list[int]:
+        """The hash of the unique id of a message, if it has one."""
+        key = find_property(properties, b"UNIQ_KEY")
+        if key is None:
+            return []
+        if len(key) > _TAIL and key.isascii():
+            self._keep_head(key[:-_TAIL])
+        return [self._of(key)]
 
-    def _of_unique(self, key: bytes) -> int:
-        head = self._heads.get(key[:-_TAIL])
-        if head is None:
-            head = self._head(key)
-        if head < 0 or not key.isascii():
-            return self._of_any(key)
-        first, second, third, fourth = _QUARTETS.unpack_from(key, len(key) - _TAIL)
-        value = head + ((_PAIRS[first] * 961 + _PAIRS[second]) * 961 + _PAIRS[third]) * 961 + _PAIRS[fourth]
-        value &= _MASK
-        return value if value < 0x80000000 else _absolute(value)
+    def keys(self, properties: bytes) -> list[int]:
+        """The hashes of the keys of a message."""
+        keys = find_property(properties, b"KEYS")
+        return [self._of(key) for key in keys.split(b" ") if key] if keys else []
 
-    def _head(self, key: bytes) -> int:
-        """What is hashed before the tail of a unique id, kept for those that begin alike; -1 where there is none."""
-        head = key[:-_TAIL]
-        if not head or not head.isascii():
-            return -1
-        if len(self._heads) >= _MOST_CACHED:
-            self._heads.clear()
-        begun = string_hash(self._prefix + head.decode())
-        value = self._heads[head] = (begun * _POWERS[_TAIL]) & _MASK
-        return value
+    def _keep_head(self, head: bytes) -> None:
+        if len(self.heads) >= _MOST_CACHED:
+            self.heads.clear()
+        self.heads[head] = string_hash(self._prefix + head.decode()) * _POWERS[_TAIL] & _MASK
 
-    def _of_any(self, key: bytes) -> int:
+    def _of(self, key: bytes) -> int:
         length = len(key)
         if length < len(_WEIGHTS) and key.isascii():
             return _absolute(self._begun * _POWERS[length] + sum(map(mul, key, _WEIGHTS[length])))

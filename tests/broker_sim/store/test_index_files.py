@@ -64,22 +64,29 @@ def test_hashes_are_those_of_java(unique, keys, topic):
     known = decode_properties(properties)
     wanted = [known["UNIQ_KEY"]] if "UNIQ_KEY" in known else []
     wanted += [key for key in known.get("KEYS", "").split(" ") if key]
-    hashes = KeyHashes()
+    hashes, right = KeyHashes(), [index_key_hash(f"{topic}#{key}") for key in wanted]
     for _ in range(2):  # the second time from what was kept
-        assert hashes.of(topic, properties.encode()) == [index_key_hash(f"{topic}#{key}") for key in wanted]
+        assert hashes.of(topic, properties.encode()) == right
+        assert hashes.of_all([(topic, properties.encode(), 5, 6)]) == [(hashed, 5, 6) for hashed in right]
 
 
 @given(st.lists(st.text("0123456789ABCDEF", min_size=32, max_size=32), max_size=20))
 def test_hashes_of_unique_ids_are_those_of_java(ids):
     hashes = KeyHashes()
-    for each in ids:
-        assert hashes.of("Orders", f"UNIQ_KEY\x01{each}\x02".encode()) == [hash_of("Orders", each)]
+    alike = [f"{(ids or [''])[0][:24]}{each[24:]}" for each in ids]
+    messages = [("Orders", f"A\x01b\x02UNIQ_KEY\x01{each}\x02".encode(), 0, 0) for each in [*ids, *alike, *ids]]
+    assert hashes.of_all(messages) == [(hash_of("Orders", each), 0, 0) for each in [*ids, *alike, *ids]]
 
 
 @pytest.mark.parametrize(
     "properties",
     [
         b"UNIQ_KEY\x01one\x02UNIQ_KEY\x01two\x02",
+        b"UNIQ_KEY\x010123456789\x02X_UNIQ_KEY\x010123456788\x02",
+        b"UNIQ_KEY\x010123456789\x02UNIQ_KEY\x01\x02",
+        b"UNIQ_KEY\x010123456789",
+        "UNIQ_KEY\x010123456789\x02A\x01ü\x02".encode(),
+        "UNIQ_KEY\x0101234567ü9\x02".encode(),
         b"UNIQ_KEY\x01one\x02X_UNIQ_KEY\x01two\x02",
         b"UNIQ_KEY\x01one\x02UNIQ_KEY\x01\x02",
         b"UNIQ_KEY\x01one",
@@ -93,7 +100,10 @@ def test_properties_are_read_as_java_reads_them(properties):
     known = decode_properties(properties.decode())
     wanted = [known["UNIQ_KEY"]] if "UNIQ_KEY" in known else []
     wanted += [key for key in known.get("KEYS", "").split(" ") if key]
-    assert KeyHashes().of("T", properties) == [index_key_hash(f"T#{key}") for key in wanted]
+    right = [index_key_hash(f"T#{key}") for key in wanted]
+    hashes = KeyHashes()
+    assert hashes.of("T", properties) == right
+    assert [key for key, _, _ in hashes.of_all([("T", properties, 0, 0)] * 2)] == right * 2
 
 
 # --- the files -------------------------------------------------------------------------------------------
