@@ -114,7 +114,7 @@ class Broker:
         levels = DelayLevels(config.store.message_delay_level)
         self.delay_levels = levels.count
         delay_offsets = DelayOffsetTable(config, storage)
-        self.schedule = ScheduleService(self.store, levels, delay_offsets, self.commit, self.disk.flush_log)
+        self.schedule = ScheduleService(self.store, levels, delay_offsets, self.commit, self.disk.flush_taken)
         self.server: RemotingServer | None = None
         self.registration: Registration | None = None
         self._pull_again = partial(pull_again, self)

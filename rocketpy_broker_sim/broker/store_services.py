@@ -50,10 +50,19 @@ class Disk:
             StoreError: the disk failed, and nothing is stored any more until the broker is restarted.
         """
         async with self._lock:
-            if self._store.written_position < self._store.buffered_position:
-                await run_blocking(self._store.move_buffers)
             if self._store.flushed_position < self._store.written_position:
                 await (self.thread.run if self.thread.is_open else run_blocking)(self._store.flush_commit_log)
+
+    async def flush_taken(self) -> None:
+        """Return when the disk has all messages that were taken, those too that are in buffers before the log.
+
+        Raises:
+            StoreError: as `flush_log`; or the buffers could not be moved, which may succeed later.
+        """
+        if self._store.written_position < self._store.buffered_position:
+            async with self._lock:
+                await run_blocking(self._store.move_buffers)
+        await self.flush_log()
 
     async def flush_all(self) -> None:
         """Flush log, queues and checkpoint. Raises as `flush_log`."""

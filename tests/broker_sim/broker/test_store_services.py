@@ -96,6 +96,13 @@ async def test_ST8_consumers_see_only_what_the_disk_has(autojump_clock: MockCloc
         assert bodies(answers[0][1]) == [b"second"]
 
 
+async def test_ST8_without_sync_flush_they_see_what_the_disk_has_not(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        await client.send(body=b"first")
+        assert bodies(await client.pull()) == [b"first"]
+        assert broker.store.flushed_position == 0
+
+
 async def test_threat_L9_a_disk_that_fails_to_flush_is_never_trusted_again(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
 

@@ -66,6 +66,8 @@ async def test_a_pool_without_a_free_buffer_answers_busy_until_the_disk_takes_it
         await trio.sleep(1)
         assert broker.store.max_offset("T", 0) == len(codes)
         assert (await table())["remainHowManyDataToCommit"] == "0 B"
+        await trio.sleep(1)
+        assert broker.store.flushed_position == broker.store.written_position
 
 
 async def test_a_broker_that_stops_loses_nothing_and_a_killed_one_the_last_moment(autojump_clock: MockClock) -> None:
