@@ -28,7 +28,7 @@ __all__ = ["Cleaning"]
 
 ROUNDS_ON_COMMAND = 20
 """Rounds that follow a command to delete; enough for 200 files, as with Apache's broker."""
-QUEUES_AT_ONCE = 100
+QUEUES_AT_ONCE = 50
 """Queues that are corrected before others get their turn."""
 
 log = get_logger(__name__)

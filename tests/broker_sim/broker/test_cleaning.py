@@ -191,6 +191,24 @@ async def test_a_round_deletes_a_few_files_with_pauses_in_between(autojump_clock
     assert [round(after - before, 3) for before, after in pairwise(begins)] == [*(0.5, 0.5, 59.0, 0.5, 0.5, 59.0, 0.5)]
 
 
+async def test_queues_are_cleaned_with_pauses_in_between(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    deleted: list[tuple[float, str]] = []
+    async with running(storage, delete_consume_queue_files_interval=700) as (_, client):
+        for _ in range(12):
+            for queue in range(3):
+                await client.send(body=bytes(1000), queue_id=queue)
+        await client.fill(1)
+        storage.fault = lambda operation, path, size: (
+            deleted.append((trio.current_time(), path)) if operation == "unlink" and "consumequeue/" in path else None
+        )
+        storage.used[""] = 0.88
+        await trio.sleep(30)
+        storage.fault = None
+    assert len({path.split("/")[2] for _, path in deleted}) == len(deleted) == 3
+    assert [round(after - before, 3) for (before, _), (after, _) in pairwise(deleted)] == [0.7, 0.7]
+
+
 async def test_PL3_what_was_deleted_is_no_place_to_read_from(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with running(storage) as (broker, client):
