@@ -283,7 +283,8 @@ def _rot(left: SimDisk, case: Case, moment: Moment) -> tuple[int, int] | None:
     """Damage records that the checkpoint vouches for, but not the last one; the bounds of what was damaged."""
     rng = case.rng
     vouched = int.from_bytes(left.files().get("checkpoint", b"")[72:80], "big")
-    safe = [each for each in moment.sent if each.written is not None and each.position >= 0 and each.end <= vouched]
+    there = [each for each in moment.sent if each.removed is None or each.removed > moment.at]
+    safe = [each for each in there if each.written is not None and each.position >= 0 and each.end <= vouched]
     if len(safe) < 3:
         return None
     target = rng.choice(safe[:-2])

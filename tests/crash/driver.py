@@ -226,12 +226,17 @@ class Driver:
                 return
             finally:
                 self.store.put = put  # type: ignore[method-assign]
-        for each in self.sent:
-            if each.copy_of is not None and each.offset >= 0 and each.written is None:
-                each.written = self.now
 
     def _commit_delivered(self) -> None:
-        self.store.commit_pending()
+        copies = [each for each in self.sent if each.copy_of is not None and each.offset >= 0 and each.written is None]
+        try:
+            self.store.commit_pending()
+        except StoreError:
+            for each in copies:
+                each.offset = -1
+            raise
+        for each in copies:
+            each.written = self.now
         self.reput()
 
     def _copy(self, each: Sent) -> Sent:
@@ -249,6 +254,27 @@ class Driver:
                 if each.body == message.body:
                     each.offset, each.position, each.end = result.queue_offset, result.physical_offset, result.end
         return result
+
+    # --- cleaning
+
+    def clean(self) -> None:
+        """Take out the oldest file of the log, and what only led there."""
+        retention = self.store.retention
+        file = retention.take_log_file()
+        if file is None:
+            return
+        for each in self.sent:
+            if each.written is not None and each.position < file.end and each.removed is None:
+                each.removed = self.now
+        try:
+            retention.remove(file)
+            for queue in retention.correct_queues():
+                while (folder := retention.delete_queue_file(queue)) is not None:
+                    retention.settle(folder)
+            while (index := retention.take_index_file()) is not None:
+                retention.remove_index_file(index)
+        except StoreError:
+            return
 
     # --- tables
 

@@ -6,13 +6,16 @@ import logging
 import multiprocessing
 import os
 import time
+import traceback
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 import attrs
 
+from tests.checker import Violation
 from tests.crash import classes, deep
 from tests.crash.case import Case, Result, case_rng, sites
+from tests.crash.judge import Verdict
 from tests.crash.sim_disk import SimDisk
 from tests.crash.workloads import WORKLOADS, WRITE_TABLES, recording
 
@@ -110,11 +113,20 @@ def run_job(job: Job) -> Count:
     count = Count()
     try:
         for number, case in _cases(job):
-            _tally(count, job, number, case, RUN[job.kind](case))
+            _tally(count, job, number, case, _run(job.kind, case))
     finally:
         logging.disable(before)
     count.seconds = time.process_time() - begin
     return count
+
+
+def _run(kind: str, case: Case) -> Result:
+    try:
+        return RUN[kind](case)
+    except Exception as exc:  # noqa: BLE001  an error that nobody has foreseen is a finding like any other
+        where = traceback.extract_tb(exc.__traceback__)[-1]
+        text = f"{type(exc).__name__}: {exc} ({where.filename}:{where.lineno})"
+        return Result(True, Verdict([Violation("error", text)]))
 
 
 def _cases(job: Job) -> Iterator[tuple[int, Case]]:

@@ -137,6 +137,15 @@ def restarts(driver: Driver, rng: Random, turn: int) -> None:
         driver.reopen(kill=bool(turn % 16 == 7))
 
 
+def cleaned(driver: Driver, rng: Random, turn: int) -> None:
+    driver.put("Orders", turn % 2, rng.randint(300, 1500))
+    driver.put("Bills", 0, rng.randint(10, 100))
+    driver.turn()
+    _flush_now_and_then(driver, turn, 4)
+    if turn % 4 == 3:
+        driver.clean()
+
+
 STEPS = (single, pipelined, batch, many_queues, roll_log, roll_queue, delayed, offsets, topics, restarts)
 
 
@@ -153,7 +162,7 @@ def _flush_now_and_then(driver: Driver, turn: int, every: int) -> None:
 
 def _workloads() -> Iterator[Workload]:
     for seed in range(2):
-        for step in STEPS:
+        for step in STEPS if seed == 0 else (cleaned, *STEPS[1:]):
             for mode in ("SYNC_FLUSH", "ASYNC_FLUSH"):
                 settings: tuple[tuple[str, object], ...] = (("flush_disk_type", mode),)
                 yield Workload(f"{step.__name__}-{mode[:-6].lower()}-{seed}", step, settings, seed)
