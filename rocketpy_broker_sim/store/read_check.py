@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.commit_log import CommitLog
     from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.log_scan import LogRecord
 
 __all__ = ["ReadCheck", "Sound"]
 
@@ -51,16 +52,23 @@ class ReadCheck:
         self._check = RecordCheck(self._config, sealed_from)
 
     def sound(
-        self, queue: ConsumeQueue, offset: int, data: bytes, ranges: Iterable[tuple[int, int]], count: int
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        data: bytes,
+        ranges: Iterable[tuple[int, int]],
+        count: int,
+        passed: int | None,
     ) -> Sound | None:
         """Look at what was read of a queue from an offset on.
 
         Args:
             queue: The queue.
-            offset: Where the read began; messages that nobody wanted were passed over.
+            offset: Where the read began.
             data: The records.
             ranges: Where they stand in the log.
             count: How many there should be.
+            passed: How many units were gone over, when all of them were wanted; None when some may not have been.
 
         Returns:
             None when all of it is as it was written; else what stands before the first damage.
@@ -68,21 +76,25 @@ class ReadCheck:
         Raises:
             StoreCorruptError: The first message is damaged, or is not the one that belongs there.
         """
-        at, found, position = 0, 0, -1
+        at, found, position, begin = 0, 0, -1, offset
         for position, end in ranges:
             while position < end and (record := self._check(data, at, position)) is not None:
-                belongs = (record.topic, record.queue_id) == (queue.topic_bytes, queue.queue_id)
-                if not belongs or record.queue_offset < offset:
+                if not _belongs(record, queue, offset, exactly=passed is not None):
                     break
                 at, position, found = at + record.size, position + record.size, found + 1
                 offset = record.queue_offset + 1
             if position != end:
                 break
-        if found == count:
+        if found == count and passed in (None, offset - begin):
             return None
-        if not found:
-            raise self._damaged(queue, offset, max(position, 0))
-        return Sound(at, found, offset)
+        if not found and not self._is_expired(queue, begin):
+            raise self._damaged(queue, begin, max(position, 0))
+        return Sound(at, found, offset) if found else None
+
+    def _is_expired(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Whether a message is not in the log any more, though its unit still is in the queue."""
+        unit = queue.unit(offset)
+        return unit is None or 0 < unit[0] + unit[1] <= self._log.start
 
     def _damaged(self, queue: ConsumeQueue, offset: int, position: int) -> StoreCorruptError:
         file = self._log.row.find(position)
@@ -94,3 +106,10 @@ class ReadCheck:
             path=path,
             offset=position - (0 if file is None else file.start),
         )
+
+
+def _belongs(record: LogRecord, queue: ConsumeQueue, offset: int, *, exactly: bool) -> bool:
+    """Whether a record is of a queue, and its next one, or any later one where some were not wanted."""
+    if (record.topic, record.queue_id) != (queue.topic_bytes, queue.queue_id):
+        return False
+    return record.queue_offset == offset if exactly else record.queue_offset >= offset

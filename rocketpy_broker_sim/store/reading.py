@@ -84,8 +84,9 @@ class QueueReader:
         records, count, following = self._log.read_ranges(picked.ranges), picked.count, offset + picked.passed
         if log_end - picked.last_position > BACKLOG:
             self._prefetch.begin(queue, following, count)
-        if offset < queue.inherited and count:
-            sound = self.check.sound(queue, offset, records, picked.ranges, count)
+        if offset < queue.inherited:
+            passed = picked.passed if match is None else None
+            sound = self.check.sound(queue, offset, records, picked.ranges, count, passed)
             if sound is not None:  # the next read begins with the damage, and says so
                 records, count, following = records[: sound.size], sound.messages, sound.next_offset
         return GetMessageResult(

@@ -233,10 +233,12 @@ class Recovery:
     def _lost_several(self, end: int, unclean: bool) -> bool:
         """Whether more than the last message behind a position had reached the disk, or that cannot be ruled out."""
         flushed, units = self._checkpoint.flushed, self._checkpoint.units
-        if flushed is None or end + self._claimed_size(end) == flushed:
+        if end + self._claimed_size(end) == flushed:
             return False
         if not unclean:
             return sum(1 for queue in self._queues for _ in takewhile(lambda unit: unit[0] >= end, _back(queue))) > 1
+        if flushed is None:
+            return False  # Apache's broker crashed here, and nobody knows what had reached the disk
         if units is None or self._checkpoint.dispatched != flushed:
             return True
         return units - self._queues.units > 1
@@ -258,9 +260,11 @@ class Recovery:
 
     def _was_safe(self, record: LogRecord, known_end: int, unclean: bool) -> bool:
         """Whether a record had reached the disk before the store was closed or crashed."""
+        if self._checkpoint.flushed is not None:
+            return True  # what is damaged was safe itself: no torn write, wherever the record stands that follows it
         if record.position >= known_end:
             return False
-        if self._checkpoint.flushed is not None or not unclean:
+        if not unclean:
             return True
         return record.store_timestamp <= self._checkpoint.log_timestamp
 

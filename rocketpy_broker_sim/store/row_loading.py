@@ -7,6 +7,7 @@ Plays the part of MappedFileQueue.load.
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
@@ -23,6 +24,7 @@ __all__ = ["ALL_BUT_LAST", "NAME_LENGTH", "load_row"]
 NAME_LENGTH = 20
 ALL_BUT_LAST = -1
 """Stands for a safe position that nobody has written down: up to the beginning of the last file."""
+_NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 log = get_logger(__name__)
 
 
@@ -62,9 +64,9 @@ def load_row(
                 raise _misplaced(storage, file)
             _remove(storage, files[index:])
             return tuple(files[:index]), True
-        size = file.size_now(keep_open=file is files[-1])
+        size = _size(storage, file, keep_open=file is files[-1])
         if size == 0 and file is files[-1]:
-            file.delete()
+            file.close()  # it holds nothing yet, and is taken up again when the row gets there
             return tuple(files[:index]), True
         if size != file_size:
             file.close()
@@ -80,6 +82,20 @@ def _follows(file: MappedFile, before: MappedFile | None) -> bool:
     return file.start % file.size == 0 and (before is None or before.end == file.start)
 
 
+def _size(storage: Storage, file: MappedFile, *, keep_open: bool) -> int:
+    try:
+        return file.size_now(keep_open=keep_open)
+    except OSError as exc:
+        if exc.errno not in _NO_FILE:
+            raise
+        raise StoreCorruptError(
+            f"{storage.describe(file.path)} is no regular file: a store has files there and no links; put the file "
+            "itself in its place",
+            path=file.path,
+            offset=0,
+        ) from exc
+
+
 def _remove(storage: Storage, files: Sequence[MappedFile]) -> None:
     """Remove what nothing leads to any more; from the end, so that a crash in between leaves no other gap."""
     for file in reversed(files):
@@ -92,6 +108,7 @@ def _wrong_size(storage: Storage, file: MappedFile, size: int) -> StoreCorruptEr
         f"{storage.describe(file.path)} has {size} bytes where {file.size} are configured: open the "
         "store with the file sizes it was made with, or put the file back from a copy",
         path=file.path,
+        offset=min(size, file.size),
     )
 
 

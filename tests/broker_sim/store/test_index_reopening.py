@@ -113,6 +113,7 @@ def test_an_index_ahead_of_a_shortened_log_loses_what_the_log_lost():
     store.close()
     cut = puts[12].physical_offset
     storage.unlink("checkpoint")
+    storage.open("abort", create=True)
     for name in storage.list("commitlog"):
         storage.open(f"commitlog/{name}").clear(max(0, cut - int(name)))
     store = open_store(storage, max_index_num=30)
