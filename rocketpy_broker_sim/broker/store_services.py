@@ -67,7 +67,7 @@ class Disk:
     async def flush_all(self) -> None:
         """Flush log, queues and checkpoint. Raises as `flush_log`."""
         async with self._lock:
-            self._store.prepare_flush()
+            self._store.prepare_flush(everything=True)
             await run_blocking(self._store.flush)
 
     async def flush_queues(self, least_pages: int) -> None:

@@ -307,9 +307,13 @@ class MessageStore(MessageReads):
         """
         self._flush.flush_log()
 
-    def prepare_flush(self) -> None:
-        """Settle what the next `flush` brings to the disk beyond what is written. For the loop, before each of them."""
-        self.index.seal()
+    def prepare_flush(self, *, everything: bool = False) -> None:
+        """Settle what the next `flush` brings to the disk beyond what is written. For the loop, before each of them.
+
+        Args:
+            everything: Let nothing wait for a later one.
+        """
+        self.index.seal(everything=everything)
 
     def flush(self) -> None:
         """Return when log and queues as written now have reached the disk, and the checkpoint says so. For a thread.

@@ -18,6 +18,8 @@ from rocketpy.wire.headers.query import QueryMessageRequestHeader, ViewMessageRe
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.message_id import decode_offset_message_id
 from rocketpy_broker_sim.store import index_catch_up
+from rocketpy_broker_sim.store.checkpoint import read_checkpoint
+from rocketpy_broker_sim.store.index_file import IndexFile, IndexShape
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, bodies, broker_and_client, send_fields
 from tests.wire.golden import load
@@ -238,3 +240,17 @@ async def test_a_broker_whose_index_is_far_behind_serves_and_catches_up(
         for number in (0, 100, 249):
             assert bodies(await query(client, f"k{number}")) == [b"%d" % number]
         assert bodies(await query(client, "k250")) == [b"new"]
+
+
+async def test_a_broker_that_has_gone_idle_has_its_whole_index_on_the_disk(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage) as (broker, client):
+        for number in range(3):
+            await client.send(body=b"x", properties=f"KEYS\x01k{number}\x02")
+            await trio.sleep(2)
+        await trio.sleep(130)
+        (name,) = storage.list("index")
+        file = IndexFile(storage, name, IndexShape.of(broker.config.store))
+        file.load()
+        assert len(list(file.entries())) == 3
+        assert read_checkpoint(storage).indexed == broker.store.written_position
