@@ -148,11 +148,15 @@ class GroupCommit:
             self._expire(trio.current_time())
 
     def _release(self, flushed: int) -> None:
+        """Let the answers go whose messages the disk has; those of one turn have waited equally long."""
         began = trio.current_time() + self._timeout
+        released: dict[float, int] = {}
         while self._waiting and self._waiting[0].answer.written_to <= flushed:
             answer, deadline = self._waiting.popleft()
-            self._times.note(1, began - deadline)
+            released[deadline] = released.get(deadline, 0) + 1
             answer.connection.send_answer(answer.request, answer.command)
+        for deadline, count in released.items():
+            self._times.note(count, began - deadline)
 
     def _expire(self, now: float) -> None:
         while self._waiting and self._waiting[0].deadline <= now:
