@@ -16,6 +16,7 @@ __all__ = [
     "AUTO_CREATE_TOPIC",
     "DLQ_PREFIX",
     "GROUP_MAX_LENGTH",
+    "LMQ_PREFIX",
     "NOT_ALLOWED_SEND",
     "RETRY_PREFIX",
     "SCHEDULE_TOPIC",
@@ -44,6 +45,8 @@ __all__ = [
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
+LMQ_PREFIX: Final = "%LMQ%"
+"""Queues of Apache's brokers that lead to messages of other topics; they have no settings of their own."""
 TOPIC_MAX_LENGTH: Final = 127
 GROUP_MAX_LENGTH: Final = 120
 STORED_NAME_MAX_LENGTH: Final = 255

@@ -24,6 +24,7 @@ from rocketpy.remoting.server import serve
 from rocketpy.services import open_services, outliving, run_blocking, ticks
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.hosts import format_address, parse_address
+from rocketpy.wire.names import LMQ_PREFIX
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.index_catch_up import IndexCatchUpService
 from rocketpy_broker_sim.broker.putting import packed_address
@@ -150,7 +151,7 @@ def _adopt_topics(broker: Broker) -> None:
     """
     store, unused = broker.store, []
     for name in sorted(store.topics()):
-        if broker.topics.get(name) is not None:
+        if broker.topics.get(name) is not None or name.startswith(LMQ_PREFIX):
             continue
         numbers = store.queue_ids(name)
         if broker.topics.is_system(name) or any(store.min_offset(name, n) < store.max_offset(name, n) for n in numbers):

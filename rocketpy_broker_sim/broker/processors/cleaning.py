@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import BrokerError, StoreError
 from rocketpy.logs import get_logger, quote
 from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.names import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -38,15 +39,15 @@ def clean_expired_queues(broker: Broker, connection: Connection, request: Remoti
     broker.cleaning.clean_queues_on_command(lambda: connection.send_answer(request, request.answer()))
 
 
-def clean_unused_topics(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def clean_unused_topics(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Delete the queues of topics that the broker does not know (any more), but never those of the system's own.
+
+    What groups have read of them is forgotten: a topic of that name that is made later begins at zero.
 
     Raises:
         BrokerError: the disk refused.
     """
-    unused = sorted(
-        name for name in broker.store.topics() if name not in broker.topics and not broker.topics.is_system(name)
-    )
+    unused = sorted(name for name in broker.store.topics() if _is_unused(broker, name))
     log.info("%s has unused topics cleaned: %s", quote(connection.address), ", ".join(unused) or "there is none")
     broker.turn.finish()  # what is pending must succeed or fail for those who put it, not here
     try:
@@ -55,4 +56,11 @@ def clean_unused_topics(broker: Broker, connection: Connection, request: Remotin
         log.error("unused topics could not be cleaned: %s", exc)
         remark = "unused topics could not be cleaned: the disk of the broker is broken"
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark) from exc
-    return request.answer()
+    for name in unused:
+        broker.offsets.remove_topic(name)
+    return broker.persistence.answer_after_save(connection, request, request.answer())
+
+
+def _is_unused(broker: Broker, name: str) -> bool:
+    """Whether a topic with queues has no settings, though it should."""
+    return name not in broker.topics and not broker.topics.is_system(name) and not name.startswith(LMQ_PREFIX)

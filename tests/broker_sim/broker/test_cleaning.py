@@ -365,20 +365,28 @@ async def test_ST20_a_deleted_topic_loses_its_queues(autojump_clock: MockClock) 
 async def test_ST20_topics_that_nobody_knows_lose_their_queues_on_command(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with running(storage) as (broker, client):
-        for topic in ("Kept", "Unused", "%RETRY%g", "SELF_TEST_TOPIC"):
+        for topic in ("Kept", "Unused", "%RETRY%g", "SELF_TEST_TOPIC", "%LMQ%light"):
             broker.topics.create_retry(topic, 1)
             broker.store.put(message(topic=topic))
         broker.commit()
-        broker.topics.delete("Unused")
-        broker.topics.delete("SELF_TEST_TOPIC")
+        for topic in ("Unused", "Kept"):
+            broker.offsets.commit("g", topic, 0, 1)
+        for topic in ("Unused", "SELF_TEST_TOPIC", "%LMQ%light"):
+            broker.topics.delete(topic)
         await client.send("Kept")
         assert (await client.ask(RequestCode.CLEAN_UNUSED_TOPIC)).code == 0
-        # A retry topic stays while it has settings; those of the system's own stay in any case.
-        assert broker.store.topics() == {"Kept", "%RETRY%g", "SELF_TEST_TOPIC"}
-        assert storage.list("consumequeue") == ["%RETRY%g", "Kept", "SELF_TEST_TOPIC"]
+        # A retry topic stays while it has settings; those of the system's own stay in any case, and those that never
+        # have settings.
+        assert broker.store.topics() == {"Kept", "%RETRY%g", "%LMQ%light", "SELF_TEST_TOPIC"}
+        assert storage.list("consumequeue") == ["%LMQ%light", "%RETRY%g", "Kept", "SELF_TEST_TOPIC"]
+        assert [broker.offsets.query("g", topic, 0) for topic in ("Unused", "Kept")] == [-1, 1]
+        assert b"Unused" not in storage.read_bytes("config/consumerOffset.json")
         broker.topics.delete("%RETRY%g")
         await client.ask(RequestCode.CLEAN_UNUSED_TOPIC)
-        assert broker.store.topics() == {"Kept", "SELF_TEST_TOPIC"}
+        assert broker.store.topics() == {"Kept", "%LMQ%light", "SELF_TEST_TOPIC"}
+    async with running(storage) as (broker, client):
+        assert "%LMQ%light" in broker.store.topics()
+        assert "%LMQ%light" not in broker.topics
 
 
 async def test_ST20_a_disk_that_refuses_is_told(autojump_clock: MockClock) -> None:
