@@ -143,10 +143,10 @@ class CommitLog:
             self.failure = store_error(cause, "taking back a failed write", self._storage.describe(FOLDER))
 
     def _undo(self) -> None:
-        """Make zero what was written of the chunk."""
+        """Make zero what was written of the chunk, and let that reach the disk: its senders are about to be told."""
         for file in self.row.files:
-            if file.end > self.position:
-                file.clear_from(max(0, self.position - file.start))
+            if file.end > self.position and file.clear_from(max(0, self.position - file.start)):
+                file.flush()
 
     def _rewind(self) -> None:
         """Let the next record go right behind what is written."""
