@@ -174,6 +174,7 @@ def test_a_store_born_here(apache: Apache, our_servers: Cluster, tmp_path: Path)
     with stays.stay(stays.ours(enabledAppendPropCRC=True), "one", kill=False, first=True):
         pass
     assert any((stays.store / "consumequeue_ext").glob("*/*/*"))
+    assert b"__CRC32#" in (stays.store / "commitlog" / f"{0:020d}").read_bytes()
     with stays.stay(stays.theirs(), "two", kill=True):
         pass
     with stays.stay(stays.ours(), "three", kill=False):
