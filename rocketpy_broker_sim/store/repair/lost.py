@@ -7,10 +7,13 @@ stood, and what was lost behind the last survivor.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from rocketpy.errors import StoreCorruptError
 from rocketpy_broker_sim.store.dispatch import is_consumable
+from rocketpy_broker_sim.store.inspect.index_view import record_at
 from rocketpy_broker_sim.store.inspect.units import is_filler
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LostMessage", "Survivors"]
 
+MAX_ODD = 10_000
 MAX_GAP = 10_000_000
 """Offsets that may be missing in a row; a record that claims more says something wrong of itself."""
 
@@ -44,13 +48,30 @@ class _Gap(NamedTuple):
 
 
 class _Seen:
-    __slots__ = ("first", "following", "gaps", "last")
+    """What is known of a queue while its records go by."""
+
+    __slots__ = ("first", "following", "gaps", "held", "last")
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.following = first
         self.last = -1
         self.gaps: list[_Gap] = []
+        self.held: tuple[int, int] | None = None
+        """Offset and position of a record that does not follow, until the next one tells which of them is odd."""
+
+    def restart(self, offset: int) -> None:
+        """Begin again: the topic was deleted and made anew."""
+        self.first = self.following = offset
+        self.gaps.clear()
+
+    def take(self, offset: int, position: int) -> None:
+        """Count a record, and what is missing before it."""
+        if offset < self.following:
+            self.restart(offset)
+        elif 0 < offset - self.following <= MAX_GAP:
+            self.gaps.append(_Gap(self.following, offset - self.following, self.last, position))
+        self.following, self.last = offset + 1, position
 
 
 class Survivors:
@@ -60,6 +81,10 @@ class Survivors:
         self._layout = layout
         self._units = units
         self._queues: dict[QueueKey, _Seen] = {}
+        self._odd: list[int] = []
+        """Positions of records that do not follow the one before them in their queue."""
+        self._contradictory: set[int] = set()
+        """Positions of those that stand where another offset belongs."""
 
     def see(self, record: LogRecord) -> None:
         """Take in the next record of the log."""
@@ -67,11 +92,76 @@ class Survivors:
             return
         key, offset = (record.topic.decode(), record.queue_id), record.queue_offset
         seen = self._queues.get(key)
-        if seen is None or offset < seen.following:  # lower again: the topic was deleted and made anew
+        if seen is None:
             seen = self._queues[key] = _Seen(offset)
-        elif 0 < offset - seen.following <= MAX_GAP:
-            seen.gaps.append(_Gap(seen.following, offset - seen.following, seen.last, record.position))
-        seen.following, seen.last = offset + 1, record.position
+            if offset and key not in self._layout.queues:
+                self._note(record.position)
+        held, seen.held = seen.held, None
+        if held is not None and offset == seen.following + 1 != held[0] + 1:
+            self._contradictory.add(held[1])  # all but that one are in order
+            seen.take(offset, record.position)
+            return
+        if held is not None:
+            seen.take(*held)
+        if offset == seen.following:
+            seen.take(offset, record.position)
+        else:
+            self._note(record.position)
+            if offset == seen.following - 1:
+                self._note(seen.last)  # two claim one offset, and either may be wrong
+            seen.held = (offset, record.position)
+
+    def _note(self, position: int) -> None:
+        if len(self._odd) < MAX_ODD:
+            self._odd.append(position)
+
+    def _settle(self) -> None:
+        """Count the records that were held back at the end."""
+        for seen in self._queues.values():
+            if seen.held is not None:
+                held, seen.held = seen.held, None
+                seen.take(*held)
+
+    def suspects(self, regions: Sequence[tuple[int, int]]) -> set[int]:
+        """Positions of records that are valid by their checksums and yet cannot be right.
+
+        An offset that is missing between two records while nothing is damaged there belongs to a record that says
+        something else of itself: the one to which the old unit leads, or else one that breaks the order of its queue.
+
+        Raises:
+            StoreCorruptError: Nothing tells which record it is.
+        """
+        self._starts = [begin for begin, _ in regions]
+        self._regions = regions
+        self._settle()
+        found = set(self._contradictory)
+        for key, seen in self._queues.items():
+            for gap in seen.gaps:
+                known = any(gap.after < position < gap.before for position in self._contradictory)
+                if not known and not self._possible(gap):
+                    found |= self._suspects_of(key, gap)
+        return found
+
+    def _suspects_of(self, key: QueueKey, gap: _Gap) -> set[int]:
+        found = set()
+        for offset in range(gap.first, gap.first + gap.size):
+            unit = self._units.get(key, offset) if key in self._layout.queues else None
+            record = None if unit is None or is_filler(unit) else record_at(self._layout, unit[0])
+            if record is not None and (record.topic.decode(), record.queue_id, record.queue_offset) != (*key, offset):
+                found.add(record.position)
+        found = found or {position for position in self._odd if gap.after < position < gap.before}
+        if found:
+            return found
+        raise StoreCorruptError(
+            f"offset {gap.first} of queue {key[1]} of {key[0]!r:.200} is missing between positions {gap.after} and "
+            f"{gap.before} of the log, and nothing there is damaged: put the files back from a copy",
+            path=self._layout.log.folder,
+            offset=gap.after,
+        )
+
+    def _possible(self, gap: _Gap) -> list[int]:
+        """The regions between the records around a gap."""
+        return [index for index, (begin, end) in enumerate(self._regions) if begin > gap.after and end <= gap.before]
 
     def lost(self, regions: Sequence[tuple[int, int]]) -> Iterator[LostMessage]:
         """The messages that stood in regions.
@@ -81,6 +171,7 @@ class Survivors:
         """
         self._starts = [begin for begin, _ in regions]
         self._regions = regions
+        self._taken: Counter[int] = Counter()
         for key in sorted(self._queues.keys() | self._layout.queues.keys()):
             seen = self._queues.get(key)
             if seen is None:
@@ -93,14 +184,15 @@ class Survivors:
 
     def _between(self, key: QueueKey, gap: _Gap) -> Iterator[LostMessage]:
         """What is missing between two records stood in a region between them; the units know in which."""
-        possible = [
-            index for index, (begin, end) in enumerate(self._regions) if begin > gap.after and end <= gap.before
-        ]
+        possible = self._possible(gap)
         if not possible:
             return
         for offset in range(gap.first, gap.first + gap.size):
             told = self._region_of(key, offset)
-            yield LostMessage(*key, offset, told if told in possible else possible[0])
+            # Without a unit that tells: where the fewest stood that are known, so that there is room for all.
+            region = told if told in possible else min(possible, key=self._taken.__getitem__)
+            self._taken[region] += 1
+            yield LostMessage(*key, offset, region)
 
     def _row(self, key: QueueKey, offset: int, step: int) -> Iterator[LostMessage]:
         """Offsets one after the other, as long as their units lead into a region."""

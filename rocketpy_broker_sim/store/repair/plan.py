@@ -5,7 +5,7 @@ Nothing is changed here; the same plan is shown by a dry run and carried out by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -21,11 +21,13 @@ from rocketpy_broker_sim.store.repair.lost import LostMessage, Survivors
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout
+    from rocketpy_broker_sim.store.log_scan import LogRecord
 
 __all__ = ["Plan", "Region", "make_plan"]
 
 MAX_PIECE = 1024 * 1024
 """Bytes of one record that takes the place of what was damaged."""
+_CONTRADICTORY = "a record that names another queue or offset than the one it has"
 
 
 @attrs.define(kw_only=True)
@@ -136,15 +138,26 @@ def make_plan(layout: StoreLayout, progress: Callable[[int], None] | None = None
     """Go over the log and find out what must be replaced.
 
     Raises:
+        StoreCorruptError: Nothing tells what an offset that is missing has become of.
         StoreError: It cannot be read.
     """
-    return _Planner(layout, progress).plan()
+    distrusted: set[int] = set()
+    while True:
+        planner = _Planner(layout, progress, distrusted)
+        planner.read()
+        found = planner.suspects() - distrusted
+        if not found:
+            return planner.plan()
+        distrusted |= found
 
 
 class _Planner:
     """The making of one plan."""
 
-    def __init__(self, layout: StoreLayout, progress: Callable[[int], None] | None) -> None:
+    def __init__(
+        self, layout: StoreLayout, progress: Callable[[int], None] | None, distrusted: Collection[int]
+    ) -> None:
+        self._distrusted = distrusted
         self._layout = layout
         self._walk = LogWalk(layout.log, progress=progress)
         self._survivors = Survivors(layout, QueueUnits(layout))
@@ -154,7 +167,8 @@ class _Planner:
         self._timestamp = 0
         self._end = layout.log.start
 
-    def plan(self) -> Plan:
+    def read(self) -> None:
+        """Go over the log."""
         before: int | None = None
         for file in self._layout.log.files:
             while before is not None and before < file.start:
@@ -162,6 +176,13 @@ class _Planner:
                 before += self._layout.log.file_size
             self._file(file)
             before = file.start + self._layout.log.file_size
+
+    def suspects(self) -> set[int]:
+        """Positions of records that cannot be right, though their checksums are."""
+        return self._survivors.suspects([(region.begin, region.end) for region in self._regions])
+
+    def plan(self) -> Plan:
+        """What follows from it."""
         tail = next((region for region in self._open if region.kept > region.begin and region.reason), None)
         plan = Plan(self._regions, tail, self._end, self._surplus(), self._resized())
         if tail is not None:
@@ -189,26 +210,30 @@ class _Planner:
         """Go over one file."""
         reached, reason = file.start, ""
         for entry in self._walk.of_file(file):
-            if entry.record is not None:
-                self._regions += self._open
-                self._open.clear()
-                self._survivors.see(entry.record)
-                self._timestamp = entry.record.store_timestamp
+            if entry.record is not None and entry.position not in self._distrusted:
+                self._take(entry.record)
             elif entry.kind == "blank":
                 self._end = entry.position + entry.size if not self._open else self._end
                 reached = file.start + self._layout.log.file_size
                 break
-            elif entry.followed:
-                end = entry.position + entry.size
-                self._open.append(self._region(file, entry.position, end, entry.reason, to_file_end=False))
+            elif entry.followed or entry.record is not None:
+                end, why = entry.position + entry.size, entry.reason or _CONTRADICTORY
+                self._open.append(self._region(file, entry.position, end, why, to_file_end=False))
             else:
                 reason = entry.reason
                 break
             reached = entry.position + entry.size
-            self._end = reached if entry.record is not None else self._end
         end = file.start + self._layout.log.file_size
         if reached < end:
             self._open.append(self._region(file, reached, end, reason, to_file_end=True))
+
+    def _take(self, record: LogRecord) -> None:
+        """A record that stays; what was odd before it is followed by one."""
+        self._regions += self._open
+        self._open.clear()
+        self._survivors.see(record)
+        self._timestamp = record.store_timestamp
+        self._end = record.position + record.size
 
     def _region(self, file: StoreFile, begin: int, end: int, reason: str, *, to_file_end: bool) -> Region:
         return Region(

@@ -14,7 +14,7 @@ from rocketpy.message import MessageExt
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
-from rocketpy_broker_sim.store.place_holders import PLACE_HOLDER_TAG, least_filler
+from rocketpy_broker_sim.store.place_holders import PLACE_HOLDER_TAG, filler, least_filler
 from rocketpy_broker_sim.store.put_result import GetMessageStatus
 from rocketpy_broker_sim.store.repair.plan import Region
 from tests.broker_sim.cli.store_kit import NAMES, Look, fill, ours
@@ -156,6 +156,41 @@ def test_damage_that_took_the_units_along(look, store):
     assert "-c broker.conf" in look.err
     (store.parent / "b.conf").write_text("mappedFileSizeConsumeQueue=200\nmappedFileSizeCommitLog=4096\n")
     repaired(look, store, [30], "-c", store.parent / "b.conf")
+
+
+@pytest.mark.parametrize(("at", "data"), [(27, b"\x03"), (27, b"\x7f"), (15, b"\x02"), (14, b"\x09"), (20, b"\x01")])
+@pytest.mark.parametrize("with_units", [True, False])
+def test_records_that_claim_another_place_are_replaced(look, store, at, data, with_units):
+    """Neither queue nor offset is covered by the checksum of the body."""
+    rows = messages(look, store)
+    overwrite(store, rows[30], at, data)
+    if with_units:
+        (region,) = repaired(look, store, [30])
+    else:
+        shutil.rmtree(store / "consumequeue")
+        (store.parent / "b.conf").write_text("mappedFileSizeConsumeQueue=200\nmappedFileSizeCommitLog=4096\n")
+        if data == b"\x02":  # then two records claim offset 10 of queue 2, and nothing tells which is right
+            look("repair", store, "--rebuild", "-c", store.parent / "b.conf")
+            assert survivors(store) == expected([30, 32])
+            return
+        region, _ = look.rows("repair", store, "--rebuild", "-c", store.parent / "b.conf")
+        assert survivors(store) == expected([30])
+    assert "names another queue or offset" in region["reason"]
+    assert region["lostMessages"] == [{"topic": "Orders", "queueId": 0, "queueOffset": 10}]
+
+
+def test_an_offset_that_is_missing_without_a_trace_is_not_repaired_over(look, store):
+    rows = messages(look, store)
+    data = bytearray((store / "commitlog" / rows[0]["file"]).read_bytes())
+    at, size = rows[3]["positionInFile"], rows[3]["storeSize"]
+    data[at : at + size] = filler(size, rows[3]["physicalOffset"], rows[3]["storeTimestamp"])
+    (store / "commitlog" / rows[0]["file"]).write_bytes(data)
+    shutil.rmtree(store / "consumequeue" / "Orders" / "0")
+    before = tree(store)
+    look("repair", store, "--rebuild")
+    assert look.status == 1
+    assert "offset 1 of queue 0 of 'Orders' is missing between positions" in look.err
+    assert tree(store) == before
 
 
 def test_a_file_that_is_missing_in_between(look, store):
