@@ -145,6 +145,13 @@ def make_plan(layout: StoreLayout, progress: Callable[[int], None] | None = None
     while True:
         planner = _Planner(layout, progress, distrusted)
         planner.read()
+        if not planner.messages and any(row.files for row in layout.queues.values()):
+            where = layout.storage.describe(layout.log.folder)
+            raise StoreCorruptError(
+                f"no valid record is left in {where}, though there are queues: put its files back from a copy",
+                path=layout.log.folder,
+                offset=0,
+            )
         found = planner.suspects() - distrusted
         if not found:
             return planner.plan()
@@ -152,12 +159,17 @@ def make_plan(layout: StoreLayout, progress: Callable[[int], None] | None = None
 
 
 class _Planner:
-    """The making of one plan."""
+    """The making of one plan.
+
+    Attributes:
+        messages: Records that stay.
+    """
 
     def __init__(
         self, layout: StoreLayout, progress: Callable[[int], None] | None, distrusted: Collection[int]
     ) -> None:
         self._distrusted = distrusted
+        self.messages = 0
         self._layout = layout
         self._walk = LogWalk(layout.log, progress=progress)
         self._survivors = Survivors(layout, QueueUnits(layout))
@@ -232,6 +244,7 @@ class _Planner:
         self._regions += self._open
         self._open.clear()
         self._survivors.see(record)
+        self.messages += 1
         self._timestamp = record.store_timestamp
         self._end = record.position + record.size
 

@@ -307,6 +307,16 @@ def test_a_store_in_use_is_not_repaired(look, store):
     opened.close()
 
 
+def test_a_log_of_which_nothing_is_left_is_not_repaired_to_an_empty_one(look, store):
+    for path in (store / "commitlog").iterdir():
+        path.write_bytes(bytes(4096))
+    before = tree(store)
+    look("repair", store)
+    assert look.status == 1
+    assert "no valid record is left" in look.err
+    assert tree(store) == before
+
+
 def test_what_cannot_be_filled_is_left_as_it_is(look, store):
     region = Region(
         path="commitlog/x", file_start=0, begin=10, end=40, kept=40, to_file_end=False, reason="", timestamp=1
