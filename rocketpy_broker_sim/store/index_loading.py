@@ -75,17 +75,16 @@ def _sound_files(storage: Storage, shape: IndexShape) -> list[GrowingIndexFile]:
 
 
 def _remove_unfinished(storage: Storage, shape: IndexShape) -> None:
-    """Remove a last file that a crash left short while it was made."""
-    names = index_names(storage)
-    if not names:
-        return
-    path = f"{FOLDER}/{names[-1]}"
-    file = storage.open(path)
-    try:
-        size = file.size()
-    finally:
-        file.close()
-    if size < shape.size:
+    """Remove last files that a crash, or a full disk, left short while they were made."""
+    for name in reversed(index_names(storage)):
+        path = f"{FOLDER}/{name}"
+        file = storage.open(path)
+        try:
+            size = file.size()
+        finally:
+            file.close()
+        if size >= shape.size:
+            return
         storage.unlink(path)
 
 
