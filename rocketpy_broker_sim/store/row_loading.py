@@ -65,8 +65,8 @@ def load_row(
             _remove(storage, files[index:])
             return tuple(files[:index]), True
         size = _size(storage, file, keep_open=file is files[-1])
-        if size == 0 and file is files[-1]:
-            file.close()  # it holds nothing yet, and is taken up again when the row gets there
+        if size == 0 and file is files[-1] and (index if safe is None else file.start >= safe):
+            file.delete()  # it was made ahead, or a crash came while it was made
             return tuple(files[:index]), True
         if size != file_size:
             file.close()

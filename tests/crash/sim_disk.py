@@ -16,7 +16,7 @@ from typing import Any
 
 from rocketpy.seams import wall_ms
 from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.memory import MemoryStorage, MemoryView
 from tests.crash.nodes import FileNode, FolderNode
 
 __all__ = ["CHANGES", "PowerLoss", "SimDisk", "SimFile"]
@@ -96,6 +96,8 @@ class SimView:
 
     def unpack(self, layout: Any, offset: int) -> tuple[int, ...]:
         return layout.unpack_from(self._node.data, offset)
+
+    lock_in_memory = MemoryView.lock_in_memory
 
     def __len__(self) -> int:
         return len(self._node.data)
@@ -318,6 +320,7 @@ class SimDisk:
         return lambda: self._locks.discard(path)
 
     usage = MemoryStorage.usage
+    space = MemoryStorage.space
 
     def describe(self, path: str) -> str:
         return f"disk:/{path}"
