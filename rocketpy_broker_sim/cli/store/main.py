@@ -12,38 +12,42 @@ import sys
 from collections.abc import Sequence
 
 from rocketpy._version import __version__
-from rocketpy.errors import StoreCorruptError, StoreError
-from rocketpy_broker_sim.cli.logs import log
-from rocketpy_broker_sim.cli.running import run_command
+from rocketpy.errors import RocketMQError, StoreCorruptError
+from rocketpy_broker_sim.cli.logs import log, logging_of
 from rocketpy_broker_sim.cli.store import check, checkpoint, commitlog, consumequeue, index, ls, messages, query, repair
 
 __all__ = ["main"]
 
 PROGRAM = "rocketpy-store"
 _COMMANDS = (ls, commitlog, consumequeue, messages, index, checkpoint, query, check, repair)
-_UNABLE, _NOBODY_LISTENS = 2, 141
+_DAMAGED, _UNABLE, _INTERRUPTED, _NOBODY_LISTENS = 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     options = _parser().parse_args(arguments)
+    with logging_of(PROGRAM):
+        return _status(options)
 
-    def body() -> int:
-        try:
-            status: int = options.run(options)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # The interpreter shall not stumble over it again when it ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return _NOBODY_LISTENS
-        except StoreCorruptError:
-            raise
-        except StoreError as exc:
-            log.error("%s", exc)
-            return _UNABLE
-        return status
 
-    return run_command(PROGRAM, None, body)
+def _status(options: argparse.Namespace) -> int:
+    """Run it; every error of ours becomes one line and a status."""
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter shall not stumble over it again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _NOBODY_LISTENS
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except StoreCorruptError as exc:
+        log.error("%s", exc)
+        return _DAMAGED
+    except RocketMQError as exc:
+        log.error("%s", exc)
+        return _UNABLE
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -370,3 +371,27 @@ def test_the_lock_of_a_running_broker_is_neither_taken_nor_needed(look, tmp_path
     assert look.status == 0
     assert contents(store) == before
     release()
+
+
+def test_the_tool_loads_neither_the_loop_nor_what_only_servers_need():
+    """It runs where servers do not, and starts at once."""
+    code = "import sys, rocketpy_broker_sim.cli.store.main; print(*sorted(sys.modules), sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"trio", "rich", "rocketpy_broker_sim.cli.running"} & set(done.stdout.split())
+
+
+def test_memory_does_not_grow_with_the_log(look, tmp_path):
+    def peak(count: int) -> int:
+        store = ours(tmp_path / str(count), mapped_file_size_commit_log=65536, mapped_file_size_consume_queue=2000)
+        fill(store, count)
+        store.close()
+        tracemalloc.start()
+        try:
+            look("check", tmp_path / str(count))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(300)  # what is only made once
+    few = peak(1000)
+    assert peak(8000) < few + 300_000
