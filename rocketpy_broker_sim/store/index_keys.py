@@ -8,6 +8,7 @@ IndexService.buildIndex and indexKeyHashMethod.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from operator import mul
 from struct import Struct
 
@@ -26,10 +27,23 @@ _MOST_CACHED = 4096
 _TAIL = 8
 """Characters at the end of a unique id that change from message to message."""
 _QUARTETS = Struct(">HHHH")
-_PAIRS = [(pair >> 8) * 31 + (pair & 0xFF) for pair in range(0x8000)]
-"""Hash of two ASCII characters, by both of them as one number."""
-_POWERS = [pow(31, exponent, 1 << 32) for exponent in range(257)]
-_WEIGHTS = [tuple(reversed(_POWERS[:length])) for length in range(257)]
+_MOST_WEIGHTS = 256
+"""Characters of a key that is hashed with weights at most."""
+
+
+# Made when they are needed for the first time: a broker shall start at once.
+
+
+@cache
+def _pairs() -> list[int]:
+    """Hash of two ASCII characters, by both of them as one number."""
+    return [(pair >> 8) * 31 + (pair & 0xFF) for pair in range(0x8000)]
+
+
+@cache
+def _weights(length: int) -> tuple[int, ...]:
+    """What each character of so many counts."""
+    return tuple([pow(31, exponent, 1 << 32) for exponent in range(length - 1, -1, -1)])
 
 
 def hash_of(topic: str, key: str) -> int:
@@ -59,7 +73,7 @@ class KeyHashes:
     def of_all(self, messages: Iterable[tuple[str, bytes, int, int]]) -> list[IndexKey]:
         """All keys of messages, given by topic, properties, position and store time; in one loop, for speed."""
         keys: list[IndexKey] = []
-        topics, pairs, unpack, add = self._topics.get, _PAIRS, _QUARTETS.unpack_from, keys.append
+        topics, pairs, unpack, add = self._topics.get, _pairs(), _QUARTETS.unpack_from, keys.append
         for topic, properties, position, timestamp in messages:
             known = topics(topic) or self._new(topic)
             at = properties.rfind(_UNIQUE)
@@ -120,10 +134,10 @@ class _TopicHashes:
     def _keep_head(self, head: bytes) -> None:
         if len(self.heads) >= _MOST_CACHED:
             self.heads.clear()
-        self.heads[head] = string_hash(self._prefix + head.decode()) * _POWERS[_TAIL] & _MASK
+        self.heads[head] = string_hash(self._prefix + head.decode()) * 31**_TAIL & _MASK
 
     def _of(self, key: bytes) -> int:
         length = len(key)
-        if length < len(_WEIGHTS) and key.isascii():
-            return _absolute(self._begun * _POWERS[length] + sum(map(mul, key, _WEIGHTS[length])))
+        if length <= _MOST_WEIGHTS and key.isascii():
+            return _absolute(self._begun * pow(31, length, 1 << 32) + sum(map(mul, key, _weights(length))))
         return _absolute(string_hash(self._prefix + key.decode("utf-8", "replace")))
