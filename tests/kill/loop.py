@@ -13,13 +13,23 @@ from tests.kill.plan import plan
 from tests.kill.servers import Servers
 
 
-def run(home: Path, cycles: int, seed: int, settings: Mapping[str, str] | None = None) -> tuple[Servers, Outcome]:
-    """Run it all; what is left on the disk can be looked at afterwards."""
+def run(
+    home: Path, cycles: int, seed: int, settings: Mapping[str, str] | None = None, least_acked: int = 0
+) -> tuple[Servers, Outcome]:
+    """Run it all; what is left on the disk can be looked at afterwards.
+
+    Args:
+        home: Where everything is put.
+        cycles: How often the broker is killed.
+        seed: Says what is done when.
+        settings: Of the broker, beside those of every run.
+        least_acked: How many sends shall be acknowledged before the producers stop.
+    """
     with port_block() as base:
         servers = Servers(home, base, settings or {})
-        return servers, trio.run(_run, servers, cycles, seed)
+        return servers, trio.run(_run, servers, cycles, seed, least_acked)
 
 
-async def _run(servers: Servers, cycles: int, seed: int) -> Outcome:
+async def _run(servers: Servers, cycles: int, seed: int, least_acked: int) -> Outcome:
     async with trio.open_nursery() as nursery:
-        return await Campaign(servers, nursery).run(plan(cycles, seed))
+        return await Campaign(servers, nursery, least_acked).run(plan(cycles, seed))

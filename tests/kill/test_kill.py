@@ -21,7 +21,7 @@ LOAD_OF_ITS_OWN = 2.0
 
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_by_kills(tmp_path):
-    servers, outcome = run(tmp_path, CYCLES, SEED)
+    servers, outcome = run(tmp_path, CYCLES, SEED, least_acked=LEAST_ACKED)
     verdict = judge(servers, outcome)
     text = table(outcome, verdict)
     print(text)
@@ -29,7 +29,7 @@ def test_nothing_acknowledged_is_lost_by_kills(tmp_path):
     assert not verdict.stuck, text
     assert outcome.history.acked >= LEAST_ACKED
     firsts = [each.first_ack for each in outcome.restarts if each.first_ack is not None]
-    assert len(firsts) >= CYCLES // 2
+    assert len(firsts) >= CYCLES // 3
     others = os.getloadavg()[0] / (LOAD_OF_ITS_OWN * (os.cpu_count() or 1))
     assert percentile(firsts, 0.99) <= FIRST_ACK_WITHIN * max(1.0, others)
     done = Counter((each.kind, each.target.split("-")[0]) for each in outcome.history.faults)
