@@ -365,6 +365,7 @@ class MessageStore(MessageReads):
         if not topics:
             return
         self.commit_pending()
+        self.move_buffers()  # what is left of the topics must end where the log does
         self.reput()
         with self._translated("deleting topics", consume_queue.FOLDER):
             self._deleted.note(topics, self._log.start, self._log.written[0])

@@ -144,14 +144,18 @@ def test_only_a_master_with_asynchronous_flushing_has_a_pool(settings):
 
 
 def test_a_deleted_topic_takes_what_is_in_buffers_with_it():
-    store = pooled()
+    storage = MemoryStorage()
+    store = pooled(storage)
     store.put(message(b"gone", topic="Gone"))
     put(store, b"kept")
     store.delete_topic("Gone")
+    put(store, b"next")
     store.move_buffers()
     store.reput()
-    assert store.topics() == {"Orders"}
-    assert bodies(store) == [b"kept"]
+    killed = storage.clone()
+    for each in (store, pooled(killed)):
+        assert each.topics() == {"Orders"}
+        assert bodies(each) == [b"kept", b"next"]
 
 
 def test_a_thread_moves_while_the_loop_puts(tmp_path):
