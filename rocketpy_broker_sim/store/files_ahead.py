@@ -9,6 +9,7 @@ Plays the part of AllocateMappedFileService, and of warmMappedFile and mlock in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rocketpy_broker_sim.config import FlushDiskType
@@ -214,10 +215,11 @@ class FilesAhead:
         return config.flush_least_pages_when_warm_maped_file * PAGE if is_sync else 0
 
     def give_up(self) -> None:
-        """Forget a file that could not be made; the row makes its next one itself."""
-        if self._spare is not None:
-            self._spare.close()
-            self._spare = None
+        """Remove what there is of a file that could not be made; the row makes its next one itself."""
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            with suppress(OSError):
+                spare.discard()
 
     def take(self, start: int) -> MappedFile | None:
         """The file for a position of the row; None when none is ahead.
@@ -246,3 +248,9 @@ class FilesAhead:
         spare, self._spare = self._spare, None
         if spare is not None:
             spare.discard()
+
+    def close(self) -> None:
+        """Let a file that nobody took lie, as the end of the process would."""
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.close()

@@ -181,7 +181,7 @@ class MessageStore(MessageReads):
         """Close the files as they stand, as the end of the process would: the next start recovers."""
         if self.state.phase is not Phase.SHUT_DOWN:
             self.state.advance(Phase.SHUT_DOWN)
-        self.files_ahead.give_up()
+        self.files_ahead.close()
         self._log.close()
         self._queues.close()
         self.index.close()

@@ -127,6 +127,26 @@ def test_a_disk_that_refuses_is_told_and_the_log_makes_its_file_itself():
     assert bodies(store) == [BIG] * 3
 
 
+def test_a_disk_that_is_full_amid_the_warming_gets_its_room_back():
+    storage = MemoryStorage()
+    store = open_store(storage, mapped_file_size_commit_log=4 * WRITE, warm_maped_file_enable=True)
+    put_all(store, [message(BIG)])
+    spare = store.files_ahead.begin(nullcontext())
+    name = f"{4 * WRITE:020d}"
+    assert spare.advance()
+    with (
+        storage.failing("pwrite", under=f"commitlog/{name}", after=2),
+        pytest.raises(StoreError, match="disk is full: free space"),
+    ):
+        spare.advance()
+    assert storage.list("commitlog") == [FIRST, name]
+    store.files_ahead.give_up()
+    assert storage.list("commitlog") == [FIRST]
+    assert store.files_ahead.is_due
+    put_all(store, [message(b"z" * 60_000) for _ in range(6)])
+    assert len(bodies(store)) == 7
+
+
 # --- what is left when a broker stops
 
 
