@@ -203,3 +203,21 @@ def test_ST10_a_queue_without_records_keeps_its_end_when_others_are_built_anew()
     again = open_store(killed)
     assert again.max_offset("Orders", 0) == 30
     assert (again.min_offset("Old", 0), again.max_offset("Old", 0)) == (13, 13)
+
+
+def test_an_empty_file_that_a_crash_left_stands_in_nobodys_way() -> None:
+    """It was made, and nothing more; the queue may be built anew, deleted, or go on elsewhere."""
+    storage = MemoryStorage()
+    store = open_store(storage)
+    fill(store, 12)
+    storage = storage.clone()
+    for name in storage.list("consumequeue/Orders/0"):
+        storage.unlink(f"consumequeue/Orders/0/{name}")
+    storage.open(f"consumequeue/Orders/0/{3 * QUEUE_FILE:020d}", create=True)
+    again = open_store(storage)
+    assert (again.min_offset("Orders", 0), again.max_offset("Orders", 0)) == (0, 12)
+    again.close()
+    again = open_store(storage)
+    assert len(bodies(again)) == 12
+    again.delete_topic("Orders")
+    assert storage.list("consumequeue") == []
