@@ -138,7 +138,7 @@ class ConsumeQueue:
         """Be as these facts say, without looking at the files."""
         self.row.restore(start, files)
         self.min_offset = min_offset
-        self.max_offset = self.next_offset = max_offset
+        self.max_offset = self.next_offset = self.inherited = max_offset
         self.max_position = max_position
         self._flushed = max_offset * UNIT_SIZE
         self._log_start = log_start

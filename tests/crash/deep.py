@@ -238,6 +238,8 @@ def _acknowledged_after(driver: Driver, fault: Fault, opened: int) -> list[Viola
     """T9: after a failed sync of the log or the queues nothing is acknowledged until the store was opened again."""
     if fault.fired is None or fault.name != "sync" or driver.opened != opened:
         return []
+    if fault.path.startswith("sync_dir") and driver.has_cleaned:
+        return []  # that an expired file is gone for good is tried again, and nobody waits for it
     if not fault.path.partition(" ")[2].startswith(("commitlog", "consumequeue", "checkpoint")):
         return []
     return [

@@ -81,6 +81,7 @@ class Driver:
         visible: (when, topic, queue id, end) of what consumers could read.
         turns: How many steps of a workload were done.
         opened: How often the store was opened.
+        has_cleaned: Whether expired files were deleted, or tried to be.
     """
 
     def __init__(self, disk: SimDisk, config: BrokerConfig, *, name: str = "m", rng: Random | None = None) -> None:
@@ -94,6 +95,7 @@ class Driver:
         self.waiting: list[tuple[Sent, PutMessageResult]] = []
         self.turns = 0
         self.opened = 0
+        self.has_cleaned = False
         self.open()
 
     @property
@@ -259,6 +261,7 @@ class Driver:
 
     def clean(self) -> None:
         """Take out the oldest file of the log, and what only led there."""
+        self.has_cleaned = True
         retention = self.store.retention
         file = retention.take_log_file()
         if file is None:

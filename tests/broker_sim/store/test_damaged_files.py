@@ -118,6 +118,22 @@ def test_threat_M12_rot_in_files_that_no_start_reads_is_told_when_it_is_met(at):
     assert bodies(store, queue_id=1)[-1] == b"new"
 
 
+@pytest.mark.parametrize("how", ["clean", "unclean", "without a summary"])
+def test_threat_M12_rot_is_told_after_every_kind_of_start(how):
+    storage = MemoryStorage()
+    results = closed_store(storage, 160, **CRC)
+    file = storage.open(LOG)
+    position = results[4].physical_offset + 95
+    file.pwrite(bytes([file.pread(1, position)[0] ^ 0x01]), position)
+    if how == "unclean":
+        storage.open("abort", create=True)
+    elif how != "clean" and storage.exists("queues.json"):
+        storage.unlink("queues.json")
+    with pytest.raises(StoreCorruptError) as caught:
+        bodies(open_store(storage, **CRC))
+    assert (caught.value.path, caught.value.offset) == (LOG, results[4].physical_offset)
+
+
 def test_threat_M12_the_part_of_a_tail_that_a_crash_tore_is_cut():
     storage = MemoryStorage()
     store = open_store(storage, **CRC)
