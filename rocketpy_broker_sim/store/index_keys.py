@@ -24,12 +24,17 @@ _MASK = 0xFFFFFFFF
 _UNIQUE = b"UNIQ_KEY\x01"
 _PAIR_END = 2
 _MOST_CACHED = 4096
+_MOST_TOPICS = 65_536
 _TAIL = 8
 """Characters at the end of a unique id that change from message to message."""
 _QUARTETS = Struct(">HHHH")
 _MOST_WEIGHTS = 256
 """Characters of a key that is hashed with weights at most."""
 
+
+_Heads = dict[bytes, tuple[int, int]]
+"""Of the beginnings of unique ids, all of them ASCII: what one adds to the hash, ready for the last eight characters, and
+what the hash of whatever stands before the id is multiplied with."""
 
 # Made when they are needed for the first time: a broker shall start at once.
 
@@ -64,6 +69,7 @@ class KeyHashes:
 
     def __init__(self) -> None:
         self._topics: dict[str, _TopicHashes] = {}
+        self._heads: _Heads = {}
 
     def of(self, topic: str, properties: bytes) -> list[int]:
         """The hashes of one message, in the order in which they are indexed."""
@@ -73,16 +79,19 @@ class KeyHashes:
     def of_all(self, messages: Iterable[tuple[str, bytes, int, int]]) -> list[IndexKey]:
         """All keys of messages, given by topic, properties, position and store time; in one loop, for speed."""
         keys: list[IndexKey] = []
-        topics, pairs, unpack, add = self._topics.get, _pairs(), _QUARTETS.unpack_from, keys.append
+        topics, heads, pairs = self._topics.get, self._heads.get, _pairs()
+        unpack, add = _QUARTETS.unpack_from, keys.append
         for topic, properties, position, timestamp in messages:
             known = topics(topic) or self._new(topic)
             at = properties.rfind(_UNIQUE)
             if at >= 0:
                 end = properties.find(b"\x02", at)
-                head = known.heads.get(properties[at + 9 : end - _TAIL])
+                head = heads(properties[at + 9 : end - _TAIL])
                 if head is not None and end > at + 17 and properties.isascii() and _begins(properties, at):
                     one, two, three, four = unpack(properties, end - _TAIL)
-                    value = head + ((pairs[one] * 961 + pairs[two]) * 961 + pairs[three]) * 961 + pairs[four] & _MASK
+                    value = known.begun * head[1] + head[0]
+                    value += ((pairs[one] * 961 + pairs[two]) * 961 + pairs[three]) * 961 + pairs[four]
+                    value &= _MASK
                     add((value if value < 0x80000000 else _absolute(value), position, timestamp))
                 else:
                     keys += [(hashed, position, timestamp) for hashed in known.unique(properties)]
@@ -91,9 +100,9 @@ class KeyHashes:
         return keys
 
     def _new(self, topic: str) -> _TopicHashes:
-        if len(self._topics) >= _MOST_CACHED:
+        if len(self._topics) >= _MOST_TOPICS:
             self._topics.clear()
-        known = self._topics[topic] = _TopicHashes(topic)
+        known = self._topics[topic] = _TopicHashes(topic, self._heads)
         return known
 
 
@@ -105,17 +114,20 @@ def _begins(properties: bytes, at: int) -> bool:
 class _TopicHashes:
     """Hashes of ``topic#key`` for one topic.
 
+    Args:
+        topic: Its name.
+        heads: What is known of the beginnings of unique ids, shared by all topics.
+
     Attributes:
-        heads: What was hashed of the beginning of unique ids, made ready for their last eight characters. All of them
-            are ASCII.
+        begun: Hash of what stands before every key.
     """
 
-    __slots__ = ("_begun", "_prefix", "heads")
+    __slots__ = ("_heads", "_prefix", "begun")
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, heads: _Heads) -> None:
         self._prefix = f"{topic}#"
-        self._begun = string_hash(self._prefix)
-        self.heads: dict[bytes, int] = {}
+        self._heads = heads
+        self.begun = string_hash(self._prefix)
 
     def unique(self, properties: bytes) -> list[int]:
         """The hash of the unique id of a message, if it has one."""
@@ -132,12 +144,13 @@ class _TopicHashes:
         return [self._of(key) for key in keys.split(b" ") if key] if keys else []
 
     def _keep_head(self, head: bytes) -> None:
-        if len(self.heads) >= _MOST_CACHED:
-            self.heads.clear()
-        self.heads[head] = string_hash(self._prefix + head.decode()) * 31**_TAIL & _MASK
+        if len(self._heads) >= _MOST_CACHED:
+            self._heads.clear()
+        own = string_hash(head.decode()) * 31**_TAIL & _MASK
+        self._heads[head] = own, pow(31, len(head) + _TAIL, 1 << 32)
 
     def _of(self, key: bytes) -> int:
         length = len(key)
         if length <= _MOST_WEIGHTS and key.isascii():
-            return _absolute(self._begun * pow(31, length, 1 << 32) + sum(map(mul, key, _weights(length))))
+            return _absolute(self.begun * pow(31, length, 1 << 32) + sum(map(mul, key, _weights(length))))
         return _absolute(string_hash(self._prefix + key.decode("utf-8", "replace")))
