@@ -237,15 +237,16 @@ class ConsumeQueue:
             if not requests:
                 return requests
             end = self.max_offset
-        units = b"".join([request[8] for request in requests])
+        units = requests[0][8] if len(requests) == 1 else b"".join([request[8] for request in requests])
         if self.ext is None:
             self._write(end, units)
         else:
             self._write_extended(end, units, requests, self.ext)
         last = requests[-1]
-        self.max_offset = end + len(units) // UNIT_SIZE
-        self.max_position = last.position + last.size
-        self.next_offset = max(self.next_offset, self.max_offset)
+        self.max_offset = end = end + len(units) // UNIT_SIZE
+        self.max_position = last[2] + last[3]
+        if self.next_offset < end:
+            self.next_offset = end
         return requests
 
     def _reconcile(self, requests: Sequence[DispatchRequest], replay: Replay) -> Sequence[DispatchRequest]:
@@ -294,7 +295,10 @@ class ConsumeQueue:
         at = offset * UNIT_SIZE
         while units:
             file = self.row.find_or_create(at)
-            room = file.end - at
+            room = file.start + file.size - at
+            if len(units) <= room:
+                file.write(units, at - file.start)
+                return
             file.write(units[:room], at - file.start)
             units = units[room:]
             at += room

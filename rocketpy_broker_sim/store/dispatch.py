@@ -102,13 +102,12 @@ class Dispatcher:
                 return
             self._queues.units += queue.max_offset - before
             self._queues.mark_dirty(queue)
-            self._arrivals.append(
-                Arrival(
-                    queue.topic, queue.queue_id, queue.max_offset, [code for request in taken for code in request[4]]
-                )
-            )
+            codes = taken[0][4] if len(taken) == 1 else [code for request in taken for code in request[4]]
+            self._arrivals.append(Arrival(queue.topic, queue.queue_id, queue.max_offset, codes))
+            if len(taken) == len(group):
+                return
             done = taken[-1].position
-            group = [request for request in group if request.position > done] if len(taken) < len(group) else ()
+            group = [request for request in group if request.position > done]
 
     def request_of(self, record: LogRecord, levels: DelayLevels) -> DispatchRequest:
         """The request of a record that was read from the log."""

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["QueueTable"]
 
 MIN_OPEN = 64
-"""Queues whose files may stay open at least; a quarter of what the process may have open, if that is more."""
+"""Queues whose files may stay open at least; half of what the process may have open, if that is more."""
 MAX_OPEN = 65_536
+STAY_EVERY = 8
+"""When no more may stay open, one in so many takes the place of the oldest; the others are closed by the next one. With
+more queues in use than that, those that are open stay useful, where each would be closed just before it is wanted."""
 CLOSE_AT_ONCE = 8
 MANY = 512
 """Queues that are flushed with one call for the whole file system: each alone takes a millisecond."""
@@ -45,7 +48,9 @@ class QueueTable:
         self._by_topic: dict[str, list[ConsumeQueue]] = {}
         self._dirty: deque[ConsumeQueue] = deque()
         self._opened: deque[ConsumeQueue] = deque()
-        self._max_open = min(max(MIN_OPEN, max_open_files() // 4), MAX_OPEN)
+        self._max_open = min(max(MIN_OPEN, max_open_files() // 2), MAX_OPEN)
+        self._passing: ConsumeQueue | None = None
+        self._passed = 0
         self.find = self._queues.get
         """``find((topic, queue_id))``: the queue, or None."""
 
@@ -165,6 +170,13 @@ class QueueTable:
 
     def _note_open(self, queue: ConsumeQueue) -> None:
         """Keep the number of open files bounded: brokers have more queues than processes may have files."""
+        if len(self._opened) >= self._max_open:
+            self._passed += 1
+            if self._passed % STAY_EVERY:
+                before, self._passing = self._passing, queue
+                if before is not None and before is not queue:
+                    before.close()
+                return
         self._opened.append(queue)
         for _ in range(min(len(self._opened) - self._max_open, CLOSE_AT_ONCE)):
             oldest = self._opened.popleft()
