@@ -33,7 +33,7 @@ _MOST_WEIGHTS = 256
 
 
 _Heads = dict[bytes, tuple[int, int]]
-"""Of the beginnings of unique ids, all of them ASCII: what one adds to the hash, ready for the last eight characters, and
+"""Of beginnings of unique ids, all of them ASCII: what one adds to the hash, ready for the last eight characters, and
 what the hash of whatever stands before the id is multiplied with."""
 
 # Made when they are needed for the first time: a broker shall start at once.
