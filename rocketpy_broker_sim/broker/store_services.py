@@ -28,7 +28,9 @@ _logger = get_logger(__name__)
 
 
 class Disk:
-    """Flushes the store, one flush at a time.
+    """Flushes the store: the log one flush at a time, and likewise the queues.
+
+    Sends may wait for a flush of the log, and many queues take long: so the one never waits for the other.
 
     Args:
         store: what is flushed.
@@ -39,7 +41,8 @@ class Disk:
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._lock = trio.Lock()
+        self._log_turn = trio.Lock()
+        self._queue_turn = trio.Lock()
         self.thread = FlushThread()
         self._failed = False
 
@@ -49,7 +52,7 @@ class Disk:
         Raises:
             StoreError: the disk failed, and nothing is stored any more until the broker is restarted.
         """
-        async with self._lock:
+        async with self._log_turn:
             if self._store.flushed_position < self._store.written_position:
                 await (self.thread.run if self.thread.is_open else run_blocking)(self._store.flush_commit_log)
 
@@ -60,19 +63,20 @@ class Disk:
             StoreError: as `flush_log`; or the buffers could not be moved, which may succeed later.
         """
         if self._store.written_position < self._store.buffered_position:
-            async with self._lock:
+            async with self._log_turn:
                 await run_blocking(self._store.move_buffers)
         await self.flush_log()
 
     async def flush_all(self) -> None:
         """Flush log, queues and checkpoint. Raises as `flush_log`."""
-        async with self._lock:
+        async with self._queue_turn:
             self._store.prepare_flush(everything=True)
-            await run_blocking(self._store.flush)
+            await self.flush_log()
+            await run_blocking(self._store.flush_queues)
 
     async def flush_queues(self, least_pages: int) -> None:
         """Flush the queues with so many pages of new units, and write the checkpoint. Raises as `flush_log`."""
-        async with self._lock:
+        async with self._queue_turn:
             self._store.prepare_flush()
             await run_blocking(self._store.flush_queues, least_pages)
 

@@ -1,7 +1,7 @@
 """StoreFlush: bringing log, queues and index to the disk, and the checkpoint that says how far they are there.
 
-For one thread at a time; the loop may go on writing meanwhile. After a failure nothing is flushed or taken any more:
-what the disk really has is then unknown until the store is opened again.
+One thread at a time flushes the log, and one the queues; the loop may go on writing meanwhile. After a failure nothing
+is flushed or taken any more: what the disk really has is then unknown until the store is opened again.
 Plays the part of the flush methods of CommitLog and ConsumeQueueStore, and of the writes to StoreCheckpoint.
 """
 
@@ -136,6 +136,7 @@ class StoreFlush:
             dispatched, units = (before.dispatched or 0, before.queue_timestamp), before.units
         checkpoint = attrs.evolve(
             before,
+            # Before the position: the log may be flushed on meanwhile, and too early a time only means more to check.
             log_timestamp=self._log.flushed_timestamp,
             queue_timestamp=dispatched[1],
             index_timestamp=self._index.progress.full_timestamp,

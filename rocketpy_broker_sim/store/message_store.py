@@ -1,7 +1,7 @@
 """The message store: takes messages, keeps them, gives them back. The one door to everything in this package.
 
-One loop calls put, commit_pending, reput and the reads; one thread at a time may call flush or flush_commit_log
-meanwhile. It has no timers, tasks or threads of its own: the services of the broker drive it.
+One loop calls put, commit_pending, reput and the reads; meanwhile one thread at a time may flush the log, and one the
+queues. It has no timers, tasks or threads of its own: the services of the broker drive it.
 Plays the part of DefaultMessageStore.
 """
 

@@ -9,9 +9,11 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.errors import StoreError
+from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.flush_thread import FlushThread
 from rocketpy_broker_sim.config import FlushDiskType
 from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client
 
 
@@ -102,3 +104,31 @@ async def test_ST7_sends_of_many_are_flushed_by_the_thread(tmp_path) -> None:
         assert broker.store.flushed_position == broker.store.written_position
         assert len(bodies(await client.pull())) == 32
     assert not broker.disk.thread.is_open
+
+
+class HungQueues:
+    """A disk whose consume queues do not come to rest until `released` is set."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.released = threading.Event()
+
+    def __call__(self, operation: str, path: str, size: int) -> None:
+        if operation == "fdatasync" and path.startswith("consumequeue/"):
+            self.reached.set()
+            self.released.wait(30)
+
+
+async def test_sends_never_wait_for_the_flush_of_the_queues() -> None:
+    storage = MemoryStorage()
+    settings = {"flush_disk_type": FlushDiskType.SYNC_FLUSH, "flush_interval_consume_queue": 1}
+    async with broker_and_client(storage=storage, **settings) as (_, client):
+        storage.fault = disk = HungQueues()
+        try:
+            await client.send()
+            assert await trio.to_thread.run_sync(disk.reached.wait, 30)
+            with trio.fail_after(30):
+                assert (await client.send()).code == ResponseCode.SUCCESS
+            assert not disk.released.is_set()
+        finally:
+            disk.released.set()
