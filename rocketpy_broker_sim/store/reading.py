@@ -85,7 +85,7 @@ class QueueReader:
         if log_end - picked.last_position > BACKLOG:
             self._prefetch.begin(queue, following, count)
         if offset < queue.inherited:
-            passed = picked.passed if match is None else None
+            passed = picked.passed if match is None and not picked.has_place_holders else None
             sound = self.check.sound(queue, offset, records, picked.ranges, count, passed)
             if sound is not None:  # the next read begins with the damage, and says so
                 records, count, following = records[: sound.size], sound.messages, sound.next_offset
@@ -159,9 +159,21 @@ class _Picked:
     Attributes:
         ranges: (begin, end) of records that lie side by side.
         passed: Units gone over, wanted or not.
+        has_place_holders: Whether one of them stands for a message that was lost.
     """
 
-    __slots__ = ("_bytes", "_limits", "_log", "_memory_from", "count", "last_position", "passed", "ranges", "status")
+    __slots__ = (
+        "_bytes",
+        "_limits",
+        "_log",
+        "_memory_from",
+        "count",
+        "has_place_holders",
+        "last_position",
+        "passed",
+        "ranges",
+        "status",
+    )
 
     def __init__(self, log: CommitLog, limits: tuple[int, int, int, int], memory_from: int) -> None:
         self._log = log
@@ -171,6 +183,7 @@ class _Picked:
         self.ranges: list[tuple[int, int]] = []
         self.count = 0
         self.passed = 0
+        self.has_place_holders = False
         self.last_position = 0
         self.status = GetMessageStatus.NO_MATCHED_MESSAGE
 
@@ -191,6 +204,7 @@ class _Picked:
             if match is not None and not (match(code) if code > LAST_ADDRESS else match_entry(code)):
                 continue
             if code == PLACE_HOLDER_CODE and is_place_holder(self._log, position, size):
+                self.has_place_holders = True
                 continue
             if position < log_start or position + size > log_end:
                 if not count:

@@ -228,6 +228,17 @@ def test_a_log_that_lost_its_end(look, store):
     assert survivors(store) == expected([], len(left))
 
 
+def test_queues_with_place_holders_are_read_when_every_record_is_checked(look, store):
+    """As it is where another broker had the store in between, who vouches for nothing."""
+    rows = messages(look, store)
+    for number in (0, 7, 30, 59):
+        overwrite(store, rows[number], 100, b"\xff")
+    repaired(look, store, [0, 7, 30, 59])
+    checkpoint = store / "checkpoint"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:40].ljust(4096, b"\0"))
+    assert survivors(store) == expected([0, 7, 30, 59])
+
+
 def test_records_of_a_deleted_topic_stay_away(look, tmp_path):
     opened = ours(tmp_path / "s")
     fill(opened, 9, "Gone")
