@@ -24,7 +24,7 @@ __all__ = ["ALL_BUT_LAST", "NAME_LENGTH", "load_row"]
 NAME_LENGTH = 20
 ALL_BUT_LAST = -1
 """Stands for a safe position that nobody has written down: up to the beginning of the last file."""
-_NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
+_NO_FILE = {errno.ELOOP: "link", errno.EISDIR: "folder", errno.ENXIO: "pipe"}
 log = get_logger(__name__)
 
 
@@ -89,8 +89,8 @@ def _size(storage: Storage, file: MappedFile, *, keep_open: bool) -> int:
         if exc.errno not in _NO_FILE:
             raise
         raise StoreCorruptError(
-            f"{storage.describe(file.path)} is no regular file: a store has files there and no links; put the file "
-            "itself in its place",
+            f"{storage.describe(file.path)} is no regular file but a {_NO_FILE[exc.errno]}: put the file itself in its "
+            "place",
             path=file.path,
             offset=0,
         ) from exc
