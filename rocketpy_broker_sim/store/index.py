@@ -130,7 +130,9 @@ class KeyIndex:
     @property
     def _end(self) -> int:
         """Where the last message stands that is indexed; -1 when none is."""
-        return self.files[-1].header.end_position if self.files else -1
+        if not self.files or (len(self.files) == 1 and self.files[0].header.next_entry == 1):
+            return -1
+        return self.files[-1].header.end_position
 
     @property
     def _full_timestamp(self) -> int:

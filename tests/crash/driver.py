@@ -93,6 +93,7 @@ class Driver:
         self.saves: list[Save] = []
         self.visible: list[tuple[int, str, int, int]] = []
         self.waiting: list[tuple[Sent, PutMessageResult]] = []
+        self.appended: list[Sent] = []
         self.turns = 0
         self.opened = 0
         self.has_cleaned = False
@@ -120,6 +121,7 @@ class Driver:
         """Stop as the broker does."""
         self.save()
         self.store.close()
+        self._note_written()
         for each in self.sent:
             if each.written is not None and each.durable is None and self.store._log.failure is None:
                 each.durable = self.now
@@ -128,6 +130,7 @@ class Driver:
         if kill:
             self.store.abandon()
             self.waiting.clear()
+            self.appended.clear()
         else:
             self.close()
         self.open()
@@ -180,11 +183,18 @@ class Driver:
                 # When the store cannot take it back either, nobody knows.
                 each.failed = self.now if self.store._log.failure is None else None
             return
-        for each, _ in waiting:
-            each.written = self.now
+        self.appended += [each for each, _ in waiting]
+        self._note_written()
         if self.sync:
             self.flush_log()
         self.reput()
+
+    def _note_written(self) -> None:
+        """What has reached the files: with buffers before them that is later than the answer."""
+        for each in self.appended:
+            if each.end <= self.store.written_position:
+                each.written = self.now
+        self.appended = [each for each in self.appended if each.written is None]
 
     def reput(self) -> None:
         try:
@@ -207,6 +217,8 @@ class Driver:
             flush()
         except StoreError:
             return
+        finally:
+            self._note_written()
         for each in self.sent:
             if each.written is not None and each.durable is None and each.end <= self.store.flushed_position:
                 each.durable = self.now

@@ -149,6 +149,8 @@ def cleaned(driver: Driver, rng: Random, turn: int) -> None:
 STEPS = (single, pipelined, batch, many_queues, roll_log, roll_queue, delayed, offsets, topics, restarts)
 
 
+POOLED = ("pipelined-async-1", "batch-async-1")
+"""These write to buffers outside the page cache first."""
 WRITE_TABLES = (delayed, offsets, topics, restarts)
 
 
@@ -165,7 +167,10 @@ def _workloads() -> Iterator[Workload]:
         for step in STEPS if seed == 0 else (cleaned, *STEPS[1:]):
             for mode in ("SYNC_FLUSH", "ASYNC_FLUSH"):
                 settings: tuple[tuple[str, object], ...] = (("flush_disk_type", mode),)
-                yield Workload(f"{step.__name__}-{mode[:-6].lower()}-{seed}", step, settings, seed)
+                name = f"{step.__name__}-{mode[:-6].lower()}-{seed}"
+                if name in POOLED:
+                    settings += (("transient_store_pool_enable", True), ("transient_store_pool_size", 3))
+                yield Workload(name, step, settings, seed)
 
 
 WORKLOADS = tuple(_workloads())
