@@ -162,8 +162,14 @@ class Storage(Protocol):
         """A whole small file."""
         ...
 
-    def write_bytes_atomic(self, path: str, data: bytes) -> None:
-        """Replace a whole small file: temporary file, fdatasync, rename, sync of the folder."""
+    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
+        """Replace a whole small file: temporary file, fdatasync, rename, sync of the folder.
+
+        Args:
+            path: The file.
+            data: What it holds from now on.
+            backup: What the old file becomes, once the new one is whole on the disk; without it the old one goes.
+        """
         ...
 
     def rename(self, source: str, target: str) -> None:

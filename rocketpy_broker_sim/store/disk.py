@@ -171,8 +171,8 @@ class RealStorage:
         """A whole small file."""
         return Path(self._resolve(path)).read_bytes()
 
-    def write_bytes_atomic(self, path: str, data: bytes) -> None:
-        """Replace a whole small file: temporary file, fdatasync, rename, sync of the folder."""
+    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
+        """Replace a whole small file: temporary file, fdatasync, old file to `backup`, rename, sync of the folder."""
         temporary = path + ".tmp"
         file = self.open(temporary, create=True)
         try:
@@ -181,6 +181,8 @@ class RealStorage:
             file.fdatasync()
         finally:
             file.close()
+        if backup and self.exists(path):
+            self.rename(path, backup)
         self.rename(temporary, path)
         self.sync_dir(path.rpartition("/")[0])
 

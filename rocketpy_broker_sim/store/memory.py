@@ -218,10 +218,12 @@ class MemoryStorage:
             raise _missing(path)
         return bytes(node.data)
 
-    def write_bytes_atomic(self, path: str, data: bytes) -> None:
+    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
         """Replace a whole small file."""
         self.ask("write_bytes_atomic", _checked(path), len(data))
         self.make_dir(path.rpartition("/")[0])
+        if backup and path in self._files:
+            self.rename(path, backup)
         node = self._files[path] = _Node()
         node.data = bytearray(data)
 

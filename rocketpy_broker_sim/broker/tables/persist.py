@@ -79,16 +79,14 @@ class ConfigFile:
             self._folder_kept = True
 
     def save(self, data: bytes) -> None:
-        """Replace the file; what it held becomes its .bak.
+        """Replace the file; what it held becomes its .bak, when the new content is on the disk and not before.
 
         Raises:
             StoreError: the disk refused; the file or its .bak is still whole.
         """
         try:
-            if not self._keep_backup and self._storage.exists(self._path):
-                self._storage.rename(self._path, self._backup)
             self._keep_folder()
-            self._storage.write_bytes_atomic(self._path, data)
+            self._storage.write_bytes_atomic(self._path, data, backup="" if self._keep_backup else self._backup)
         except OSError as exc:
             raise StoreError(f"cannot write {self._storage.describe(self._path)}: {exc}") from exc
         self._keep_backup = False

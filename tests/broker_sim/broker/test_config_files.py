@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import math
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +18,7 @@ from rocketpy_broker_sim.broker.tables.persist import ConfigFile, StoredTable, p
 from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
 from rocketpy_broker_sim.config import BrokerConfig
+from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.support import golden_file, golden_storage
 
@@ -112,13 +117,55 @@ def test_A10_threat_M13_a_bad_file_is_replaced_by_its_bak_which_stays(damage: by
     assert storage.read_bytes("config/x.json.bak") == b'{"v":2}'
 
 
-def test_A10_a_crash_between_the_two_steps_of_a_save_loses_nothing() -> None:
+def test_A10_a_save_that_the_disk_refuses_touches_neither_file() -> None:
     storage = MemoryStorage()
     file = ConfigFile(storage, "x.json")
     file.save(b'{"v":1}')
+    file.save(b'{"v":2}')
     with storage.failing("write_bytes_atomic"), pytest.raises(StoreError, match=r"x\.json"):
-        file.save(b'{"v":2}')
-    assert ConfigFile(storage, "x.json").load(read) == {"v": 1}
+        file.save(b'{"v":3}')
+    assert storage.read_bytes("config/x.json") == b'{"v":2}'
+    assert storage.read_bytes("config/x.json.bak") == b'{"v":1}'
+
+
+class _Traced(RealStorage):
+    """A disk that notes what is done, and dies before a chosen rename."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.renamed: list[tuple[str, str]] = []
+        self.renames_left = math.inf
+
+    def rename(self, source: str, target: str) -> None:
+        if len(self.renamed) >= self.renames_left:
+            raise OSError(errno.EIO, "the disk is gone")
+        self.renamed.append((source, target))
+        super().rename(source, target)
+
+
+def test_A10_the_old_file_becomes_the_bak_only_when_the_new_one_is_whole(tmp_path: Path) -> None:
+    storage = _Traced(tmp_path)
+    file = ConfigFile(storage, "x.json")
+    file.save(b'{"v":1}')
+    storage.renamed.clear()
+    file.save(b'{"v":2}')
+    main, backup = "config/x.json", "config/x.json.bak"
+    assert storage.renamed == [(main, backup), (main + ".tmp", main)]
+
+
+@pytest.mark.parametrize(("renames", "found"), [(0, 1), (1, 1), (2, 2)])
+def test_A10_a_crash_between_two_steps_of_a_save_loses_nothing(tmp_path: Path, renames: int, found: int) -> None:
+    ConfigFile(RealStorage(tmp_path), "x.json").save(b'{"v":1}')
+    storage = _Traced(tmp_path)
+    storage.renames_left = renames
+    with suppress(StoreError):
+        ConfigFile(storage, "x.json").save(b'{"v":2}')
+    again = ConfigFile(RealStorage(tmp_path), "x.json")
+    assert again.load(read) == {"v": found}
+    again.save(b'{"v":3}')
+    assert ConfigFile(RealStorage(tmp_path), "x.json").load(read) == {"v": 3}
+    backup = (tmp_path / "config" / "x.json.bak").read_bytes()
+    assert backup == b'{"v":%d}' % found, "the last whole version before it"
 
 
 @pytest.mark.parametrize("with_backup", [True, False])
