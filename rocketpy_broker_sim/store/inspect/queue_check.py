@@ -31,6 +31,7 @@ _LOST = "messages of the log have no unit"
 _WRONG = "units lead elsewhere than to the messages that have their offsets"
 _CONTENT = "units have another size or tags code than their messages"
 _GAP = "offsets have no message in the log, though later ones have"
+_CLAIM = "messages name another offset than the one they have"
 _BEHIND = "messages have no unit yet"
 _AHEAD = "units lead behind the end of the log"
 _STRAY = "units lead to no message of this queue"
@@ -41,6 +42,7 @@ _KINDS = {
     _WRONG: DAMAGE,
     _CONTENT: DAMAGE,
     _GAP: DAMAGE,
+    _CLAIM: DAMAGE,
     _STRAY: DAMAGE,
     _DAMAGED: DAMAGE,
     _BEHIND: RECOVERED,
@@ -51,12 +53,14 @@ _KINDS = {
 class _Queue:
     """What is kept of a queue while the log goes by."""
 
-    __slots__ = ("end", "following", "key", "matched", "odd")
+    __slots__ = ("end", "following", "jumped", "key", "matched", "odd")
 
     def __init__(self, key: QueueKey, end: int) -> None:
         self.key = key
         self.end = end
         self.following: int | None = None
+        self.jumped: int | None = None
+        """The offset that the last record should have had, where it had a later one."""
         self.matched = 0
         self.odd: dict[str, list[int]] = {}
         """First offset and number of what is odd, by what it is."""
@@ -91,14 +95,19 @@ class QueueCheck:
         if queue is None:
             self._without[topic] += 1
             return
+        jumped = None
         if queue.following is not None and offset != queue.following:
-            if offset < queue.following:
+            if queue.jumped is not None and offset == queue.jumped + 1:
+                queue.odd.pop(_GAP, None)
+                queue.note(_CLAIM, queue.jumped)  # all but the record before are in order
+            elif offset < queue.following:
                 # The topic was deleted and made anew: what came before has no units any more, and needs none.
                 queue.odd.clear()
                 queue.matched = 0
             else:
                 queue.note(_GAP, queue.following, offset - queue.following)
-        queue.following = offset + 1
+                jumped = queue.following
+        queue.following, queue.jumped = offset + 1, jumped
         unit = self._units.get(queue.key, offset)
         what = self._compare(record, unit, topic)
         if what is not None:

@@ -299,3 +299,14 @@ def test_the_last_unit_of_all_is_missed_too(look, closed):
     path = max((closed / "consumequeue" / "Orders" / str(last["queueId"])).iterdir())
     overwrite(path, last["queueOffset"] * UNIT_SIZE - int(path.name), bytes(UNIT_SIZE))
     assert "messages of the log have no unit" in damaged(look, closed)[0]["reason"]
+
+
+@pytest.mark.parametrize("offset", [3, 12, 300])
+def test_a_record_that_names_another_offset_is_damage_after_a_kill_too(look, tmp_path, offset):
+    store = ours(tmp_path / "s")
+    fill(store)
+    store.abandon()
+    hit = [row for row in look.rows("commitlog", tmp_path / "s") if row["kind"] == "message"][30]
+    place = tmp_path / "s" / "commitlog" / hit["file"]
+    overwrite(place, hit["positionInFile"] + 20, struct.pack(">q", offset))
+    damaged(look, tmp_path / "s")
