@@ -35,4 +35,4 @@ def test_what_comes_later_is_collected_still():
         for _ in range(10):
             Ring()
         assert gc.collect() >= 10
-        assert gc.get_freeze_count() == before
+        assert gc.get_freeze_count() <= before  # what is frozen may still end, but nothing is added
