@@ -116,7 +116,7 @@ class QueueTable:
     def delete(self, queue: ConsumeQueue) -> None:
         """Delete one queue with its files, and the folder of its topic if it was the last one."""
         del self._queues[queue.topic, queue.queue_id]
-        self.units -= queue.max_offset
+        self.units -= queue.max_offset if queue.max_offset > queue.min_offset else 0
         of_topic = self._by_topic[queue.topic]
         of_topic.remove(queue)
         if not of_topic:
@@ -132,8 +132,8 @@ class QueueTable:
             self.delete_topic(topic)
 
     def count_units(self) -> None:
-        """Count the units of all queues anew."""
-        self.units = sum(queue.max_offset for queue in self._queues.values())
+        """Count the units of all queues anew; one without messages has none, wherever it goes on."""
+        self.units = sum(queue.max_offset for queue in self._queues.values() if queue.max_offset > queue.min_offset)
 
     def mark_dirty(self, queue: ConsumeQueue) -> None:
         """Note that a queue has units the disk may not have."""
