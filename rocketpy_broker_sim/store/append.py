@@ -22,7 +22,7 @@ from rocketpy.wire.record import (
     reserve_crc_property,
 )
 from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
-from rocketpy_broker_sim.store.consume_queue import UNIT
+from rocketpy_broker_sim.store.consume_queue import MAX_QUEUE_ID, UNIT
 from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest, is_consumable, tags_code_of
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult, PutMessageStatus
 
@@ -42,7 +42,6 @@ ITEM_OVERHEAD = 22
 _CRC_NAME = "__CRC32#"
 _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 _SEPARATOR = 2
-_MAX_QUEUE_ID = 0x7FFFFFFF
 _OK = PutMessageStatus.PUT_OK
 
 
@@ -238,7 +237,7 @@ class MessageWriter:
         topic = message.topic
         long = self._config.auto_message_version_on_topic_len and topic.startswith(RETRY_PREFIX)
         allowed = is_valid_stored_topic(topic) and (len(topic) <= TOPIC_MAX_LENGTH or long)
-        if not allowed or not 0 <= message.queue_id <= _MAX_QUEUE_ID:
+        if not allowed or not 0 <= message.queue_id <= MAX_QUEUE_ID:
             return None
         return self._queues.open(topic, message.queue_id)
 

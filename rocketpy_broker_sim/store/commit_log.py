@@ -202,7 +202,7 @@ class CommitLog:
     def store_timestamp(self, position: int, size: int) -> int:
         """When the record was stored, ms; -1 when it is not there any more."""
         file = self.row.find(position)
-        if file is None or position + size > self.written[0]:
+        if file is None or position + max(size, MIN_RECORD_SIZE) > min(self.written[0], file.end):
             return -1
         at = position - file.start
         return file.unpack(_INT64, at + store_timestamp_at(file.unpack(_INT32, at + SYS_FLAG_AT)[0]))[0]

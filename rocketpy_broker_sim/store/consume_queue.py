@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.dispatch import DispatchRequest
     from rocketpy_broker_sim.store.mapped_file import MappedFile
 
-__all__ = ["FILLER_SIZE", "FOLDER", "UNIT", "ConsumeQueue", "OffsetGapError", "Replay"]
+__all__ = ["FILLER_SIZE", "FOLDER", "MAX_QUEUE_ID", "UNIT", "ConsumeQueue", "OffsetGapError", "Replay"]
 
 FOLDER = "consumequeue"
 UNIT = struct.Struct(">qiq")
@@ -32,6 +32,7 @@ FILLER_SIZE = 0x7FFFFFFF
 STEP = 3200 * UNIT_SIZE
 FEW = 32 * UNIT_SIZE
 PAGE = 4096
+MAX_QUEUE_ID = 0x7FFFFFFF
 _FILLER = UNIT.pack(0, FILLER_SIZE, 0)
 
 

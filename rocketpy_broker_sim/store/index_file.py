@@ -190,7 +190,7 @@ class IndexFile:
             begin: The earliest store time, ms; entries know it to the second.
             end: The latest one.
         """
-        number, count = self.head(hashed % self.shape.slots), self.header.next_entry
+        number, count = self.head(hashed % self.shape.slots), min(self.header.next_entry, self.shape.entries - 1)
         while 0 < number <= count and count > 1 and len(found) < most:
             entry = self.entry(number)
             stored = self.header.begin_timestamp + entry.seconds * 1000

@@ -12,6 +12,7 @@ from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
 from rocketpy_broker_sim.store.index_file import FOLDER, NAME_LENGTH, IndexFile, IndexHeader, IndexShape
 from rocketpy_broker_sim.store.index_growth import GrowingIndexFile
+from rocketpy_broker_sim.store.row_loading import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,7 @@ def load_files(
 
 def index_names(storage: Storage) -> list[str]:
     """The names of the files of an index, the oldest first."""
-    return [name for name in storage.list(FOLDER) if len(name) == NAME_LENGTH and name.isdigit()]
+    return [name for name in storage.list(FOLDER) if len(name) == NAME_LENGTH and is_number(name)]
 
 
 def _sound_files(storage: Storage, shape: IndexShape) -> list[GrowingIndexFile]:

@@ -98,8 +98,8 @@ class LogScan:
             if magic == BLANK_MAGIC and size == left:
                 self.position = file.end
                 return
-            if not MIN_RECORD_SIZE <= size <= left:
-                return
+            if magic not in (MAGIC_V1, MAGIC_V2) or not MIN_RECORD_SIZE <= size <= left:
+                return  # before as much is read as garbage asks for
             if at - base + size > len(window):
                 window, base = file.scan(at, max(WINDOW, size)), at
             record = self._check(window, at - base, self.position)

@@ -10,6 +10,8 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
+from rocketpy.errors import StoreCorruptError
+
 if TYPE_CHECKING:
     import struct
     from collections.abc import Callable
@@ -87,8 +89,23 @@ class MappedFile:
         return (self._view or self._map()).unpack(layout, position)
 
     def scan(self, position: int, size: int) -> bytes:
-        """Copy what may never have been written. Past the mapping: reading a hole through one may take disk space."""
-        return (self._file or self._open()).pread(size, position)
+        """Copy what may never have been written. Past the mapping: reading a hole through one may take disk space.
+
+        Raises:
+            StoreCorruptError: The file has become shorter than it was.
+        """
+        data = (self._file or self._open()).pread(size, position)
+        if len(data) < size and position + len(data) < self.size:
+            raise self._cut_off(position + len(data))
+        return data
+
+    def _cut_off(self, size: int) -> StoreCorruptError:
+        return StoreCorruptError(
+            f"{self._storage.describe(self.path)} ends at {size} of {self.size} bytes: put the file back from a copy, "
+            "or repair the store",
+            path=self.path,
+            offset=size,
+        )
 
     def clear_from(self, position: int) -> bool:
         """Make everything from `position` on zero, without giving up the size. True when there was something."""

@@ -9,9 +9,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rocketpy_broker_sim.store.consume_queue import FOLDER, ConsumeQueue
+from rocketpy.wire.names import is_valid_stored_topic
+from rocketpy_broker_sim.store.consume_queue import FOLDER, MAX_QUEUE_ID, ConsumeQueue
 from rocketpy_broker_sim.store.consume_queue_ext import FOLDER as EXT_FOLDER
 from rocketpy_broker_sim.store.platforms import max_open_files
+from rocketpy_broker_sim.store.row_loading import is_number
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -81,10 +83,10 @@ class QueueTable:
             self._drop_stale_entries()
 
     def _places(self, folder: str) -> Iterator[tuple[str, int]]:
-        """(topic, number) of what has a folder of its own."""
-        for topic in self._storage.list(folder):
+        """(topic, number) of what has a folder of its own; other folders there are none of ours, and left alone."""
+        for topic in filter(is_valid_stored_topic, self._storage.list(folder)):
             for name in self._storage.list(f"{folder}/{topic}") if self._storage.is_dir(f"{folder}/{topic}") else ():
-                if name.isascii() and name.isdigit():
+                if is_number(name) and name == str(int(name)) and int(name) <= MAX_QUEUE_ID:
                     yield topic, int(name)
 
     def _drop_stale_entries(self) -> None:

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
     from rocketpy.seams import Storage
 
-__all__ = ["ALL_BUT_LAST", "NAME_LENGTH", "load_row"]
+__all__ = ["ALL_BUT_LAST", "NAME_LENGTH", "is_number", "load_row"]
 
 NAME_LENGTH = 20
 ALL_BUT_LAST = -1
 """Stands for a safe position that nobody has written down: up to the beginning of the last file."""
+_MAX_POSITION = 2**63 - 1
 _NO_FILE = {errno.ELOOP: "link", errno.EISDIR: "folder", errno.ENXIO: "pipe"}
 log = get_logger(__name__)
 
@@ -52,7 +53,7 @@ def load_row(
     Raises:
         StoreCorruptError: A file has another size than configured, or one is missing in between.
     """
-    names = [name for name in storage.list(folder) if len(name) == NAME_LENGTH and name.isdigit()]
+    names = [name for name in storage.list(folder) if len(name) == NAME_LENGTH and is_number(name)]
     files = [MappedFile(storage, f"{folder}/{name}", int(name), file_size, on_open) for name in names]
     if safe == ALL_BUT_LAST:
         safe = files[-1].start if files else 0
@@ -78,8 +79,14 @@ def load_row(
     return tuple(files), changed
 
 
+def is_number(name: str) -> bool:
+    """Whether a name is made of the ten digits alone; ``str.isdigit`` takes others too, which ``int`` refuses."""
+    return name.isascii() and name.isdigit()
+
+
 def _follows(file: MappedFile, before: MappedFile | None) -> bool:
-    return file.start % file.size == 0 and (before is None or before.end == file.start)
+    fits = file.start % file.size == 0 and file.end <= _MAX_POSITION
+    return fits and (before is None or before.end == file.start)
 
 
 def _size(storage: Storage, file: MappedFile, *, keep_open: bool) -> int:

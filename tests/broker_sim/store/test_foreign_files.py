@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from rocketpy.errors import StoreCorruptError
+from rocketpy_broker_sim.store.consume_queue import UNIT
 from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
+from rocketpy_broker_sim.store.put_result import GetMessageStatus
 from tests.broker_sim.store.helpers import bodies, message, put_all, small_config
 
 
@@ -77,3 +80,65 @@ def test_threat_M12_foreign_bytes_in_the_place_of_the_log_are_refused(root):
         path.write_bytes((b"SQLite format 3\0" * 4096)[: path.stat().st_size])
     error = refused(root)
     assert error.path.startswith("commitlog/")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "commitlog/" + "²" * 20,
+        "index/" + "²" * 17,
+        b"consumequeue/\xff\xfe/0/",
+        "consumequeue/.snapshot copy/0/",
+        "consumequeue/Orders/00/",
+        "consumequeue/Orders/4294967296/",
+        "consumequeue/a file",
+    ],
+    ids=["log", "index", "bytes", "spaces", "zeros", "number", "file"],
+)
+def test_threat_M12_what_others_keep_in_the_folders_is_left_alone(root, path):
+    """Names that look like ours to a careless reader: ``isdigit`` holds for a superscript two."""
+    foreign = os.path.join(os.fsencode(root), os.fsencode(path))
+    if foreign.endswith(b"/"):
+        os.makedirs(foreign)
+    else:
+        Path(os.fsdecode(foreign)).parent.mkdir(exist_ok=True)
+        Path(os.fsdecode(foreign)).write_bytes(bytes(4096))
+    store = opened(root)
+    assert store.topics() == {"Orders"}
+    assert store.queue_ids("Orders") == [0]
+    assert len(bodies(store)) == 40
+    store.close()
+    assert os.path.exists(foreign)
+
+
+def test_threat_M12_a_log_that_begins_behind_all_positions_is_refused(root):
+    for path in root.glob("commitlog/*"):
+        path.unlink()
+    (root / "commitlog" / f"{4096 * 10**16:020d}").write_bytes(bytes(4096))
+    assert refused(root).offset == 0
+
+
+@pytest.mark.parametrize("size", [0, 30, 100])
+def test_threat_M12_a_queue_file_that_was_cut_off_is_told_when_it_is_read(root, size):
+    """After a clean stop the files of the queues are not looked at before somebody reads them."""
+    path = min(root.glob("consumequeue/Orders/0/*"))
+    os.truncate(path, size)
+    store = opened(root)
+    offset = size // 20
+    with pytest.raises(StoreCorruptError, match=f"ends at {size} of 200 bytes") as caught:
+        store.get("Orders", 0, offset, 32)
+    assert (caught.value.path, caught.value.offset) == (str(path.relative_to(root)), size)
+    with pytest.raises(StoreCorruptError):
+        store.store_time("Orders", 0, offset)
+    assert store.get("Orders", 0, 10, 1).status is GetMessageStatus.FOUND
+    store.close()
+
+
+def test_threat_M12_a_unit_that_leads_to_the_last_bytes_of_a_file_has_no_time(root):
+    path = min(root.glob("consumequeue/Orders/0/*"))
+    with path.open("r+b") as file:
+        file.write(UNIT.pack(4096 - 6, 5, 0))
+    store = opened(root)
+    assert store.store_time("Orders", 0, 0) == -1
+    assert store.store_time("Orders", 0, 1) > 0
+    store.close()

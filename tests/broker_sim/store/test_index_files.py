@@ -178,3 +178,18 @@ def test_a_file_of_apaches_sizes_takes_only_the_space_that_is_used(tmp_path):
     (path,) = (tmp_path / "index").iterdir()
     assert path.stat().st_size == 420_000_040
     assert path.stat().st_blocks * 512 < 200_000
+
+
+def test_threat_M12_slots_that_name_an_entry_behind_the_last_lead_nowhere():
+    """In a full file the number behind the last one counts as known, and there are no bytes at its place."""
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [keyed(n, f"k{n}") for n in range(60)])
+    store.close()
+    store = open_store(storage)
+    assert store.index.files[0].is_full
+    shape = IndexShape.of(store.config)
+    full = storage.open(store.index.files[0].path)
+    full.pwrite(struct.pack(">i", shape.entries) * shape.slots, 40)
+    assert [found(store, f"k{n}") for n in range(5)] == [[]] * 5
+    assert len(found(store, "k59")) == 1
