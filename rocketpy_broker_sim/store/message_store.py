@@ -51,6 +51,7 @@ __all__ = ["MessageStore"]
 
 ABORT = "abort"
 LOCK = "lock"
+_RUNNING = Phase.RUNNING
 log = get_logger(__name__)
 
 
@@ -215,7 +216,9 @@ class MessageStore(MessageReads):
 
     def put(self, message: IncomingMessage) -> PutMessageResult:
         """Give a message its place; it counts once `commit_pending` has returned."""
-        if not self.is_writable:
+        # What `is_writable` would say of a store that is well, without asking it for every message.
+        doubt = self.flags.bits or self.state.phase is not _RUNNING or self._log.failure is not None
+        if doubt and not self.is_writable:
             return PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
         return self._writer.put(message)
 
