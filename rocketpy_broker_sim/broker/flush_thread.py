@@ -8,6 +8,7 @@ Plays the part of the thread of GroupCommitService.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 
 import trio
@@ -37,6 +38,7 @@ class FlushThread:
 
     def __init__(self) -> None:
         self.is_open = False
+        self._is_wanted = False
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._token: trio.lowlevel.TrioToken | None = None
 
@@ -45,13 +47,15 @@ class FlushThread:
         if runs_blocking_in_place():
             return
         self._token = trio.lowlevel.current_trio_token()
+        # A limit of its own: it would hold one of the threads that everybody in this process shares, for good.
+        limiter = trio.CapacityLimiter(1)
+        self._is_wanted = True
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.to_thread.run_sync, self._work)
-            self.is_open = True
+            nursery.start_soon(partial(trio.to_thread.run_sync, self._work, limiter=limiter))
             try:
                 await trio.sleep_forever()
             finally:
-                self.is_open = False
+                self._is_wanted = self.is_open = False
                 self._calls.put(None)
 
     async def run(self, function: Callable[[], None]) -> None:
@@ -64,13 +68,18 @@ class FlushThread:
             raise call.failure
 
     def _work(self) -> None:
+        assert self._token is not None
+        # Not before: a service that is cancelled at once never starts its thread, and a call would wait for ever.
+        self._token.run_sync_soon(self._open)
         while (call := self._calls.get()) is not None:
             try:
                 call.function()
             except BaseException as exc:  # noqa: BLE001  it is raised where the call was made
                 call.failure = exc
-            assert self._token is not None
             self._token.run_sync_soon(trio.lowlevel.reschedule, call.task)
+
+    def _open(self) -> None:
+        self.is_open = self._is_wanted
 
 
 def _wait_on(_: object) -> trio.lowlevel.Abort:

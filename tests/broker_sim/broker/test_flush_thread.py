@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import StoreError
 from rocketpy.wire.codes import ResponseCode
@@ -17,11 +17,16 @@ from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client
 
 
+async def until_open(thread: FlushThread) -> None:
+    with trio.fail_after(30):
+        while not thread.is_open:
+            await trio.lowlevel.checkpoint()
+
+
 async def opened(nursery: trio.Nursery) -> FlushThread:
     thread = FlushThread()
     nursery.start_soon(thread.serve)
-    while not thread.is_open:
-        await trio.lowlevel.checkpoint()
+    await until_open(thread)
     return thread
 
 
@@ -80,6 +85,29 @@ async def test_a_call_that_is_cancelled_before_it_runs_is_not_made() -> None:
         nursery.cancel_scope.cancel()
 
 
+async def test_it_takes_no_call_before_its_thread_is_there(monkeypatch) -> None:
+    async def never_begins(*_: object, **__: object) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", never_begins)
+    async with trio.open_nursery() as nursery:
+        thread = FlushThread()
+        nursery.start_soon(thread.serve)
+        await wait_all_tasks_blocked()
+        assert not thread.is_open
+        nursery.cancel_scope.cancel()
+
+
+async def test_it_takes_no_thread_from_others() -> None:
+    limiter = trio.to_thread.current_default_thread_limiter()
+    async with trio.open_nursery() as nursery:
+        thread = await opened(nursery)
+        done: list[int] = []
+        await thread.run(lambda: done.append(limiter.borrowed_tokens))
+        assert done == [0]
+        nursery.cancel_scope.cancel()
+
+
 async def test_under_a_mock_clock_there_is_no_thread(mock_clock: MockClock) -> None:
     thread = FlushThread()
     await thread.serve()
@@ -90,6 +118,7 @@ async def test_ST7_sends_of_many_are_flushed_by_the_thread(tmp_path) -> None:
     settings = {"storage": RealStorage(tmp_path), "flush_disk_type": FlushDiskType.SYNC_FLUSH}
     async with broker_and_client(**settings) as (broker, client):
         codes: list[int] = []
+        await until_open(broker.disk.thread)
 
         async def send() -> None:
             codes.append((await client.send()).code)
