@@ -101,6 +101,22 @@ def test_threat_L9_after_a_failed_flush_nothing_is_taken_until_the_store_is_open
     assert put_all(again, [message()])[0].queue_offset == 1
 
 
+def test_threat_L9_a_flush_that_failed_is_not_made_good_by_the_next_one():
+    """A send may have been written before the failure was known: its flush must not succeed, whatever the disk says."""
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message(b"kept")])
+    with storage.failing("fdatasync", code=errno.EIO), pytest.raises(StoreError):
+        store.flush_commit_log()
+    flushes: list[str] = []
+    storage.fault = lambda operation, path, size: flushes.append(path) if operation == "fdatasync" else None
+    for _ in range(2):
+        with pytest.raises(StoreError, match="until the broker is restarted"):
+            store.flush_commit_log()
+    assert flushes == []
+    assert store.flushed_position == 0 < store.written_position
+
+
 @pytest.mark.parametrize("operation", ["fdatasync", "sync_dir"])
 def test_threat_L9_a_failed_flush_of_the_queues_counts_too(operation):
     storage = MemoryStorage()

@@ -6,6 +6,7 @@ import pytest
 
 from rocketpy.seams import wall_clock
 from rocketpy_broker_sim.store import index_catch_up
+from rocketpy_broker_sim.store.log_scan import LogScan
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.store.helpers import message, open_store, put_all
@@ -46,6 +47,18 @@ def test_it_is_built_in_steps_to_what_it_was():
     assert all_found(store, 60)
     assert not store.catch_up_index(7)
     store.close()
+    assert images(storage) == before
+
+
+def test_messages_before_the_end_of_the_index_are_passed_over():
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [keyed(n, f"k{n}") for n in range(20)])
+    finish(store)
+    assert found(store, "k3")  # what waited is written now
+    before = images(storage)
+    store.index.put_records(list(LogScan(store._log.row, 0, store.config)))
+    assert all_found(store, 20)
     assert images(storage) == before
 
 
