@@ -164,7 +164,7 @@ def test_keys_need_their_topic(look, golden):
     assert "need --topic" in look.err
 
 
-def test_threat_L9_chains_that_go_in_circles_end(look, golden):
+def test_threat_M12_chains_that_go_in_circles_end(look, golden):
     path = index_files(golden.root)[0]
     entries = [row for row in look.rows("index", golden.root, "--file", path.name) if row["kind"] == "entry"]
     hit = next(row for row in reversed(entries) if row["previous"])
