@@ -166,10 +166,12 @@ class GroupCommit:
         while self._waiting and self._waiting[0].deadline <= now:
             answer = self._waiting.popleft().answer
             answer.command.code = ResponseCode.FLUSH_DISK_TIMEOUT
+            self._times.note(1, self._timeout)
             answer.connection.send_answer(answer.request, answer.command)
 
     def _refuse_all(self) -> None:
         waiting, self._waiting = self._waiting, deque()
+        self._times.failed += len(waiting)
         for each in waiting:
             request = each.answer.request
             remark = "the disk of the broker failed: whether the message was stored is unknown"

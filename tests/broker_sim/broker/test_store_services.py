@@ -54,7 +54,7 @@ class Hanging:
 async def test_ST7_a_flush_that_takes_too_long_says_so_and_keeps_the_message(
     autojump_clock: MockClock, monkeypatch
 ) -> None:
-    async with broker_and_client(flush_disk_type="SYNC_FLUSH", sync_flush_timeout=5000) as (_, client):
+    async with broker_and_client(flush_disk_type="SYNC_FLUSH", sync_flush_timeout=5000) as (broker, client):
         await client.send(body=b"quick")
         monkeypatch.setattr(store_services, "run_blocking", Hanging(20))
         began = trio.current_time()
@@ -62,6 +62,7 @@ async def test_ST7_a_flush_that_takes_too_long_says_so_and_keeps_the_message(
         assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
         assert answer.ext_fields["queueOffset"] == "1"
         assert 5 <= trio.current_time() - began < 5.1
+        assert broker.put_times.longest == 5000
         await trio.sleep(40)
         assert bodies(await client.pull()) == [b"quick", b"slow"]
         assert client.connection.statistics().unknown_answers == 0
@@ -110,10 +111,11 @@ async def test_threat_L9_a_disk_that_fails_to_flush_is_never_trusted_again(autoj
         if operation == "fdatasync":
             raise OSError(errno.EIO, "Input/output error")
 
-    async with broker_and_client(storage=storage, flush_disk_type="SYNC_FLUSH") as (_, client):
+    async with broker_and_client(storage=storage, flush_disk_type="SYNC_FLUSH") as (broker, client):
         await client.send(body=b"safe")
         storage.fault = broken
         assert (await client.send(body=b"unsafe")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert broker.put_times.failed == 1
         storage.fault = None
         assert (await client.send(body=b"later")).code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert bodies(await client.pull()) == [b"safe"]
