@@ -209,15 +209,16 @@ class KeyIndex:
             except OSError as exc:
                 attempt += 1
                 if attempt == ATTEMPTS:
-                    self._give_up(exc)
+                    self.give_up(exc)
                     return
             else:
                 keys = keys[count:]
         self.position = max(self.position, end)
 
-    def _give_up(self, cause: Exception) -> None:
+    def give_up(self, cause: Exception) -> None:
+        """Leave the index as it is, because of an error of the disk."""
         log.error(
-            "the index in %s cannot be written and is left as it is until the next start, which catches up; messages "
+            "the index in %s cannot be kept up and is left as it is until the next start, which catches up; messages "
             "are taken all the same: %s",
             self._storage.describe(FOLDER),
             cause,
@@ -312,7 +313,7 @@ class KeyIndex:
             for file in files:
                 file.flush()
         except OSError as exc:
-            self._give_up(exc)
+            self.give_up(exc)
             return
         self.progress = progress
         self._sealed = None

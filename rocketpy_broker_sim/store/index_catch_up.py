@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
+from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
 from rocketpy_broker_sim.store.log_scan import LogScan, find_record
 
@@ -72,16 +73,26 @@ class IndexCatchUp:
         if not index.is_behind or index.failed:
             return False
         is_fresh = self._records is None
-        if self._records is None:
-            self._records = iter(LogScan(self._log.row, index.position, self._config))
-        chunk = list(takewhile(lambda record: record.position < end, islice(self._records, most)))
-        index.put_records(chunk)
-        if not chunk:
+        try:
+            chunk = self._read(most, end)
+            index.put_records(chunk)
+            if not chunk:
+                self._records = None
+                if is_fresh and index.position < end:
+                    index.position = self._next_record(index.position, end)
+        except (OSError, StoreCorruptError) as exc:
             self._records = None
-            if is_fresh and index.position < end:
-                index.position = self._next_record(index.position, end)
+            if is_fresh:  # else the file that was being read may just have been cleaned away
+                index.give_up(exc)
+                return False
         index.is_behind = index.position < end
         return index.is_behind
+
+    def _read(self, most: int, end: int) -> list[LogRecord]:
+        """The next records before a position."""
+        if self._records is None:
+            self._records = iter(LogScan(self._log.row, self._index.position, self._config))
+        return list(takewhile(lambda record: record.position < end, islice(self._records, most)))
 
     def _next_record(self, position: int, end: int) -> int:
         """Where to go on when no record begins where one should: the log was cleaned meanwhile, or is damaged."""

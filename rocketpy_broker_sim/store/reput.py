@@ -116,7 +116,7 @@ class Reput:
             return ()
         if self._flags.has(RunningFlag.QUEUE_ERROR):
             raise StoreError(f"{self._where} were not written {MAX_FAILURES} times in a row: restart the broker")
-        requests, done = self._reread(end) if self._is_torn else self._take(end)
+        requests, done = self._read_again(end) if self._is_torn else self._take(end)
         try:
             arrivals = self._dispatcher.dispatch(requests)
         except OSError as exc:
@@ -151,6 +151,14 @@ class Reput:
         return taken, (last.position + last.size, last.store_timestamp)
 
     # --- reading it again
+
+    def _read_again(self, end: int) -> tuple[Sequence[DispatchRequest], tuple[int, int]]:
+        try:
+            return self._reread(end)
+        except OSError as exc:
+            self._note_failure()
+            where = self._storage.describe(self._log.row.folder)
+            raise store_error(exc, "reading the commit log again", where) from exc
 
     def _reread(self, end: int) -> tuple[Sequence[DispatchRequest], tuple[int, int]]:
         """The next records of the log that were not dispatched, and how far they go."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from rocketpy.seams import wall_clock
 from rocketpy_broker_sim.store import index_catch_up
 from rocketpy_broker_sim.store.log_scan import LogScan
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.memory import MemoryFile, MemoryStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
+from rocketpy_broker_sim.store.running_flags import RunningFlag
 from tests.broker_sim.store.helpers import message, open_store, put_all
 from tests.broker_sim.store.index_helpers import all_found, found, images, keyed
 
@@ -148,3 +152,38 @@ def test_a_level_index_has_nothing_to_catch_up_with():
     assert not store.index.is_behind
     assert not store.catch_up_index(10)
     assert all_found(store, 1)
+
+
+def test_threat_L9_a_log_that_cannot_be_read_leaves_the_index_as_it_is_and_nothing_else(monkeypatch):
+    storage, _ = without_index(30)
+    store = open_store(storage)
+    store.catch_up_index(4)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryFile, "pread", unreadable)
+        assert store.catch_up_index(40)  # it may have been a file that is gone: once more from the position
+        assert not store.index.failed
+        assert not store.catch_up_index(40)
+    assert store.index.failed
+    assert store.flags.has(RunningFlag.INDEX_ERROR)
+    assert len(put_all(store, [message(b"taken all the same")])) == 1
+    store.close()
+    again = open_store(storage)
+    finish(again)
+    assert all_found(again, 30)
+
+
+def test_a_file_that_is_cleaned_away_while_it_is_read_is_passed_over():
+    """The file that is being read is removed by a thread, between two steps."""
+    storage, _ = without_index(90)
+    store = open_store(storage)
+    store.flush()
+    assert store.catch_up_index(4)
+    while (file := store.retention.take_log_file()) is not None:
+        store.retention.remove(file)
+    finish(store)
+    assert not store.index.failed
+    assert [len(found(store, f"k{n}")) for n in (40, 89)] == [0, 1]
+
+
+def unreadable(self: MemoryFile, size: int, offset: int) -> bytes:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from rocketpy.errors import StoreCorruptError, StoreError
 from rocketpy.wire.batch import BatchItem
 from rocketpy_broker_sim.config import FlushDiskType
 from rocketpy_broker_sim.store import reput
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.memory import MemoryFile, MemoryStorage
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 from tests.broker_sim.store.test_faults import REFUSED
@@ -154,3 +157,23 @@ def test_ST6_a_stop_with_undispatched_data_keeps_the_abort_file():
     assert bodies(again) == [b"first", b"second"]
     again.close()
     assert not storage.exists("abort")
+
+
+def test_threat_L9_a_log_that_cannot_be_read_again_is_told_and_tried_again(monkeypatch):
+    monkeypatch.setattr(reput, "MAX_WAITING", 3)
+    store = open_store(flush_disk_type=SYNC)
+    for n in range(6):
+        store.put(message(b"%d" % n))
+        store.commit_pending()
+    store.flush_commit_log()
+
+    def unreadable(self: MemoryFile, size: int, offset: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryFile, "pread", unreadable)
+        with pytest.raises(StoreError, match="reading the commit log again at memory:/commitlog failed"):
+            store.reput()
+    assert store.can_reput
+    catch_up(store)
+    assert bodies(store) == [b"%d" % n for n in range(6)]
