@@ -93,6 +93,10 @@ class Dispatcher:
         arrivals, self._arrivals = self._arrivals, []  # with those of an attempt that failed half-way
         return arrivals
 
+    def settle(self) -> None:
+        """Note that what was dispatched is known to be: see `QueueTable.settle_units`."""
+        self._queues.settle_units()
+
     def _append(self, queue: ConsumeQueue, group: Sequence[DispatchRequest], replay: Replay) -> None:
         """Add the units of one queue; more than one round only where its topic was deleted and made anew."""
         while group:
@@ -100,7 +104,7 @@ class Dispatcher:
             taken = queue.append(group, replay)
             if not taken:
                 return
-            self._queues.units += queue.max_offset - before
+            self._queues.add_units(queue.max_offset - before)
             self._queues.mark_dirty(queue)
             codes = taken[0][4] if len(taken) == 1 else [code for request in taken for code in request[4]]
             self._arrivals.append(Arrival(queue.topic, queue.queue_id, queue.max_offset, codes))

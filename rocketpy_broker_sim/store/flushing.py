@@ -7,7 +7,8 @@ Plays the part of the flush methods of CommitLog and ConsumeQueueStore, and of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from _thread import allocate_lock
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,6 +20,7 @@ from rocketpy_broker_sim.store.failure import store_error
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.index import KeyIndex
     from rocketpy_broker_sim.store.queue_table import QueueTable
 
@@ -54,6 +56,8 @@ class StoreFlush:
         self._dispatched = dispatched
         self.checkpoint = Checkpoint()
         self._sealed_from: int | None = None
+        self._forgotten = 0  # how often units were: what was counted before that does not hold
+        self._vouching = allocate_lock()  # a thread flushes, while the loop may delete a topic
 
     def load(self) -> Checkpoint:
         """Read the checkpoint."""
@@ -101,33 +105,43 @@ class StoreFlush:
         """
         if self._log.failure is not None:
             raise self._log.failure
+        forgotten = self._forgotten
         units = self._queues.units  # first: fewer than there are by then are no reason for a doubt
         dispatched = self._dispatched()  # before flushing: what is later may not be covered
         try:
             self._queues.flush(least_pages)
             self._index.flush(self._log.flushed)
-            self._vouch(dispatched if not least_pages else None, units)
+            with self._vouching:
+                self._vouch(dispatched if not least_pages else None, units if forgotten == self._forgotten else None)
         except OSError as exc:
             where = self._storage.describe(consume_queue.FOLDER)
             self._log.failure = store_error(exc, "flushing the consume queues", where, fatal=True)
             raise self._log.failure from exc
 
-    def doubt_units(self) -> None:
-        """Let the checkpoint not say any more how many units there are: some are about to be deleted.
+    def forget_units(self, queues: Sequence[ConsumeQueue]) -> None:
+        """Let the checkpoint not count the units of queues any more, which are about to be deleted. For the loop.
+
+        Those of queues without messages are known to the unit. Others may have got some since it was written; then it
+        says nothing until the next thorough flush.
 
         Raises:
             StoreError: As for `flush_log`.
         """
-        if self.checkpoint.units is None:
-            return
-        checkpoint = attrs.evolve(self.checkpoint, units=None)
-        try:
-            write_checkpoint(self._storage, checkpoint)
-        except OSError as exc:
-            where = self._storage.describe(PATH)
-            self._log.failure = store_error(exc, "flushing the checkpoint", where, fatal=True)
-            raise self._log.failure from exc
-        self.checkpoint = checkpoint
+        with self._vouching:
+            gone = self._queues.forget_units(queues)
+            self._forgotten += 1  # then: a flush that does not see this has seen them, and vouches before or not at all
+            units = self.checkpoint.units
+            if units is None or not gone:
+                return
+            has_messages = any(queue.max_offset > queue.min_offset for queue in queues)
+            checkpoint = attrs.evolve(self.checkpoint, units=None if has_messages else max(0, units - gone))
+            try:
+                write_checkpoint(self._storage, checkpoint)
+            except OSError as exc:
+                where = self._storage.describe(PATH)
+                self._log.failure = store_error(exc, "flushing the checkpoint", where, fatal=True)
+                raise self._log.failure from exc
+            self.checkpoint = checkpoint
 
     def _vouch(self, dispatched: tuple[int, int] | None, units: int | None) -> None:
         """Write the checkpoint when it has something new to say."""

@@ -372,8 +372,7 @@ class MessageStore(MessageReads):
         self.reput()
         with self._translated("deleting topics", consume_queue.FOLDER):
             self._deleted.note(topics, self._log.start, self._log.written[0])
-            if any(queue.max_offset > queue.min_offset for topic in topics for queue in self._queues.of_topic(topic)):
-                self._flush.doubt_units()
+            self._flush.forget_units([queue for topic in topics for queue in self._queues.of_topic(topic)])
             for topic in topics:
                 self._reput.forget(topic)
                 self._queues.delete_topic(topic)

@@ -6,7 +6,7 @@ Plays the part of ConsumeQueueStore.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.names import is_valid_stored_topic
@@ -32,7 +32,11 @@ MANY = 512
 
 
 class QueueTable:
-    """The consume queues. A queue has no files before its first unit."""
+    """The consume queues. A queue has no files before its first unit.
+
+    Attributes:
+        units: Units of all queues together, without those of a dispatch that has not come to its end.
+    """
 
     def __init__(self, storage: Storage, file_size: int, *, ext_file_size: int = 0) -> None:
         """Nothing is loaded yet.
@@ -43,6 +47,7 @@ class QueueTable:
             ext_file_size: Bytes in each file of an extension; 0 for queues without one.
         """
         self.units = 0
+        self._added = 0
         self._storage = storage
         self._file_size = file_size
         self._ext_file_size = ext_file_size
@@ -116,9 +121,11 @@ class QueueTable:
             self.delete(queue)
 
     def delete(self, queue: ConsumeQueue) -> None:
-        """Delete one queue with its files, and the folder of its topic if it was the last one."""
+        """Delete one queue with its files, and the folder of its topic if it was the last one.
+
+        Its units still count: see `forget_units` and `count_units`.
+        """
         del self._queues[queue.topic, queue.queue_id]
-        self.units -= queue.max_offset if queue.max_offset > queue.min_offset else 0
         of_topic = self._by_topic[queue.topic]
         of_topic.remove(queue)
         if not of_topic:
@@ -134,8 +141,28 @@ class QueueTable:
             self.delete_topic(topic)
 
     def count_units(self) -> None:
-        """Count the units of all queues anew; one without messages has none, wherever it goes on."""
-        self.units = sum(queue.max_offset for queue in self._queues.values() if queue.max_offset > queue.min_offset)
+        """Count the units of all queues anew."""
+        self.units = sum(queue.max_offset for queue in self._queues.values())
+        self._added = 0
+
+    def add_units(self, count: int) -> None:
+        """Note that a dispatch added units; they count with `settle_units`."""
+        self._added += count
+
+    def settle_units(self) -> None:
+        """Let what was added count, now that everybody may know how far the log is dispatched.
+
+        Never before that: a flush in a thread must not take units for older than they are, or the next start would miss
+        some and build all queues anew.
+        """
+        self.units += self._added
+        self._added = 0
+
+    def forget_units(self, queues: Iterable[ConsumeQueue]) -> int:
+        """Count the units of queues no more, which are about to be deleted. Returns how many they were."""
+        gone = sum(queue.max_offset for queue in queues)
+        self.units -= gone
+        return gone
 
     def mark_dirty(self, queue: ConsumeQueue) -> None:
         """Note that a queue has units the disk may not have."""

@@ -124,6 +124,7 @@ class Reput:
             self._note_failure()
             raise store_error(exc, "writing to the consume queues", self._where) from exc
         self.done = done
+        self._dispatcher.settle()
         self._failures = 0
         return arrivals
 
