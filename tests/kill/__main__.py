@@ -24,8 +24,12 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave store and logs where they are")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="rocketpy-kill-"))
-    servers, outcome = run(home, options.cycles, options.seed, dict(each.split("=", 1) for each in options.set))
-    verdict = judge(servers, outcome)
+    try:
+        servers, outcome = run(home, options.cycles, options.seed, dict(each.split("=", 1) for each in options.set))
+        verdict = judge(servers, outcome)
+    except BaseException:
+        print(f"store and logs are in {home}")
+        raise
     print(table(outcome, verdict))
     wrong = [*map(str, verdict.violations), *verdict.stuck]
     for each in wrong[:SHOWN]:

@@ -11,6 +11,7 @@ import trio
 from tests.kill import store_check
 from tests.kill.child import Child
 from tests.kill.content import GROUPS
+from tests.kill.guard import Guard
 from tests.kill.history import History
 from tests.kill.plan import PAUSE_SECONDS, Cycle
 from tests.kill.servers import Servers
@@ -18,10 +19,10 @@ from tests.kill.telling import now
 
 PRODUCERS, LANES, CONSUMERS_A_GROUP = 4, 4, 2
 PAUSE_BETWEEN_SENDS = 0.0
-BOOT_SECONDS = 30.0
+BOOT_SECONDS = 90.0
 HEAL_SECONDS = 35.0
-DELIVER_SECONDS = 60.0
-STOP_SECONDS = 15.0
+"""Within which somebody has to get on who is not hindered any more."""
+STOP_SECONDS = 60.0
 CHECK_EVERY = 5
 """Of so many kills one is followed by a check of all files of the store."""
 EVENTS = "events.txt"
@@ -36,10 +37,17 @@ class StuckError(AssertionError):
 
 @dataclass
 class Timing:
-    """How long a restart took, ms from the start of the process."""
+    """How long a restart took, ms from the start of the process.
+
+    Attributes:
+        serving: Until the broker said that it serves.
+        first_ack: Until a send was acknowledged.
+        waited: How much of that the broker had to wait for a processor.
+    """
 
     serving: float | None = None
     first_ack: float | None = None
+    waited: float = 0.0
 
 
 @dataclass
@@ -57,8 +65,9 @@ class Outcome:
 class Campaign:
     """One run of the loop."""
 
-    def __init__(self, servers: Servers, nursery: trio.Nursery, least_acked: int = 0) -> None:
+    def __init__(self, servers: Servers, nursery: trio.Nursery, guard: Guard, least_acked: int = 0) -> None:
         self._least_acked = least_acked
+        self._guard = guard
         self._servers = servers
         self._nursery = nursery
         self._history = History()
@@ -102,7 +111,7 @@ class Campaign:
         name = f"{role}-{life}" if role.startswith(("consumer", "producer")) else role
         arguments = [name if word == role else word for word in arguments]
         log = self._servers.home / f"{name}.err"
-        child = await Child.start(self._nursery, name, arguments, log, self._take)
+        child = await Child.start(self._nursery, self._guard, name, arguments, log, self._take)
         self._children[role] = child
         self._events.write(f"- start {name} {now():.3f}\n")
         return child
@@ -161,8 +170,8 @@ class Campaign:
     async def _acknowledged(self, more: int) -> None:
         """Wait for so many more acknowledgements."""
         wanted = self._history.acked + more
-        if not await self._history.wait_for(lambda: self._history.acked >= wanted, HEAL_SECONDS):
-            self.outcome.stuck.append(f"{more} acknowledgements did not come in {HEAL_SECONDS:g} s")
+        if not await self._history.wait_done(lambda: wanted - self._history.acked, HEAL_SECONDS):
+            self.outcome.stuck.append(f"no acknowledgement came in {HEAL_SECONDS:g} s")
 
     async def _restart_broker(self) -> None:
         timing = Timing()
@@ -180,8 +189,8 @@ class Campaign:
             return self._history.first_ack(known, began + NO_ACK_BEFORE)
 
         await self._history.wait_for(lambda: first() is not None or broker.killed, HEAL_SECONDS)
-        if not broker.killed and (found := first()) is not None:
-            timing.first_ack = found - began
+        if (found := first()) is not None:
+            timing.first_ack, timing.waited = found - began, broker.waited()
 
     async def _serving(self, broker: Child) -> None:
         if not await broker.wait_said("rocketpy-broker", BOOT_SECONDS):
@@ -242,23 +251,23 @@ class Campaign:
         def behind() -> set[str]:
             return {lane for lane in lanes if self._history.last_ack.get(lane, 0.0) < began}
 
-        if not await self._history.wait_for(lambda: not behind(), HEAL_SECONDS):
+        if not await self._history.wait_done(lambda: len(behind()), HEAL_SECONDS):
             self.outcome.stuck += [f"{lane} got no answer in {HEAL_SECONDS:g} s" for lane in sorted(behind())]
         # A machine that is busy with other things gets through fewer sends between two kills.
-        await self._history.wait_for(lambda: self._history.acked >= self._least_acked, HEAL_SECONDS)
+        await self._acknowledged(max(0, self._least_acked - self._history.acked))
         await self._stop_all("producer")
         acked = {(send.queue_id, send.offset) for send in self._history.sends if send.kind == "ok"}
         missing = {group: set(acked) for group in GROUPS}
         position = 0
 
-        def delivered() -> bool:
+        def undelivered() -> int:
             nonlocal position
             for each in self._history.deliveries[position:]:
                 missing[each.group].discard((each.queue_id, each.offset))
             position = len(self._history.deliveries)
-            return not any(missing.values())
+            return sum(map(len, missing.values()))
 
-        await self._history.wait_for(delivered, DELIVER_SECONDS)
+        await self._history.wait_done(undelivered, HEAL_SECONDS)
 
     async def _stop_all(self, kind: str) -> None:
         for role, child in self._children.items():

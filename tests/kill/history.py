@@ -109,6 +109,18 @@ class History:
         for watcher in self._watchers:
             watcher()
 
+    async def wait_done(self, left: Callable[[], int], patience: float) -> bool:
+        """Whether nothing is left in the end; a slow machine may take its time, as long as less and less is left.
+
+        Args:
+            left: Says how much.
+            patience: Seconds within which it has to become less.
+        """
+        while (before := left()) > 0:
+            if not await self.wait_for(lambda before=before: left() < before, patience):
+                return False
+        return True
+
     async def wait_for(self, ready: Callable[[], bool], timeout: float) -> bool:
         """Whether it becomes true in time; it is asked again after every event."""
         if ready():

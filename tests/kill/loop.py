@@ -9,6 +9,7 @@ import trio
 
 from tests.interop.ports import port_block
 from tests.kill.campaign import Campaign, Outcome
+from tests.kill.guard import guarding
 from tests.kill.plan import plan
 from tests.kill.servers import Servers
 
@@ -31,5 +32,6 @@ def run(
 
 
 async def _run(servers: Servers, cycles: int, seed: int, least_acked: int) -> Outcome:
-    async with trio.open_nursery() as nursery:
-        return await Campaign(servers, nursery, least_acked).run(plan(cycles, seed))
+    with guarding() as guard:
+        async with trio.open_nursery() as nursery:
+            return await Campaign(servers, nursery, guard, least_acked).run(plan(cycles, seed))
