@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rocketpy.errors import MessageDecodeError
+from rocketpy.errors import MessageDecodeError, StoreCorruptError
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.message_id import decode_offset_message_id
@@ -124,10 +124,10 @@ def _queue(store: MessageStore, queue_id: int) -> list[Seen]:
     found: list[Seen] = []
     offset = store.min_offset(TOPIC, queue_id)
     while offset < store.max_offset(TOPIC, queue_id):
-        result = store.get(TOPIC, queue_id, offset, 32)
         try:
+            result = store.get(TOPIC, queue_id, offset, 32)
             messages = decode_messages(result.records)
-        except MessageDecodeError:
+        except (StoreCorruptError, MessageDecodeError):
             return found  # the checker says that the rest is missing
         for each in messages:
             place = each.queue_offset, each.commit_log_offset
