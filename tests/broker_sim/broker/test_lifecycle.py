@@ -12,6 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from rocketpy.errors import ConfigError, RocketMQError, StoreError, TransportError
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.lenient_json import parse_json
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.config import namesrv_config
 from rocketpy_broker_sim.namesrv.server import open_name_server
@@ -48,6 +49,22 @@ async def test_LC1_a_broker_that_was_killed_has_what_it_acknowledged(autojump_cl
     async with broker_and_client(storage=left) as (broker, client):
         assert bodies(await client.pull()) == [b"kept"]
         assert broker.topics.get("T") is not None
+
+
+async def test_LC1_groups_ahead_of_what_survived_are_taken_back_before_the_first_send(
+    autojump_clock: MockClock,
+) -> None:
+    storage, name = MemoryStorage(), "config/consumerOffset.json"
+    async with broker_and_client(storage=storage) as (_, client):
+        for _ in range(3):
+            await client.send()
+        left = storage.clone()
+    left.write_bytes_atomic(name, b'{"offsetTable":{"T@g":{0:9,1:0},"T@h":{0:2}}}')
+    async with broker_and_client(storage=left) as (broker, _):
+        assert broker.offsets.query("g", "T", 0) == 3
+        assert broker.offsets.query("h", "T", 0) == 2
+        # On the disk by now: after another crash the messages that take the lost ones' places must not be passed over.
+        assert parse_json(left.read_bytes(name))["offsetTable"] == {"T@g": {"0": 3, "1": 0}, "T@h": {"0": 2}}
 
 
 async def test_LC1_a_stop_under_load_answers_what_it_took_and_ends_in_time(autojump_clock: MockClock) -> None:

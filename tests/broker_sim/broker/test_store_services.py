@@ -51,6 +51,34 @@ class Hanging:
         return function(*args)
 
 
+class SlowToReturn:
+    """A disk that has what was written when it was asked, and takes its time to say so."""
+
+    async def __call__(self, function, *args):
+        result = function(*args)
+        await trio.sleep(2)
+        return result
+
+
+async def test_ST7_a_flush_speaks_only_for_what_was_written_when_it_began(
+    autojump_clock: MockClock, monkeypatch
+) -> None:
+    async with broker_and_client(flush_disk_type="SYNC_FLUSH") as (_, client):
+        await client.send(body=b"before")
+        monkeypatch.setattr(store_services, "run_blocking", SlowToReturn())
+        began, answered = trio.current_time(), []
+
+        async def send(after: float) -> None:
+            await trio.sleep(after)
+            assert (await client.send()).code == 0
+            answered.append(trio.current_time() - began)
+
+        async with trio.open_nursery() as nursery:
+            for after in (0, 1):
+                nursery.start_soon(send, after)
+        assert [round(seconds, 3) for seconds in answered] == [2, 4]
+
+
 async def test_ST7_a_flush_that_takes_too_long_says_so_and_keeps_the_message(
     autojump_clock: MockClock, monkeypatch
 ) -> None:

@@ -231,6 +231,20 @@ def test_pages_of_a_view_stay_in_memory_until_it_is_closed(tmp_path):
     file.close()
 
 
+def test_locked_pages_are_brought_into_memory(monkeypatch):
+    calls = []
+    library = types.SimpleNamespace(
+        mlock=lambda address, size: calls.append(("mlock", address.value, size.value)) or 0,
+        madvise=lambda address, size, advice: calls.append((advice.value, address.value, size.value)) or 0,
+    )
+    monkeypatch.setattr(platforms, "_libc", lambda: library)
+    with mmap.mmap(-1, 8192) as mapping:
+        platforms.lock_pages(mapping)
+    (_, address, _), _ = calls
+    assert address
+    assert calls == [("mlock", address, 8192), (mmap.MADV_WILLNEED, address, 8192)]
+
+
 def test_a_system_without_mlock_says_so(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(bytes(4096))
     with (tmp_path / "file").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapping:

@@ -11,6 +11,7 @@ from rocketpy.errors import StoreCorruptError, StoreError
 from rocketpy.wire.batch import BatchItem
 from rocketpy_broker_sim.config import FlushDiskType
 from rocketpy_broker_sim.store import reput
+from rocketpy_broker_sim.store.checkpoint import read_checkpoint
 from rocketpy_broker_sim.store.memory import MemoryFile, MemoryStorage
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
@@ -142,6 +143,22 @@ def test_a_log_that_is_damaged_where_it_is_read_again_is_told(monkeypatch):
     with pytest.raises(StoreCorruptError, match=f"damaged at position {results[2].physical_offset}"):
         catch_up(store)
     assert store.can_reput
+
+
+def test_ST6_a_stop_brings_everything_into_the_queues_that_waits(monkeypatch):
+    monkeypatch.setattr(reput, "MAX_WAITING", 10)
+    monkeypatch.setattr(reput, "CHUNK", 7)
+    storage = MemoryStorage()
+    store = open_store(storage, flush_disk_type=SYNC)
+    for n in range(40):
+        store.put(message(b"%d" % n))
+        store.commit_pending()
+    assert store.dispatch_behind
+    end = store.written_position
+    store.close()
+    assert not storage.exists("abort")
+    assert read_checkpoint(storage).dispatched == end
+    assert bodies(open_store(storage)) == [b"%d" % n for n in range(40)]
 
 
 def test_ST6_a_stop_with_undispatched_data_keeps_the_abort_file():
