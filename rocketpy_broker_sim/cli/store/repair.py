@@ -15,6 +15,7 @@ from rocketpy_broker_sim.cli.store.text import cut, escaped
 from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.inspect.check import Check
 from rocketpy_broker_sim.store.inspect.index_shape import store_shape
+from rocketpy_broker_sim.store.inspect.layout import detected_size
 from rocketpy_broker_sim.store.repair.apply import Repair
 from rocketpy_broker_sim.store.repair.plan import Plan, make_plan
 
@@ -66,8 +67,9 @@ def _sized(layout: StoreLayout) -> MessageStoreConfig:
     """The settings with the sizes that the files have.
 
     Raises:
-        ConfigError: No file and no settings tell the size of queue files.
+        ConfigError: No file and no settings tell the size of queue files, or the settings are of another store.
     """
+    _refuse_other_sizes(layout)
     sizes = {row.file_size for row in layout.queues.values() if row.files}
     if not sizes and not layout.has_settings:
         raise ConfigError(
@@ -79,6 +81,20 @@ def _sized(layout: StoreLayout) -> MessageStoreConfig:
     if shape is not None:
         config = attrs.evolve(config, max_hash_slot_num=shape.slots, max_index_num=shape.entries)
     return attrs.evolve(config, mapped_file_size_consume_queue=sizes.pop()) if sizes else config
+
+
+def _refuse_other_sizes(layout: StoreLayout) -> None:
+    """Whoever trusts wrong sizes finds gaps and surplus everywhere, and would fill the one and cut off the other.
+
+    Raises:
+        ConfigError: The log was made with another file size than the settings say.
+    """
+    size, found = layout.log.file_size, detected_size(layout.log.files)
+    if found != size and any(file.size > size or file.start % size for file in layout.log.files):
+        raise ConfigError(
+            f"the log files of {layout.storage.describe('')} have {found} bytes, not {size} as the settings say "
+            "(mappedFileSizeCommitLog): name the settings that the store was made with, or leave -c out"
+        )
 
 
 def _planned(layout: StoreLayout, options: argparse.Namespace) -> tuple[bool, Plan]:

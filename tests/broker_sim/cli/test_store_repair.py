@@ -384,3 +384,16 @@ def test_files_of_another_size_and_files_without_records_are_put_right(look, sto
     assert sorted(path.name for path in (store / "commitlog").iterdir()) == names
     (folder,) = (store / "quarantine").iterdir()
     assert (folder / "commitlog" / f"{names[-1]}-{int(names[-1]) + 4096}.bin").read_bytes() == b"too much"
+
+
+@pytest.mark.parametrize("settings", ["", "mappedFileSizeCommitLog=1000", "mappedFileSizeCommitLog=2048"])
+@pytest.mark.parametrize("options", [["--dry-run"], [], ["--rebuild"]])
+def test_settings_of_another_store_repair_nothing(look, store, tmp_path, settings, options):
+    config = tmp_path / "other.conf"
+    config.write_text(f"{settings}\n")
+    before = tree(store)
+    look("repair", store, "-c", config, *options)
+    assert look.status == 2
+    assert "have 4096 bytes, not" in look.err
+    assert "leave -c out" in look.err
+    assert tree(store) == before
