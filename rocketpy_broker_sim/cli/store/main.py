@@ -1,12 +1,13 @@
 """rocketpy-store COMMAND DIR: the commands, their options, and what becomes of their errors.
 
 Exit status: 0 all is well, 1 damage was found, 2 the command could not be done. A reader that goes away (``| head``)
-and Ctrl-C end it without a word.
+and Ctrl-C end it without a word. Letters that the terminal cannot show are escaped.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -26,8 +27,22 @@ _DAMAGED, _UNABLE, _INTERRUPTED, _NOBODY_LISTENS = 1, 2, 130, 141
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     options = _parser().parse_args(arguments)
+    _prepare_output()
     with logging_of(PROGRAM):
         return _status(options)
+
+
+def _prepare_output() -> None:
+    """Bodies hold letters of the whole world; the encoding of standard output may have fewer."""
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _forget_output() -> None:
+    """The interpreter shall not stumble over what was not written when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -36,8 +51,7 @@ def _status(options: argparse.Namespace) -> int:
         status: int = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter shall not stumble over it again when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return _NOBODY_LISTENS
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -46,6 +60,10 @@ def _status(options: argparse.Namespace) -> int:
         return _DAMAGED
     except RocketMQError as exc:
         log.error("%s", exc)
+        return _UNABLE
+    except OSError as exc:  # those of the store have become errors of ours
+        _forget_output()
+        log.error("writing the output failed: %s; send it to another place", exc.strerror or exc)
         return _UNABLE
     return status
 

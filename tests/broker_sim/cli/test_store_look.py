@@ -10,7 +10,9 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -352,6 +354,39 @@ def test_a_reader_that_goes_away_is_no_error():
     assert process.stderr.read() == b""
     assert process.wait(20) in (0, 141)
     process.stderr.close()
+
+
+def at_once(*arguments: str, before: Sequence[str] = (), **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command as a process of its own."""
+    command = [*before, sys.executable, "-m", "rocketpy_broker_sim.cli.store.main", *arguments]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **options)
+
+
+def test_a_terminal_that_knows_few_letters_gets_the_others_escaped(tmp_path):
+    store = ours(tmp_path / "s")
+    put_all(store, [message("ein Kännchen 咖啡".encode(), topic="Orders")])
+    store.close()
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = at_once("commitlog", str(tmp_path / "s"), stdout=subprocess.PIPE, env=environment, encoding="latin-1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ein Kännchen \\u5496\\u5561" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_output_that_cannot_be_written_is_one_line(options):
+    with Path("/dev/full").open("w") as full:
+        done = at_once("ls", str(GOLDEN / "5.3.3-clean" / "store"), *options, stdout=full)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "rocketpy-store: error: writing the output failed: No space left on device; send it to another place\n"
+    )
+
+
+def test_output_that_nobody_wants_is_no_error():
+    store = GOLDEN / "5.3.3-clean" / "store"
+    done = at_once("check", str(store), before=["sh", "-c", 'exec "$0" "$@" >&-'])
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_ctrl_c_is_quiet(look, monkeypatch):
