@@ -109,7 +109,7 @@ class SpareFile:
             self._is_made = True
         if self._outgrown is not None:
             self._outgrown.close()
-        self._file.flush()
+        self._flush()
         self._storage.sync_dir(self._file.path.rpartition("/")[0])
         self.is_durable = True
         if self._force_every is None:
@@ -129,12 +129,20 @@ class SpareFile:
                 self._file.write(_ZEROS[: self._file.size - begin], begin)
             end = begin + WRITE
             if force_every and end - forced >= force_every:
-                self._file.flush()
+                self._flush()
                 forced = end
             if end % PIECE == 0:
                 yield True
         if force_every:
-            self._file.flush()
+            self._flush()
+
+    def _flush(self) -> None:
+        """Return when the disk has the file.
+
+        The log may have taken it meanwhile. What could not be written is told once to each who has a file open: were it
+        told here in place of there, the log would take its records for safe.
+        """
+        self._file.flush(apart=True)
 
     def _keep_in_memory(self) -> None:
         view = self._file.map_apart()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import threading
 from contextlib import nullcontext
@@ -110,6 +111,30 @@ def test_threads_warm_while_the_loop_rolls(tmp_path):
     again = open_store(RealStorage(tmp_path), mapped_file_size_commit_log=8 * WRITE)
     assert len(bodies(again)) == 1 + 59 * 3
     again.close()
+
+
+def test_threat_L9_an_error_that_the_thread_is_told_is_told_to_the_log_too(monkeypatch):
+    """As on Linux: whoever has the file open hears once that its pages could not be written."""
+    store = open_store()
+    put_all(store, [message(BIG)])
+    spare = store.files_ahead.begin(nullcontext())
+    told: list[MemoryFile] = []
+
+    def fdatasync(self: MemoryFile) -> None:
+        if not self._path.endswith(SECOND) or self in told:
+            return
+        told.append(self)
+        if len(told) == 1:
+            put_all(store, [message(BIG) for _ in range(2)])  # the loop takes the file while the thread flushes it
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(MemoryFile, "fdatasync", fdatasync)
+    with pytest.raises(StoreError, match="making the next file"):
+        spare.advance()
+    store.files_ahead.give_up()
+    with pytest.raises(StoreError, match="flushing the commit log"):
+        store.flush_commit_log()
+    assert not store.is_writable
 
 
 def test_a_disk_that_refuses_is_told_and_the_log_makes_its_file_itself():
