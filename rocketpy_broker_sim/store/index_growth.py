@@ -108,8 +108,8 @@ class GrowingIndexFile(IndexFile):
 
     def _entries(self, keys: Sequence[IndexKey], fresh: dict[int, int]) -> tuple[bytes, int]:
         """The entries of keys, and how many slots they are the first in; notes the newest of each slot."""
-        sealed: Mapping[int, int] = {} if self._sealed is None else self._sealed.heads
-        known, waiting, flushing = fresh.get, self._heads.get, sealed.get
+        sealed = self._sealed  # taken once, as in `head`
+        known, waiting, flushing = fresh.get, self._heads.get, ({} if sealed is None else sealed.heads).get
         slots, pack, read = self.shape.slots, ENTRY.pack, self._mapped().unpack
         number, begin = self.header.next_entry, self.header.begin_timestamp
         packed = []

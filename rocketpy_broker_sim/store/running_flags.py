@@ -6,6 +6,7 @@ again what has failed. Plays the part of RunningFlags.
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from enum import IntFlag
 
 from rocketpy.logs import get_logger
@@ -42,10 +43,11 @@ class RunningFlags:
         bits: Java's word of them; 0 when everything is well.
     """
 
-    __slots__ = ("bits",)
+    __slots__ = ("_changing", "bits")
 
     def __init__(self) -> None:
         self.bits = 0
+        self._changing = allocate_lock()  # the loop sets them, and a thread whose flush fails
 
     @property
     def is_readable(self) -> bool:
@@ -63,17 +65,19 @@ class RunningFlags:
 
     def set(self, flag: RunningFlag) -> bool:
         """Let a reason hold from now on. Returns whether it did not before."""
-        if self.bits & flag:
-            return False
-        self.bits |= flag
+        with self._changing:
+            if self.bits & flag:
+                return False
+            self.bits |= flag
         log.warning("the store is marked %s, its flags are now %s", flag.name, self)
         return True
 
     def clear(self, flag: RunningFlag) -> bool:
         """Let a reason hold no more. Returns whether it did before."""
-        if not self.bits & flag:
-            return False
-        self.bits &= ~flag
+        with self._changing:
+            if not self.bits & flag:
+                return False
+            self.bits &= ~flag
         log.info("the store is no longer marked %s, its flags are now %s", flag.name, self)
         return True
 

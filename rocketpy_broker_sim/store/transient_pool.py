@@ -42,7 +42,7 @@ class TransientBuffer:
 
 
 class TransientPool:
-    """The buffers of one log.
+    """The buffers of one log. The loop takes them, a thread gives them back.
 
     Args:
         count: How many there may be.
@@ -52,29 +52,32 @@ class TransientPool:
     def __init__(self, count: int, size: int) -> None:
         self._count = count
         self._size = size
-        self._taken = 0
+        self._made = 0  # by the loop alone: what two of them counted could get lost
         self._spare: deque[TransientBuffer] = deque()
 
     @property
     def available(self) -> int:
         """How many may still be taken."""
-        return self._count - self._taken
+        return self._count - self._made + len(self._spare)
 
     def take(self, start: int) -> TransientBuffer | None:
         """A buffer for the file that begins at `start`; None when all are taken."""
-        if self._taken >= self._count:
+        if self._spare:
+            buffer = self._spare.popleft()
+        elif self._made < self._count:
+            buffer = TransientBuffer(self._size)
+            self._made += 1
+        else:
             return None
-        buffer = self._spare.popleft() if self._spare else TransientBuffer(self._size)
-        self._taken += 1
         buffer.start = start
         return buffer
 
     def give_back(self, buffer: TransientBuffer) -> None:
         """The file has everything of it."""
         self._spare.append(buffer)
-        self._taken -= 1
 
     def close(self) -> None:
         """Give the memory of those that are not taken back to the system."""
         while self._spare:
             self._spare.popleft().close()
+            self._made -= 1

@@ -195,4 +195,7 @@ def test_a_pool_gives_its_memory_back():
     for buffer in buffers:
         pool.give_back(buffer)
     assert pool.available == 2
+    assert pool.take(8192) is buffers[0]
+    assert pool.available == 1
+    pool.give_back(buffers[0])
     pool.close()
