@@ -143,7 +143,7 @@ class Cleaning:
             log.info("deleted %s", file.path)
 
     async def _clean_queues(self) -> None:
-        for number, queue in enumerate(self._retention.correct_queues(), 1):
+        for number, queue in enumerate(self._retention.queues(), 1):
             deleted = await self._clean_queue(queue)
             if deleted:
                 log.info("queue %d of %s: deleted %d expired files", queue.queue_id, queue.topic, deleted)
@@ -164,6 +164,7 @@ class Cleaning:
         """Delete what a queue needs no more, and return how many files that were."""
         deleted = 0
         try:
+            self._retention.correct_queue(queue)
             while (folder := self._retention.delete_queue_file(queue)) is not None:
                 deleted += 1
                 await run_blocking(self._retention.settle, folder)

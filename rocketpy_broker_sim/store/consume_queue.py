@@ -333,7 +333,6 @@ class ConsumeQueue:
         """Move the first offset to the first unit whose record is still in the log."""
         if log_start == self._log_start:
             return
-        self._log_start = log_start
         low, high = max(self.row.start // UNIT_SIZE, self.min_offset), self.max_offset
         if self.max_position <= log_start:
             low = high  # none of them, and no file is read to say so
@@ -346,6 +345,7 @@ class ConsumeQueue:
             else:
                 low = middle + 1
         self.min_offset = low
+        self._log_start = log_start
 
     def _starts_at_or_behind(self, offset: int, log_start: int) -> bool:
         """Whether the record of a unit is still in the log; fillers have none."""

@@ -130,13 +130,21 @@ class Retention:
         """Take the oldest file of the index out when none of its messages is left; None when there is no such file."""
         return self._index.take_expired(self._log.row.start)
 
-    def correct_queues(self) -> Iterator[ConsumeQueue]:
-        """Let each queue begin where its records do now, one a step."""
-        start = self._log.row.start
-        for queue in self._queues:
-            if not queue.deleted:
-                queue.correct_min_offset(start)
-                yield queue
+    def queues(self) -> Iterator[ConsumeQueue]:
+        """Those that there are now; some may be deleted before their turn comes."""
+        return (queue for queue in self._queues if not queue.deleted)
+
+    def correct_queue(self, queue: ConsumeQueue) -> None:
+        """Let a queue begin where its records do now.
+
+        Raises:
+            StoreError: The disk refused to show where that is; the queue begins where it did.
+        """
+        try:
+            queue.correct_min_offset(self._log.row.start)
+        except OSError as exc:
+            where = self._storage.describe(queue.row.folder)
+            raise store_error(exc, "looking for where a queue begins now", where) from exc
 
     def delete_queue_file(self, queue: ConsumeQueue) -> str | None:
         """Delete the oldest file of a queue that leads nowhere any more. Small ones, so in place.

@@ -283,7 +283,8 @@ class Driver:
                 each.removed = self.now
         try:
             retention.remove(file)
-            for queue in retention.correct_queues():
+            for queue in retention.queues():
+                retention.correct_queue(queue)
                 while (folder := retention.delete_queue_file(queue)) is not None:
                     retention.settle(folder)
             while (index := retention.take_index_file()) is not None:

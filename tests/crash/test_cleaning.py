@@ -27,7 +27,8 @@ def clean(driver: Driver) -> None:
             if 0 <= each.position < file.end and each.removed is None:
                 each.removed = driver.now
         retention.remove(file)
-    for queue in retention.correct_queues():
+    for queue in retention.queues():
+        retention.correct_queue(queue)
         while (folder := retention.delete_queue_file(queue)) is not None:
             retention.settle(folder)
     while (index := retention.take_index_file()) is not None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from typing import NoReturn
 
 import pytest
 import trio
@@ -18,6 +19,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, client_of
 from tests.broker_sim.broker.kit import settings as broker_settings
@@ -337,6 +339,26 @@ async def test_a_queue_file_that_cannot_be_deleted_leaves_no_gap(autojump_clock:
         assert len(storage.list("consumequeue/T/0")) == 3
         answer = await client.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
         assert answer.code == 0
+        assert len(storage.list("consumequeue/T/0")) == 1
+
+
+async def test_queues_that_cannot_be_read_are_corrected_later(autojump_clock: MockClock, monkeypatch) -> None:
+    def broken(*_: object) -> NoReturn:
+        raise OSError(errno.EIO, "Input/output error")
+
+    storage = MemoryStorage()
+    async with running(storage) as (broker, client):
+        await client.fill(10)
+        storage.used[""] = 0.86
+        with monkeypatch.context() as patch:
+            patch.setattr(ConsumeQueue, "units", broken)
+            await trio.sleep(40)
+        assert len(log_files(storage)) == 1
+        assert broker.store.min_offset("T", 0) == 0
+        assert len(storage.list("consumequeue/T/0")) == 3
+        answer = await client.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+        assert answer.code == 0
+        assert broker.store.min_offset("T", 0) > 20
         assert len(storage.list("consumequeue/T/0")) == 1
 
 

@@ -30,7 +30,8 @@ def clean(store: MessageStore, files: int | None = None) -> None:
             break
         store.retention.remove(file)
         files = None if files is None else files - 1
-    for queue in store.retention.correct_queues():
+    for queue in store.retention.queues():
+        store.retention.correct_queue(queue)
         while store.retention.delete_queue_file(queue) is not None:
             pass
 

@@ -255,7 +255,8 @@ def test_ST21_its_files_go_with_those_of_the_log() -> None:
     store.flush()
     while (file := store.retention.take_log_file()) is not None:
         store.retention.remove(file)
-    (queue,) = store.retention.correct_queues()
+    (queue,) = store.retention.queues()
+    store.retention.correct_queue(queue)
     folders = set()
     while (folder := store.retention.delete_queue_file(queue)) is not None:
         store.retention.settle(folder)

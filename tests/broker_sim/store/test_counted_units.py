@@ -20,7 +20,8 @@ def clean(store: MessageStore) -> None:
     store.flush()
     while (file := store.retention.take_log_file()) is not None:
         store.retention.remove(file)
-    for queue in store.retention.correct_queues():
+    for queue in store.retention.queues():
+        store.retention.correct_queue(queue)
         while store.retention.delete_queue_file(queue) is not None:
             pass
 

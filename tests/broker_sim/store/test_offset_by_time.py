@@ -105,7 +105,8 @@ def test_ST11_of_what_is_left_after_a_cleaning() -> None:
     # Before the first offsets are corrected nothing else must be found than after.
     (queue,) = store._queues
     low = next(n for n in range(COUNT) if queue.unit(n)[0] >= store.log_start)
-    for _ in store.retention.correct_queues():
+    for queue in store.retention.queues():
+        store.retention.correct_queue(queue)
         assert search(store, BEGIN) == (low, low)
         assert search(store, BEGIN + low * STEP) == (low, low)
         assert search(store, BEGIN + low * STEP + 1) == (low + 1, low)
