@@ -244,6 +244,23 @@ def test_groups_do_not_stand_behind_what_survived():
     assert table.changed
 
 
+def test_what_was_cut_off_stays_away_though_the_power_fails_before_the_next_flush():
+    """Of two records that nobody had promised the first was lost; another of its size then stands before the second."""
+    disk = SimDisk()
+    store = open_store(disk, **SYNC)
+    send(store, b"kept")
+    store.flush()
+    position = put_all(store, [message(b"x" * 600), message(b"y" * 600)])[0].physical_offset
+    left = disk.left_all()
+    left.plant(LOG, left.files()[LOG][:position] + bytes(300) + left.files()[LOG][position + 300 :])
+    store = open_store(left, **SYNC)
+    assert bodies(store) == [b"kept"]
+    store.put(message(b"n" * 600))
+    store.commit_pending()
+    found = {tuple(bodies(open_store(left.left_some(Random(seed)), **SYNC))) for seed in range(400)}
+    assert found == {(b"kept",), (b"kept", b"n" * 600)}
+
+
 def test_a_chunk_that_was_taken_back_stays_away_though_the_power_fails():
     """Its first part was written, the next file of the log could not be made."""
     disk = SimDisk()
