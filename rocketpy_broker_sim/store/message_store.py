@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreError
@@ -51,6 +51,8 @@ __all__ = ["MessageStore"]
 
 ABORT = "abort"
 LOCK = "lock"
+MAX_QUERY_BYTES = 15 * 1024 * 1024
+"""Of the records that a query gives: peers take no frame above 16 MiB."""
 _RUNNING = Phase.RUNNING
 log = get_logger(__name__)
 
@@ -343,6 +345,8 @@ class MessageStore(MessageReads):
     def query(self, topic: str, key: str, most: int, begin: int, end: int) -> KeyQueryResult:
         """The messages of a topic whose key, or unique id, has the hash of `key`; others may have that hash too.
 
+        When they are more than one answer can hold, the newest ones.
+
         Args:
             topic: Their topic.
             key: The key.
@@ -352,10 +356,22 @@ class MessageStore(MessageReads):
         """
         with self._translated("looking for a key", FOLDER):
             found = self.index.find(topic, key, most, begin, end)
-            records = [record for position in sorted(found.positions) if (record := self.read(position)) is not None]
+            records = self._newest(found.positions)
         if not found.positions:
             return KeyQueryResult([], 0, 0)
         return KeyQueryResult(records, found.last_timestamp, found.last_position)
+
+    def _newest(self, positions: Iterable[int]) -> list[bytes]:
+        """The records at some positions, in the order of the log: as many of the last ones as one answer can hold."""
+        records: list[bytes] = []
+        total = 0
+        for position in sorted(positions, reverse=True):
+            record = self.read(position) or b""
+            total += len(record)
+            if total > MAX_QUERY_BYTES:
+                break
+            records.append(record)
+        return [record for record in reversed(records) if record]
 
     # --- topics
 

@@ -52,6 +52,17 @@ def told(message: MessageExt) -> tuple[Any, ...]:
     return message.topic, message.queue_id, message.queue_offset, message.body, message.flag, dict(message.properties)
 
 
+async def test_a_query_gives_no_more_than_a_frame_holds(autojump_clock: MockClock) -> None:
+    size = 4 * 1024 * 1024
+    async with broker_and_client(mapped_file_size_commit_log=2 * size, max_message_size=size) as (_, client):
+        for number in range(5):
+            sent = await client.send(body=b"%d" % number + bytes(size - 1), properties="KEYS\x01large\x02")
+            assert sent.code == 0, sent.remark
+        answer = await query(client, "large")
+        assert answer.code == 0, answer.remark
+        assert [message.body[:1] for message in decode_messages(answer.body)] == [b"2", b"3", b"4"]
+
+
 # --- by message id ---------------------------------------------------------------------------------------
 
 
