@@ -79,9 +79,17 @@ class MessageReads:
             return self._reader.get(topic, queue_id, offset, max_count, max_bytes, match)
 
     def read(self, position: int, size: int | None = None) -> bytes | None:
-        """The record at a position of the log; None when there is none."""
+        """The record at a position of the log; None when there is none. With a size, whatever bytes stand there.
+
+        Raises:
+            StoreError: The disk refused.
+            StoreCorruptError: It is damaged.
+        """
         with self._translated("reading the commit log", self._log.row.folder):
-            return self._log.read(position, self._log.record_size(position) if size is None else size)
+            data = self._log.read(position, self._log.record_size(position) if size is None else size)
+        if data is not None and size is None:
+            self._reader.check.record(data, position)
+        return data
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Offset of the oldest message of a queue; 0 for an unknown one."""

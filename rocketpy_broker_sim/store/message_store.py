@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from rocketpy.errors import StoreError
+from rocketpy.errors import StoreCorruptError, StoreError
 from rocketpy.logs import get_logger
 from rocketpy_broker_sim.config import FlushDiskType, MessageStoreConfig
 from rocketpy_broker_sim.store import commit_log, consume_queue, consume_queue_ext
@@ -353,24 +353,34 @@ class MessageStore(MessageReads):
             most: How many at most; the settings may lower it.
             begin: The earliest store time, ms.
             end: The latest one.
+
+        Raises:
+            StoreError: The disk refused.
+            StoreCorruptError: Nothing was found but damaged messages; beside others they are left out, and logged.
         """
         with self._translated("looking for a key", FOLDER):
             found = self.index.find(topic, key, most, begin, end)
-            records = self._newest(found.positions)
         if not found.positions:
             return KeyQueryResult([], 0, 0)
-        return KeyQueryResult(records, found.last_timestamp, found.last_position)
+        return KeyQueryResult(self._newest(found.positions), found.last_timestamp, found.last_position)
 
     def _newest(self, positions: Iterable[int]) -> list[bytes]:
         """The records at some positions, in the order of the log: as many of the last ones as one answer can hold."""
         records: list[bytes] = []
-        total = 0
+        total, damage = 0, None
         for position in sorted(positions, reverse=True):
-            record = self.read(position) or b""
+            try:
+                record = self.read(position) or b""
+            except StoreCorruptError as exc:
+                log.error("a query leaves a message out: %s", exc)
+                damage = exc
+                continue
             total += len(record)
             if total > MAX_QUERY_BYTES:
                 break
             records.append(record)
+        if damage is not None and not records:
+            raise damage
         return [record for record in reversed(records) if record]
 
     # --- topics

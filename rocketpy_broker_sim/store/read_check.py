@@ -51,6 +51,20 @@ class ReadCheck:
         """Let every record from a position on need its own checksum."""
         self._check = RecordCheck(self._config, sealed_from)
 
+    def record(self, data: bytes, position: int) -> None:
+        """Look at one record that was read by its position.
+
+        Raises:
+            StoreCorruptError: It is damaged.
+        """
+        if self._check(data, 0, position) is None:
+            path, where = self._place(position)
+            raise StoreCorruptError(
+                f"{where} is damaged at position {position}: restore the file from a copy, or repair the store",
+                path=path,
+                offset=self._within(position),
+            )
+
     def sound(
         self,
         queue: ConsumeQueue,
@@ -97,15 +111,24 @@ class ReadCheck:
         return unit is None or 0 < unit[0] + unit[1] <= self._log.start
 
     def _damaged(self, queue: ConsumeQueue, offset: int, position: int) -> StoreCorruptError:
-        file = self._log.row.find(position)
-        path = self._log.row.folder if file is None else file.path
-        where = self._storage.describe(path)
+        path, where = self._place(position)
         return StoreCorruptError(
             f"{queue.topic} queue {queue.queue_id} cannot be read from offset {offset} on: {where} is damaged at "
             f"position {position}, or the queue is. Restore the file from a copy, or repair the store",
             path=path,
-            offset=position - (0 if file is None else file.start),
+            offset=self._within(position),
         )
+
+    def _place(self, position: int) -> tuple[str, str]:
+        """The file that holds a position: in the storage, and in words."""
+        file = self._log.row.find(position)
+        path = self._log.row.folder if file is None else file.path
+        return path, self._storage.describe(path)
+
+    def _within(self, position: int) -> int:
+        """Where in its file a position is."""
+        file = self._log.row.find(position)
+        return position - (0 if file is None else file.start)
 
 
 def _belongs(record: LogRecord, queue: ConsumeQueue, offset: int, *, exactly: bool) -> bool:

@@ -79,6 +79,18 @@ async def test_Q1_a_message_is_found_by_its_id(autojump_clock: MockClock) -> Non
             assert f"{place.ip}:{place.port}" == broker.address
 
 
+async def test_threat_M12_a_damaged_message_is_not_given_out(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage) as (_, client):
+        sent = await client.send(body=b"x" * 200, properties="KEYS\x01k\x02")
+        storage.open(f"commitlog/{0:020d}").pwrite(b"y", 150)
+        found = await query(client, "k")
+        for answer in (await view(client, sent.ext_fields["msgId"]), found):
+            assert answer.code == ResponseCode.SYSTEM_ERROR
+            assert "commitlog" not in (answer.remark or "")
+            assert not answer.body
+
+
 @pytest.mark.parametrize("offset", [1, 87, 1 << 40, -1, -(1 << 63), LAST])
 async def test_Q1_a_wrong_id_finds_nothing(autojump_clock: MockClock, offset: int) -> None:
     async with broker_and_client() as (_, client):

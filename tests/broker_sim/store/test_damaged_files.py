@@ -9,6 +9,7 @@ from rocketpy.wire.batch import BatchItem
 from rocketpy_broker_sim.store.disk import RealStorage
 from rocketpy_broker_sim.store.memory import MemoryStorage
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
+from tests.broker_sim.store.index_helpers import FOREVER, keyed
 
 LOG = "commitlog/00000000000000000000"
 QUEUE = "consumequeue/Orders/0/00000000000000000000"
@@ -116,6 +117,28 @@ def test_threat_M12_rot_in_files_that_no_start_reads_is_told_when_it_is_met(at):
     assert store.get("Orders", 0, 3, 32).count == 7, "what stands behind it can be read"
     put_all(store, [message(b"new", queue_id=1)])
     assert bodies(store, queue_id=1)[-1] == b"new"
+
+
+@pytest.mark.parametrize("at", [20, 60, 90, 110])
+def test_threat_M12_rot_is_told_to_who_asks_by_position_or_by_key(at, caplog):
+    storage = MemoryStorage()
+    store = open_store(storage, **CRC)
+    results = put_all(store, [keyed(n, f"k{n}", *["shared"][n > 9 :]) for n in range(160)])
+    store.close()
+    victim, other = results[4], results[5]
+    file = storage.open(LOG)
+    position = victim.physical_offset + at
+    file.pwrite(bytes([file.pread(1, position)[0] ^ 0x01]), position)
+    storage.open("abort", create=True)  # then only the last file is read
+    store = open_store(storage, **CRC)
+    with pytest.raises(StoreCorruptError) as caught:
+        store.read(victim.physical_offset)
+    assert (caught.value.path, caught.value.offset) == (LOG, victim.physical_offset)
+    with pytest.raises(StoreCorruptError):
+        store.query("Orders", "k4", 32, *FOREVER)
+    assert store.query("Orders", "k5", 32, *FOREVER).records == [store.read(other.physical_offset)]
+    assert len(store.query("Orders", "shared", 32, *FOREVER).records) == 9
+    assert f"damaged at position {victim.physical_offset}" in caplog.text
 
 
 @pytest.mark.parametrize("how", ["clean", "unclean", "without a summary"])
