@@ -73,7 +73,7 @@ class MessageStoreConfig:
 
     enable_consume_queue_ext: bool = switch(False)
     """Keep tags code, store time and filter bits of every message in a file beside its consume queue."""
-    mapped_file_size_consume_queue_ext: int = number(48 * 1024 * 1024, at_least=1024)
+    mapped_file_size_consume_queue_ext: int = _file_size(48 * 1024 * 1024, at_least=1024)
     """Bytes of every such file."""
 
     # --- writing

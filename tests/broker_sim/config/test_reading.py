@@ -254,7 +254,9 @@ def test_a_tab_may_stand_where_java_takes_it_for_a_blank() -> None:
     assert broker_config(message_delay_level="1s\t2s").store.message_delay_level == "1s\t2s"
 
 
-@pytest.mark.parametrize("key", ["mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue"])
+@pytest.mark.parametrize(
+    "key", ["mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "mappedFileSizeConsumeQueueExt"]
+)
 @pytest.mark.parametrize("size", ["2147483648", "4294967296", "0", "-1"])
 def test_files_larger_than_positions_in_them_can_say_are_refused(key: str, size: str) -> None:
     with pytest.raises(ConfigError, match=rf"{key}=-?\d+ is not usable: files of this kind have .*2 GiB - 1") as caught:
