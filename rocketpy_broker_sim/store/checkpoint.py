@@ -68,6 +68,13 @@ class Checkpoint:
         """Records up to here are in log and queues; three seconds earlier than written, as in Java."""
         return max(0, min(self.log_timestamp, self.queue_timestamp) - 3000)
 
+    @property
+    def settled(self) -> int | None:
+        """Position up to which the disk has log and queues for good; None when only the times can be trusted."""
+        if self.flushed is None or self.dispatched is None:
+            return None
+        return min(self.flushed, self.dispatched)
+
 
 def read_checkpoint(storage: Storage) -> Checkpoint:
     """What the file says; all zero when there is none or it is cut off."""

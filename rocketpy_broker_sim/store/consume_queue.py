@@ -69,6 +69,7 @@ class ConsumeQueue:
 
     __slots__ = (
         "_flushed",
+        "_is_trimmed",
         "_log_start",
         "_parents_synced",
         "_storage",
@@ -123,6 +124,7 @@ class ConsumeQueue:
         self.dirty = False
         self.deleted = False
         self._flushed = 0
+        self._is_trimmed = False  # whether nothing stands behind the last unit, for certain
         self._log_start = -1  # what the first offset was found for
         self._parents_synced = False
 
@@ -148,6 +150,9 @@ class ConsumeQueue:
         """Take in the files and find the last unit; whether files had to be mended."""
         mended = self.row.load(safe=0 if mend else None)
         self._settle(self._written_end(mend))
+        if mend:  # while the file is open: there may be more queues than files that can stay open
+            mended |= self.row.cut(self.max_offset * UNIT_SIZE, keep_first=True)
+            self._is_trimmed = True
         if self.ext is not None:
             mended |= self.ext.load(safe=0 if mend else None)
             if not mend:  # else units are cut first, as their entries may be missing
@@ -158,7 +163,7 @@ class ConsumeQueue:
         """Offset behind the last unit: in the last file that has any, the units before the first empty one."""
         for file in reversed(self.row.files):
             first = file.start // UNIT_SIZE
-            count = _written_units(file) if mend else _units_in_order(file)
+            count = _sound_units(file, file.size // UNIT_SIZE) if mend else _units_in_order(file)
             if count:
                 return first + count
         return self.row.start // UNIT_SIZE
@@ -175,9 +180,14 @@ class ConsumeQueue:
     def cut(self, position: int) -> bool:
         """Drop the units of records at or behind a position of the log, and whatever stands behind the last unit.
 
+        Files are made zero rather than deleted, as long as one of them may be needed again: making thousands anew takes
+        minutes.
+
         Returns:
             Whether something had to be dropped.
         """
+        if self._is_trimmed and self.max_position <= position and self.ext is None:
+            return False
         end, before = self.max_offset, -1
         while end != before:  # what is out of order hides what is behind the position, and the other way round
             before, end = end, self._unbroken(end)
@@ -187,8 +197,13 @@ class ConsumeQueue:
                 end -= 1
         changed = end != self.max_offset
         self._settle(end)
-        changed |= self.row.cut(end * UNIT_SIZE, keep_first=self.row.start > 0)
+        changed |= self.row.cut(end * UNIT_SIZE, keep_first=True)
         return self._settle_ext() or changed
+
+    def drop_empty_files(self) -> None:
+        """Delete the files of a queue without units; those of one that begins later say where it goes on."""
+        if not self.max_offset:
+            self.row.cut(0)
 
     def _settle_ext(self) -> bool:
         """Let the extension end where the units do; whether that dropped something."""
@@ -198,17 +213,12 @@ class ConsumeQueue:
         return self.ext.settle(None if last is None else last[2])
 
     def _unbroken(self, end: int) -> int:
-        """The end of what is in order before `end`, within its last file: positions only ever grow."""
+        """The end of what is in order before `end`, within its last file."""
         file = self.row.find(max(end * UNIT_SIZE - 1, 0))
         if file is None:
             return end
         first = file.start // UNIT_SIZE
-        before = -1
-        for index, (position, size, _) in enumerate(UNIT.iter_unpack(file.scan(0, (end - first) * UNIT_SIZE))):
-            if size <= 0 or (size != FILLER_SIZE and position <= before):
-                return first + index
-            before = position if size != FILLER_SIZE else before
-        return end
+        return first + _sound_units(file, end - first)
 
     def restart(self) -> None:
         """Begin again at offset zero: the topic was deleted and made anew."""
@@ -395,7 +405,7 @@ class ConsumeQueue:
         try:
             if self.ext is not None:
                 self.ext.flush()
-            self.row.flush(self._flushed, end, apart=True)
+            self.row.flush(self._flushed, max(end, self.row.start + 1), apart=True)  # one without units was made zero
             if not self._parents_synced:
                 self._parents_synced = True
                 self._storage.sync_dir(f"{FOLDER}/{self.topic}")
@@ -421,14 +431,18 @@ class ConsumeQueue:
             self.ext.close()
 
 
-def _written_units(file: MappedFile) -> int:
-    """How many units a file has before the first empty one."""
-    count = 0
-    for begin in range(0, file.size, STEP):
-        for unit in UNIT.iter_unpack(file.scan(begin, min(STEP, file.size - begin))):
-            if _is_empty(unit):
+def _sound_units(file: MappedFile, most: int) -> int:
+    """How many of the first units of a file are in order: none of them empty, and positions only ever grow."""
+    count, begin, step, before = 0, 0, FEW, -1
+    size = min(most * UNIT_SIZE, file.size)
+    while begin < size:
+        for position, length, _ in UNIT.iter_unpack(file.scan(begin, min(step, size - begin))):
+            if length <= 0 or position < 0 or (length != FILLER_SIZE and position <= before):
                 return count
+            if length != FILLER_SIZE:
+                before = position
             count += 1
+        begin, step = begin + step, STEP
     return count
 
 

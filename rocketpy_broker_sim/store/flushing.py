@@ -67,7 +67,7 @@ class StoreFlush:
     @property
     def settled(self) -> int:
         """Up to where the disk has log and queues for good: recovery begins there or later."""
-        return min(self.checkpoint.flushed or 0, self.checkpoint.dispatched or 0)
+        return self.checkpoint.settled or 0
 
     def seal(self, *, sealed: bool) -> None:
         """Note for the next checkpoint whether every record from here on will end with its own checksum."""

@@ -1,8 +1,9 @@
 """Opening a store again: find the valid end of the log, cut off what is torn, bring the consume queues level with it.
 
-After a clean stop the end of the last file is checked. After an unclean one, the log is read from where the checkpoint
-vouches for it (with Apache's: from the file its times vouch for), and the units of everything behind are built
-anew. A torn tail is cut. Damage that lies before records known to have reached the disk stops the broker.
+After a clean stop the end of the last file is checked. After an unclean one, the log is read from the start of the file
+up to which the checkpoint vouches for it, and the units of what it does not vouch for are built anew (with Apache's,
+which has times alone, those of the whole file). A torn tail is cut. Damage that lies before records known to have
+reached the disk stops the broker.
 Plays the part of CommitLog.recoverNormally and recoverAbnormally.
 """
 
@@ -16,6 +17,7 @@ from rocketpy.logs import get_logger
 from rocketpy_broker_sim.store.consume_queue import FILLER_SIZE, OffsetGapError, Replay
 from rocketpy_broker_sim.store.dispatch import DelayLevels, Dispatcher, is_consumable
 from rocketpy_broker_sim.store.log_scan import LogRecord, LogScan, find_record
+from rocketpy_broker_sim.store.settled_units import SettledUnits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,14 +94,26 @@ class Recovery:
         if not self._units_end:
             return self._replay(self._log.row.start, Replay.WHOLE)
         begin = self._begin_after_crash() if unclean else self._begin_after_stop()
-        try:
-            scan = self._replay(begin, Replay.PART if unclean else Replay.NO)
-            self._check_units(scan.position)
-        except OffsetGapError as gap:
-            log.warning("consume queues have lost units (%s): building all of them from the log", gap)
-            self._drop_units()
-            return self._replay(self._log.row.start, Replay.WHOLE)
-        return scan
+        for dispatch_from in self._dispatch_from(begin, unclean):
+            try:
+                scan = self._replay(begin, Replay.PART if unclean else Replay.NO, dispatch_from)
+                self._check_units(scan.position, dispatch_from if unclean else 0)
+            except OffsetGapError as gap:
+                log.warning("consume queues have lost units (%s): building more of them from the log", gap)
+            else:
+                return scan
+        self._drop_units()
+        return self._replay(self._log.row.start, Replay.WHOLE)
+
+    def _dispatch_from(self, begin: int, unclean: bool) -> tuple[int, ...]:
+        """Positions from which on records may lack units, each to be tried when there are more than that.
+
+        After a clean stop that is behind all units. After a crash, what our checkpoint vouches for has its units.
+        """
+        if not unclean:
+            return (max(self._units_end, self._checkpoint.dispatched or 0),)
+        settled = self._checkpoint.settled
+        return (begin,) if settled is None or settled <= begin else (settled, begin)
 
     def _drop_units(self) -> None:
         """Delete the queues. One whose records are all gone stays: nothing else says where its offsets go on."""
@@ -107,12 +121,19 @@ class Recovery:
             if queue.max_position > self._log.row.start or not queue.max_offset:
                 self._queues.delete(queue)
 
-    def _check_units(self, end: int) -> None:
+    def _check_units(self, end: int, units_kept: int) -> None:
         """See whether a queue has lost units that no record in the part that was read would have shown.
 
+        Args:
+            end: Where the log ends.
+            units_kept: Position up to which units were left as they are.
+
         Raises:
-            OffsetGapError: There are fewer units than the checkpoint and the records behind it tell.
+            OffsetGapError: There are fewer units than the checkpoint and the records behind it tell; or the log ends
+                before those that were kept, so that nobody can count them.
         """
+        if end < units_kept:
+            raise OffsetGapError(f"the log ends at {end}, before units that lead up to {units_kept}")
         units, dispatched = self._checkpoint.units, self._checkpoint.dispatched
         self._queues.count_units()
         if units is None or dispatched is None or end < dispatched:
@@ -142,9 +163,9 @@ class Recovery:
 
     def _begin_after_crash(self) -> int:
         """The start of the file from which on log or units may be torn."""
-        flushed, dispatched = self._checkpoint.flushed, self._checkpoint.dispatched
-        if flushed is not None and dispatched is not None:
-            return self._start_of_file(min(flushed, dispatched))
+        settled = self._checkpoint.settled
+        if settled is not None:
+            return self._start_of_file(settled)
         safe = self._checkpoint.safe_timestamp
         for file in reversed(self._log.row.files):
             first = next(iter(LogScan(self._log.row, file.start, self._config)), None)
@@ -159,25 +180,48 @@ class Recovery:
 
     # --- reading the log
 
-    def _replay(self, begin: int, replay: Replay) -> LogScan:
+    def _replay(self, begin: int, replay: Replay, dispatch_from: int | None = None) -> LogScan:
         """Check the records from `begin` on and dispatch those that may lack units.
 
-        After a clean stop (NO) that is what stands behind all units; else everything, after its units were cut.
+        Args:
+            begin: Where to begin.
+            replay: After a clean stop (NO) queues are left as they are; else units are cut first.
+            dispatch_from: Where the records begin that may lack units; None for all that are read.
         """
-        dispatch_from = begin
-        if replay is Replay.NO:
-            dispatch_from = max(self._units_end, self._checkpoint.dispatched or 0)
-        else:
-            self._cut_queues(begin)
+        if dispatch_from is None:
+            dispatch_from = begin
+        if replay is not Replay.NO:
+            self._cut_queues(dispatch_from)
         scan = LogScan(self._log.row, begin, self._config, self._checkpoint.sealed_from)
-        records = (each for each in scan if each.position >= dispatch_from and not self._deleted.is_gone(each))
+        settled = SettledUnits(self._queues)
+        self._behind_checkpoint = 0
+        is_checked = replay is Replay.NO
+        records = self._unsettled(scan, dispatch_from, settled)
         while chunk := list(islice(records, CHUNK)):
-            dispatched = self._checkpoint.dispatched or 0
-            new = [each for each in chunk if each.position >= dispatched and is_consumable(each.sys_flag)]
-            self._behind_checkpoint += len(new)
-            requests = [self._dispatcher.request_of(record, self._levels) for record in chunk]
-            self._dispatcher.dispatch(requests, Replay.PART if replay is Replay.NO else replay)
+            if not is_checked:
+                settled.check()
+                is_checked = True
+            self._dispatch(chunk, Replay.PART if replay is Replay.NO else replay)
+        if not is_checked:
+            settled.check()
         return scan
+
+    def _unsettled(self, scan: LogScan, dispatch_from: int, settled: SettledUnits) -> Iterator[LogRecord]:
+        """The records that may lack units; those before are noted."""
+        for record in scan:
+            if self._deleted.is_gone(record):
+                continue
+            if record.position >= dispatch_from:
+                yield record
+            else:
+                settled.note(record)
+
+    def _dispatch(self, chunk: list[LogRecord], replay: Replay) -> None:
+        dispatched = self._checkpoint.dispatched or 0
+        new = [each for each in chunk if each.position >= dispatched and is_consumable(each.sys_flag)]
+        self._behind_checkpoint += len(new)
+        requests = [self._dispatcher.request_of(record, self._levels) for record in chunk]
+        self._dispatcher.dispatch(requests, replay)
 
     def _cut_queues(self, position: int) -> None:
         for queue in self._queues:
@@ -210,6 +254,7 @@ class Recovery:
         for queue in self._queues:
             if queue.max_position > end and queue.cut(end):
                 self._queues.mark_dirty(queue)
+            queue.drop_empty_files()
             queue.correct_min_offset(self._log.row.start)
         # Flushed even when there was nothing to cut: a recovery that was killed may have cut it just now.
         self._log.row.cut(end, keep_first=True)

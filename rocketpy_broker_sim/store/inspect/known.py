@@ -46,10 +46,8 @@ class Known:
         self.replay_from = self._replay_from(layout) if layout.unclean else None
 
     def _replay_from(self, layout: StoreLayout) -> int:
-        flushed, dispatched = self.checkpoint.flushed, self.checkpoint.dispatched
-        if flushed is not None and dispatched is not None:
-            file = layout.log.find(min(flushed, dispatched))
-            return min(flushed, dispatched) if file is None else file.start
+        if self.checkpoint.settled is not None:
+            return self.checkpoint.settled
         for found in reversed(layout.log.files):
             first = next(iter(LogWalk(layout.log, found.start)), None)
             record = None if first is None else first.record
