@@ -115,13 +115,17 @@ class _Detection:
             return 2
         data = self._opened.read(self._path, min(count - 1, _SAMPLE) * ENTRY.size, shape.entries_at + ENTRY.size)
         entries = list(enumerate(ENTRY.iter_unpack(data), 1))
-        fitting = sum(self._fits(shape, number, entry[0], entry[3]) for number, entry in entries)
+        hashes = [0, *(entry[0] for _, entry in entries)]
+        fitting = sum(self._fits(shape, number, hashes, entry[3]) for number, entry in entries)
         begins = entries[0][1][1:3] == (self._header.begin_position, 0)
         return (fitting + begins) / len(entries)
 
-    def _fits(self, shape: IndexShape, number: int, hashed: int, previous: int) -> bool:
-        """Whether an entry follows from its number, and its slot leads to it or a newer one."""
+    def _fits(self, shape: IndexShape, number: int, hashes: list[int], previous: int) -> bool:
+        """Whether an entry leads to an older one of its slot, and its slot leads to it or a newer one."""
+        hashed = hashes[number]
         if hashed < 0 or not 0 <= previous < number:
+            return False
+        if previous and hashes[previous] % shape.slots != hashed % shape.slots:
             return False
         slot = self._opened.read(self._path, SLOT.size, HEADER_SIZE + hashed % shape.slots * SLOT.size)
         return number <= int.from_bytes(slot, "big", signed=True) < self._header.next_entry

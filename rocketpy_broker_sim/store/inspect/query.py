@@ -39,19 +39,34 @@ class Query:
     def by_key(self, topic: str, key: str, *, unique: bool = False) -> Iterator[Row]:
         """Messages of a topic with a key, the newest first, through the index; messages with the same hash are not.
 
+        A running broker writes its index later than its log, so what lies behind the index is read from the log.
+
         Args:
             topic: The topic.
             key: A key, or with `unique` a unique id.
             unique: Whether only the unique id counts.
         """
         hashed = hash_of(topic, key)
-        seen: set[int] = set()
+        late = [record for record in self._behind_index() if _has_key(record, topic, key, unique=unique)]
+        yield from map(self._row, reversed(late))
+        seen = {record.position for record in late}
         for name in reversed(self._layout.index):
             for entry in open_index(self._layout, name).select(hashed):
                 record = record_at(self._layout, entry.position)
                 if entry.position not in seen and record is not None and _has_key(record, topic, key, unique=unique):
                     seen.add(entry.position)
                     yield self._row(record)
+
+    def _behind_index(self) -> Iterator[LogRecord]:
+        """The records from the last one on that the index files know of."""
+        log = self._layout.log
+        ends = (open_index(self._layout, name).header.end_position for name in self._layout.index)
+        position = max(*ends, log.start)
+        while (file := log.find(position)) is not None:
+            record = record_at(self._layout, position)
+            if record is not None:
+                yield record
+            position = file.end if record is None else position + record.size
 
     def by_scan(self, topic: str, key: str, *, unique: bool = False) -> Iterator[Row]:
         """The same without an index, in the order of the log: every record is looked at."""

@@ -96,6 +96,16 @@ def test_the_shape_is_detected_from_the_content(look, tmp_path, slots, entries):
     assert look.status == 0
 
 
+def test_slots_that_are_all_in_use_do_not_hide_how_many_there_are(look, tmp_path):
+    """The last message has three entries, so files with five or ten slots fewer end at the same position."""
+    store = ours(tmp_path / "s", max_hash_slot_num=12, max_index_num=700)
+    fill_with_keys(store, 200)
+    store.close()
+    assert [(row["slots"], row["entries"]) for row in look.rows("index", tmp_path / "s")] == [(12, 700)]
+    look("check", tmp_path / "s")
+    assert look.status == 0
+
+
 def test_settings_of_another_shape_are_refused(look, golden, tmp_path):
     config = tmp_path / "b.conf"
     config.write_text(format_properties(as_properties(attrs.evolve(BrokerConfig(), store=golden.config))))
@@ -137,6 +147,25 @@ def test_other_keys_with_the_same_hash_are_not_found(look, tmp_path):
     (row,) = look.rows("query", tmp_path / "s", "-t", "Orders", "--key", "BB")
     assert row["queueOffset"] == 1
     assert look("query", tmp_path / "s", "-t", "Orders", "--key", "C#") == ["no such message"]
+
+
+def test_a_running_brokers_newest_messages_are_found_before_the_index_has_them(look, tmp_path):
+    store = ours(tmp_path / "s", **SHAPES)
+    fill_with_keys(store, 5)
+    store.index.seal(everything=True)
+    store.flush()
+    (written,) = look.rows("index", tmp_path / "s")
+    fill_with_keys(store, 40)
+    (unchanged,) = look.rows("index", tmp_path / "s")
+    assert unchanged["indexCount"] == written["indexCount"] == 16
+    search = ("query", tmp_path / "s", "-t", "Orders")
+    positions = [row["physicalOffset"] for row in look.rows(*search, "--key", "all")]
+    assert len(positions) == len(set(positions)) == 45
+    assert positions == sorted(positions, reverse=True)
+    assert [row["bodyLength"] for row in look.rows(*search, "--key", "key39")] == [2]
+    assert [row["uniqKey"] for row in look.rows(*search, "--unique-key", "id00000039")] == ["id00000039"]
+    assert look(*search, "--key", "key40") == ["no such message"]
+    store.close()
 
 
 def test_an_offset_id_finds_its_message(look, golden):
