@@ -23,7 +23,7 @@ from rocketpy_broker_sim.config import (
     read_namesrv_properties,
 )
 
-__all__ = ["IMPORTANT", "broker_settings", "name_server_settings", "print_settings", "server_parser"]
+__all__ = ["IMPORTANT", "broker_settings", "name_server_settings", "print_settings", "server_parser", "text_of_file"]
 
 _KV_CONFIG = "~/namesrv/kvConfig.json"
 
@@ -75,7 +75,7 @@ def broker_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str
     if options.configFile is None:
         config, warnings = BrokerConfig(), list[str]()
     else:
-        config, warnings = read_broker_properties(_text_of(options.configFile), options.configFile)
+        config, warnings = read_broker_properties(text_of_file(options.configFile), options.configFile)
     config.namesrv_addr = options.namesrvAddr or config.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
     return config, warnings
 
@@ -89,12 +89,17 @@ def name_server_settings(options: argparse.Namespace) -> tuple[NamesrvConfig, li
     if options.configFile is None:
         config, warnings = NamesrvConfig(), list[str]()
     else:
-        config, warnings = read_namesrv_properties(_text_of(options.configFile), options.configFile)
+        config, warnings = read_namesrv_properties(text_of_file(options.configFile), options.configFile)
     config.kv_config_path = config.kv_config_path or _KV_CONFIG
     return config, warnings
 
 
-def _text_of(file: str) -> str:
+def text_of_file(file: str) -> str:
+    """The text of a file of settings.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     try:
         data = Path(file).expanduser().read_bytes()
     except OSError as exc:

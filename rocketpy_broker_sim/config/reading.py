@@ -28,12 +28,13 @@ _EVERYWHERE = "0.0.0.0"  # Java's default, kept for Java's files and warned abou
 # --- from a file ---------------------------------------------------------------------------------------
 
 
-def read_broker_properties(text: str, source: str = "") -> tuple[BrokerConfig, list[str]]:
+def read_broker_properties(text: str, source: str = "", *, serves: bool = True) -> tuple[BrokerConfig, list[str]]:
     """A broker's settings from a properties text, with what an operator should be told.
 
     Args:
         text: the text.
         source: name of the file, for errors and warnings.
+        serves: whether a broker will listen; who only looks into its store needs no word about that.
 
     Raises:
         ConfigError: a value is not usable, or the file asks for what this broker cannot do.
@@ -42,7 +43,7 @@ def read_broker_properties(text: str, source: str = "") -> tuple[BrokerConfig, l
     config = BrokerConfig(broker_name=_host_name(), server=server)
     reader = _Reader(source, [config, config.store, config.server], {**BROKER_REFUSED, **NOT_OF_SERVERS})
     reader.read(text, broker_keys())
-    return config, reader.warnings + _exposure(config.server)
+    return config, reader.warnings + (_exposure(config.server) if serves else [])
 
 
 def read_namesrv_properties(text: str, source: str = "") -> tuple[NamesrvConfig, list[str]]:

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     """Show it."""
     with opened_store(options) as layout:
         rows = islice(_rows(layout, options.begin or 0, shown_bodies(options)), options.limit)
-        Output(as_json=options.json).rows(_COLUMNS, rows)
+        Output(as_json=options.json).rows(_COLUMNS, rows, empty="nothing there")
     return 0
 
 

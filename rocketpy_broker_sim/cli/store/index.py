@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     output = Output(as_json=options.json)
     with opened_store(options) as layout:
         if options.file is None:
-            output.rows(_FILES, (open_index(layout, name).row() for name in layout.index))
+            output.rows(_FILES, (open_index(layout, name).row() for name in layout.index), empty="no index files")
         else:
             _show(output, open_index(layout, options.file))
     return 0

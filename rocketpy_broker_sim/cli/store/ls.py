@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy_broker_sim.cli.store.opening import opened_store
 from rocketpy_broker_sim.cli.store.output import Column, Output
+from rocketpy_broker_sim.cli.store.text import escaped
 from rocketpy_broker_sim.store.inspect.listing import file_rows, queue_rows
 
 if TYPE_CHECKING:
@@ -13,13 +14,13 @@ if TYPE_CHECKING:
 
 HELP = "list the files and queues of a store"
 _FILES = (
-    Column("file", "path"),
+    Column("file", lambda row: escaped(row["path"])),  # whole: names that are cut tell nothing apart
     Column("size", "size", True),
     Column("begin", "begin", True),
     Column("end", "end", True),
 )
 _QUEUES = (
-    Column("topic", "topic"),
+    Column("topic", lambda row: escaped(row["topic"])),
     Column("queue", "queueId", True),
     Column("min", "minOffset", True),
     Column("max", "maxOffset", True),
@@ -39,9 +40,9 @@ def run(options: argparse.Namespace) -> int:
     output = Output(as_json=options.json)
     with opened_store(options) as layout:
         if not options.queues:
-            output.rows(_FILES, file_rows(layout))
+            output.rows(_FILES, file_rows(layout), empty="no files")
             output.note("")
-        output.rows(_QUEUES, queue_rows(layout))
+        output.rows(_QUEUES, queue_rows(layout), empty="no queues")
         if layout.unclean:
             output.note("\nIts broker runs, or did not stop in order (there is an abort file).")
     return 0

@@ -42,5 +42,5 @@ def run(options: argparse.Namespace) -> int:
     with opened_store(options) as layout:
         view = QueueView(layout, options.topic, options.queue)
         rows = view.message_rows(options.begin, options.limit, max_body=shown_bodies(options))
-        Output(as_json=options.json).rows(COLUMNS, rows)
+        Output(as_json=options.json).rows(COLUMNS, rows, empty="no messages there")
     return 0

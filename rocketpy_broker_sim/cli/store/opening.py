@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketpy_broker_sim.cli.logs import log
-from rocketpy_broker_sim.cli.options import broker_settings
+from rocketpy_broker_sim.cli.options import text_of_file
+from rocketpy_broker_sim.config import read_broker_properties
 from rocketpy_broker_sim.store import commit_log
 from rocketpy_broker_sim.store.inspect.layout import StoreLayout, open_layout
 from rocketpy_broker_sim.store.inspect.read_only import ReadOnlyStorage
@@ -30,8 +31,7 @@ def settings_of(options: argparse.Namespace) -> MessageStoreConfig | None:
     """
     if options.configFile is None:
         return None
-    options.namesrvAddr = None
-    config, warnings = broker_settings(options)
+    config, warnings = read_broker_properties(text_of_file(options.configFile), options.configFile, serves=False)
     for warning in warnings:
         log.warning("%s", warning)
     return config.store

@@ -44,8 +44,14 @@ class Output:
         self.as_json = as_json
         self._drawn = not as_json and sys.stdout.isatty() and find_spec("rich") is not None
 
-    def rows(self, columns: Sequence[Column], rows: Iterable[dict[str, Any]]) -> int:
-        """Print rows; returns how many there were."""
+    def rows(self, columns: Sequence[Column], rows: Iterable[dict[str, Any]], *, empty: str = "") -> int:
+        """Print rows; returns how many there were.
+
+        Args:
+            columns: What of them a table shows.
+            rows: The rows.
+            empty: For people, where there are none.
+        """
         if self.as_json:
             return self._json(rows)
         remaining, total = iter(rows), 0
@@ -56,6 +62,8 @@ class Output:
             else:
                 _print(columns, texts, with_titles=not total)
             total += len(piece)
+        if not total and empty:
+            self.note(empty)
         return total
 
     def _json(self, rows: Iterable[dict[str, Any]]) -> int:

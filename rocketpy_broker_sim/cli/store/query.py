@@ -52,9 +52,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--key, --unique-key and --time need --topic: keys are found by topic and key together")
     output = Output(as_json=options.json)
     with opened_store(options) as layout:
-        found = output.rows(_COLUMNS, islice(_found(layout, options), options.limit))
-    if not found:
-        output.note("no such message")
+        output.rows(_COLUMNS, islice(_found(layout, options), options.limit), empty="no such message")
     return 0
 
 

@@ -83,4 +83,5 @@ def _not_found(layout: StoreLayout, topic: str, queue_id: int) -> str:
         return f"topic {topic!r:.200} has no queue {queue_id}; it has {', '.join(numbers[:20])}"
     known = sorted({key[0] for key in layout.queues})
     listed = ", ".join(repr(name)[:80] for name in known[:10]) + (", ..." if len(known) > 10 else "")
-    return f"there are no queues of topic {topic!r:.200}; there are some of {listed or 'none'}"
+    others = f"there are some of {listed}" if listed else "there are none at all"
+    return f"there are no queues of topic {topic!r:.200}; {others}"

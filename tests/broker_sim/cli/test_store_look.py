@@ -329,6 +329,36 @@ def test_sizes_come_from_the_settings_or_from_the_files(look, tmp_path):
     assert look.status == 2
 
 
+def test_settings_say_nothing_of_a_port_that_is_not_opened(look, tmp_path):
+    (tmp_path / "b.conf").write_text("mappedFileSizeCommitLog=131072\nmappedFileSizeComitLog=1\n")
+    look("commitlog", GOLDEN / "5.3.3-clean" / "store", "-c", tmp_path / "b.conf")
+    assert look.status == 0
+    assert "do you mean mappedFileSizeCommitLog?" in look.err
+    assert len(look.err.splitlines()) == 1
+
+
+def test_names_of_files_and_topics_are_shown_whole(look):
+    store = GOLDEN / "5.3.3-v2-topic" / "store"
+    topics = {row["topic"] for row in look.rows("ls", store, "--queues")}
+    assert max(map(len, topics)) > 200
+    assert {line.split()[0] for line in look("ls", store, "--queues")[1:]} == topics
+    paths = {row["path"] for row in look.rows("ls", store) if row["kind"] == "file"}
+    assert paths <= {line.split()[0] for line in look("ls", store) if line}
+
+
+def test_a_store_in_which_nothing_is_yet(look, tmp_path):
+    (tmp_path / "commitlog").mkdir()
+    assert look("ls", tmp_path) == ["no files", "", "no queues"]
+    assert look("commitlog", tmp_path) == ["nothing there"]
+    assert look("index", tmp_path) == ["no index files"]
+    assert look("query", tmp_path, "-t", "T", "--key", "k") == ["no such message"]
+    assert look("commitlog", tmp_path, "--json") == []
+    assert "there are none at all" in refusal(look, "messages", tmp_path, "-t", "T", "-q", "0")
+    assert look("messages", GOLDEN / "5.3.3-clean" / "store", "-t", "GS_A", "-q", "0", "--from", "65") == [
+        "no messages there"
+    ]
+
+
 def test_a_log_that_lies_elsewhere(look, tmp_path):
     store = golden_copy("5.3.3-clean", tmp_path)
     plain = look.rows("commitlog", store)
