@@ -7,6 +7,7 @@ the metadata that are made here.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -31,11 +32,21 @@ def _whole(_: object, field: attrs.Attribute[Any], value: object) -> None:
         raise TypeError("it is not a whole number")
 
 
+def _within(at_least: int, at_most: int) -> Callable[[object, attrs.Attribute[Any], int], None]:
+    def check(_: object, field: attrs.Attribute[Any], value: int) -> None:
+        if value < at_least:
+            raise ValueError(f"it must be at least {at_least}")
+        if value > at_most:
+            raise ValueError(f"it must be at most {at_most}")
+
+    return check
+
+
 def number(default: int, *, at_least: int = 0, at_most: int = _LONG, key: str | None = None) -> Any:
     """A whole number within bounds, both included."""
     return attrs.field(
         default=default,
-        validator=[_whole, validators.ge(at_least), validators.le(at_most)],
+        validator=[_whole, _within(at_least, at_most)],
         metadata=key_name(key),
     )
 
@@ -50,12 +61,21 @@ def switch(default: bool, *, key: str | None = None) -> Any:
     return attrs.field(default=default, validator=validators.instance_of(bool), metadata=key_name(key))
 
 
-def text(default: str, *, without: str = "", key: str | None = None) -> Any:
-    """A text on one line, in which some characters may not stand. A tab may: Java takes it for a blank."""
+def text(default: str, *, without: str = "", filled: bool = False, key: str | None = None) -> Any:
+    """A text on one line, in which some characters may not stand. A tab may: Java takes it for a blank.
+
+    Args:
+        default: What holds without one.
+        without: Characters that may not stand in it.
+        filled: Whether it may not be empty.
+        key: Its key, where that is irregular.
+    """
 
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, str):
             raise TypeError("it is not a text")
+        if filled and not value.strip():
+            raise ValueError("it may not be empty")
         if _CONTROL.search(value):
             raise ValueError("line ends and control characters may not stand in it")
         if found := set(without) & set(value):
@@ -82,6 +102,6 @@ def own(default: int | None) -> Any:
     def check(instance: object, field: attrs.Attribute[Any], value: Any) -> None:
         if value is not None or default is not None:
             _whole(instance, field, value)
-            validators.ge(0)(instance, field, value)
+            _within(0, _LONG)(instance, field, value)
 
     return attrs.field(default=default, validator=check, metadata={OWN: True})

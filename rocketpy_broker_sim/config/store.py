@@ -58,7 +58,7 @@ class MessageStoreConfig:
     """What the message store is told. Sizes may only change between runs, limits at any time."""
 
     # --- files
-    store_path_root_dir: str = text("~/store")
+    store_path_root_dir: str = text("~/store", filled=True)
     """Folder of the store."""
     store_path_commit_log: str = text("", without=",")
     """Folder of the commit log, where it does not stand in the root."""

@@ -19,7 +19,11 @@ _ADVICE = {
     errno.EIO: "the disk reports an error: look into the system's log and check the disk",
     errno.ENOBUFS: "all buffers are in use: raise transientStorePoolSize, or look for what slows the disk down",
     errno.ENOTDIR: "a file stands where a folder is needed: choose another store directory",
+    errno.EEXIST: "a file stands where a folder is needed: choose another store directory",
+    errno.ENOENT: "a file or folder is not there and cannot be made: look whether this is the directory you mean",
 }
+_ABOUT_A_PATH = (errno.ENOTDIR, errno.EEXIST, errno.ENOENT)
+"""Errors of one place in or above the store, which need not be the one that was named."""
 
 
 class FileCreationError(StoreError):
@@ -41,5 +45,7 @@ def store_error(exc: OSError, doing: str, where: str, *, fatal: bool = False) ->
         text = f"{doing} failed: {path} is no regular file but a {kind}: put the file itself in its place"
         return StoreCorruptError(text, path=path, offset=0)
     advice = _ADVICE.get(exc.errno or 0, exc.strerror or str(exc))
+    if exc.errno in _ABOUT_A_PATH and isinstance(exc.filename, str) and exc.filename != where:
+        advice = f"{exc.filename}: {advice}"
     ending = "; nothing is stored any more until the broker is restarted" if fatal else ""
     return StoreError(f"{doing} at {where} failed: {advice}{ending}")

@@ -25,6 +25,7 @@ NAME_LENGTH = 20
 ALL_BUT_LAST = -1
 """Stands for a safe position that nobody has written down: up to the beginning of the last file."""
 _MAX_POSITION = 2**63 - 1
+_KEYS = "mappedFileSizeCommitLog, mappedFileSizeConsumeQueue"
 _NO_FILE = {errno.ELOOP: "link", errno.EISDIR: "folder", errno.ENXIO: "pipe"}
 log = get_logger(__name__)
 
@@ -113,7 +114,7 @@ def _remove(storage: Storage, files: Sequence[MappedFile]) -> None:
 def _wrong_size(storage: Storage, file: MappedFile, size: int) -> StoreCorruptError:
     return StoreCorruptError(
         f"{storage.describe(file.path)} has {size} bytes where {file.size} are configured: open the "
-        "store with the file sizes it was made with, or put the file back from a copy",
+        f"store with the file sizes it was made with ({_KEYS}), or put the file back from a copy",
         path=file.path,
         offset=min(size, file.size),
     )

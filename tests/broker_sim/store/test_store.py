@@ -176,3 +176,12 @@ for turn in range(2):
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("1500\n3000\n", "")
+
+
+def test_a_place_where_no_store_can_be_is_named(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match="a file stands where a folder is needed"):
+        MessageStore(RealStorage(tmp_path / "file"), small_config()).load()
+    log = {"commitlog": str(tmp_path / "file")}
+    with pytest.raises(StoreError, match=f"at {tmp_path / 's'} failed: {tmp_path / 'file'}: a file stands where"):
+        MessageStore(RealStorage(tmp_path / "s", mounts=log), small_config()).load()
