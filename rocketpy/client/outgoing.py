@@ -103,7 +103,9 @@ class Preparer:
         config = self._config
         if len(body) < config.compress_body_over:
             return body, 0
-        return compress(body, config.compress_type, config.compress_level), self._compressed
+        packed = compress(body, config.compress_type, config.compress_level)
+        # What does not shrink grows a little, perhaps beyond what a broker takes.
+        return (packed, self._compressed) if len(packed) < len(body) else (body, 0)
 
     def _encode(self, properties: dict[str, str]) -> str:
         """The text of properties. It is kept, for those of the next message are often the same."""

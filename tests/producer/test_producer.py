@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 
 import pytest
@@ -211,6 +212,15 @@ async def test_S10_large_bodies_are_compressed_and_small_ones_are_not(autojump_c
     assert zlib.decompress(large.body) == body
     assert (small.header.sys_flag, small.body) == (0, b"x" * 4095)
     assert edge.header.sys_flag == 0x301
+
+
+async def test_S10_a_body_that_does_not_shrink_travels_as_it_is(autojump_clock, opened):
+    broker = SendBroker()
+    body = hashlib.shake_256(b"seed").digest(5000)
+    assert len(zlib.compress(body, 5)) > len(body)
+    async with opened(broker) as (producer, _):
+        await producer.send(message(body))
+    assert (broker.taken[0].header.sys_flag, broker.taken[0].body) == (0, body)
 
 
 async def test_S14_selectors_see_the_queues_and_decide(autojump_clock, opened):
