@@ -114,8 +114,8 @@ class MessageStoreConfig:
     """Whether that time passes before every flush; else a message may wake it, see `wakeFlushWhenPutMessage`."""
     wake_flush_when_put_message: bool = switch(False)
     """Whether a message wakes the flush, where `flushCommitLogTimed` is off."""
-    flush_commit_log_least_pages: int = number(4, at_most=2**31 - 1)
-    """Pages of 4 KiB that must have gathered for a flush."""
+    flush_commit_log_least_pages: int = number(0, at_most=2**31 - 1)
+    """Pages of 4 KiB that must have gathered for a flush; with 0 no message waits for others."""
     flush_commit_log_thorough_interval: int = count(10_000)
     """Milliseconds after which fewer pages are flushed too."""
     transient_store_pool_enable: bool = switch(False)

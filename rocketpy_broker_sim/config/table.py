@@ -31,6 +31,7 @@ OTHER_DEFAULTS: Mapping[str, str] = {
     "bindAddress": "this machine only; a file of Apache's without the key listens everywhere, as Java does",
     "brokerIP1": "empty stands for the address that is listened on",
     "brokerName": "a file of Apache's without the key takes the name of the machine, as Java does",
+    "flushCommitLogLeastPages": "no message waits for others: the power takes what came in an interval and one flush",
     "kvConfigPath": "in memory; as a process in ~/namesrv/kvConfig.json, as Java does",
     "listenPort": "any free port inside a program; 10911 and 9876 under a file, as Java does",
     "namesrvAddr": "empty registers nowhere; the environment variable NAMESRV_ADDR counts, as with Java",

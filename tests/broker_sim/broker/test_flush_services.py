@@ -33,9 +33,19 @@ class Synced:
         return [time for time, path in self.times if path == what]
 
 
-async def test_few_pages_wait_for_the_thorough_flush(autojump_clock: MockClock) -> None:
+async def test_no_message_waits_longer_than_an_interval(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with broker_and_client(storage=storage) as (_, client):
+        synced = Synced(storage)
+        for _ in range(3):
+            await client.send()
+            await trio.sleep(1)
+        assert synced.of("commitlog") == [0.5, 1.5, 2.5]
+
+
+async def test_few_pages_wait_for_the_thorough_flush(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage, flush_commit_log_least_pages=4) as (_, client):
         synced = Synced(storage)
         await client.send()  # long ago was the last thorough flush: this is one
         await trio.sleep(1.1)
