@@ -29,7 +29,7 @@ from benchmarks.task import Outcome
 from benchmarks.trouble import BenchmarkError
 from benchmarks.verdicts import MISSED, REACHED, UNMEASURED, judge
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 
 TINY = Scale(

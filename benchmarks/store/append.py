@@ -17,7 +17,7 @@ from benchmarks.store.measure import QUEUES, TOPIC, Bench, Sample, StoreMeasure,
 from benchmarks.task import BATCH, LARGE_BODY, WINDOW, Outcome
 from rocketpy.wire.batch import BatchItem
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 

@@ -16,7 +16,7 @@ from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.store.files_ahead import FilesAhead, SpareFile
+    from rocketpy_broker_sim.store.disk.files_ahead import FilesAhead, SpareFile
 
 __all__ = ["FileAllocation"]
 

@@ -21,7 +21,7 @@ from rocketpy_broker_sim.store.running_flags import RunningFlag, RunningFlags
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.retention import Retention
 
 __all__ = ["Cleaning"]

@@ -30,7 +30,7 @@ from rocketpy_broker_sim.broker.index_catch_up import IndexCatchUpService
 from rocketpy_broker_sim.broker.putting import packed_address
 from rocketpy_broker_sim.broker.registration import Registration
 from rocketpy_broker_sim.config import BrokerConfig
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection

@@ -14,7 +14,8 @@ from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.record import read_head
 from rocketpy_broker_sim.broker.delay import queue_of_level
 from rocketpy_broker_sim.config import MASTER_ID
-from rocketpy_broker_sim.store import commit_log, consume_queue
+from rocketpy_broker_sim.store.log import commit_log
+from rocketpy_broker_sim.store.queue import consume_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

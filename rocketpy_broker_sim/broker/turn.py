@@ -17,7 +17,7 @@ from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import ResponseCode
-from rocketpy_broker_sim.store.failure import FileCreationError
+from rocketpy_broker_sim.store.disk.failure import FileCreationError
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection

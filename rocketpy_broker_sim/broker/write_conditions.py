@@ -17,7 +17,7 @@ from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.transient_pool import TransientPool
+    from rocketpy_broker_sim.store.log.transient_pool import TransientPool
 
 __all__ = ["WriteConditions"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rocketpy_broker_sim.cli.options import name_server_settings, print_settings, server_parser
 from rocketpy_broker_sim.cli.running import Boot, run_command, serve
 from rocketpy_broker_sim.namesrv import open_name_server
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage

@@ -21,7 +21,7 @@ from rocketpy.services import open_services
 from rocketpy_broker_sim.cli.logs import log, logging_of
 from rocketpy_broker_sim.cli.long_running import long_running
 from rocketpy_broker_sim.cli.run_files import run_file
-from rocketpy_broker_sim.store.platforms import raise_max_open_files
+from rocketpy_broker_sim.store.disk.platforms import raise_max_open_files
 
 __all__ = ["Boot", "Opening", "run_command", "serve"]
 

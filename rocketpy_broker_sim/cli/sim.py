@@ -22,8 +22,8 @@ from rocketpy_broker_sim.cli.stop import ROLES, stop
 from rocketpy_broker_sim.cluster.settings import broker_settings, name_server_settings, refuse_exposure
 from rocketpy_broker_sim.config import BROKER_PORT, NAMESRV_PORT
 from rocketpy_broker_sim.namesrv import open_name_server
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage

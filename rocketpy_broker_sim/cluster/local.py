@@ -26,8 +26,8 @@ from rocketpy_broker_sim.cluster.contents import Contents
 from rocketpy_broker_sim.cluster.place import Place
 from rocketpy_broker_sim.cluster.settings import broker_names, broker_settings, name_server_settings, refuse_exposure
 from rocketpy_broker_sim.namesrv import open_name_server
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage

@@ -22,16 +22,16 @@ from rocketpy.wire.record import (
     reserve_crc_property,
 )
 from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
-from rocketpy_broker_sim.store.consume_queue import MAX_QUEUE_ID, UNIT
 from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest, is_consumable, tags_code_of
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult, PutMessageStatus
+from rocketpy_broker_sim.store.queue.consume_queue import MAX_QUEUE_ID, UNIT
 
 if TYPE_CHECKING:
     from rocketpy.wire.batch import BatchItem
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.commit_log import CommitLog
-    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
-    from rocketpy_broker_sim.store.queue_table import QueueTable
+    from rocketpy_broker_sim.store.log.commit_log import CommitLog
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.queue.table import QueueTable
 
 __all__ = ["MessageWriter"]
 

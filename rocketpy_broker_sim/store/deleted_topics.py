@@ -17,7 +17,7 @@ from rocketpy.wire.lenient_json import parse_json
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
-    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.log.scan import LogRecord
 
 __all__ = ["PATH", "DeletedTopics"]
 

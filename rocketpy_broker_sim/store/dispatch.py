@@ -15,13 +15,13 @@ from rocketpy.errors import ConfigError
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.properties import find_property
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
-from rocketpy_broker_sim.store.consume_queue import UNIT, Replay
 from rocketpy_broker_sim.store.put_result import Arrival
+from rocketpy_broker_sim.store.queue.consume_queue import UNIT, Replay
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
-    from rocketpy_broker_sim.store.log_scan import LogRecord
-    from rocketpy_broker_sim.store.queue_table import QueueTable
+    from rocketpy_broker_sim.store.log.scan import LogRecord
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.queue.table import QueueTable
 
 __all__ = ["DelayLevels", "DispatchRequest", "Dispatcher", "is_consumable", "tags_code_of"]
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rocketpy_broker_sim.store import consume_queue
 from rocketpy_broker_sim.store.checkpoint import PATH, Checkpoint, read_checkpoint, write_checkpoint
-from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.disk.failure import store_error
+from rocketpy_broker_sim.store.queue import consume_queue
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
-    from rocketpy_broker_sim.store.commit_log import CommitLog
-    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
-    from rocketpy_broker_sim.store.index import KeyIndex
-    from rocketpy_broker_sim.store.queue_table import QueueTable
+    from rocketpy_broker_sim.store.index.key_index import KeyIndex
+    from rocketpy_broker_sim.store.log.commit_log import CommitLog
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.queue.table import QueueTable
 
 __all__ = ["StoreFlush"]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreError
 from rocketpy.wire.enums import BoundaryType
-from rocketpy_broker_sim.store import consume_queue
-from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.disk.failure import store_error
+from rocketpy_broker_sim.store.queue import consume_queue
 from rocketpy_broker_sim.store.read_check import ReadCheck
 from rocketpy_broker_sim.store.reading import MAX_PULL_BYTES, QueueReader
 from rocketpy_broker_sim.store.running_flags import RunningFlags
@@ -21,9 +21,9 @@ from rocketpy_broker_sim.store.running_flags import RunningFlags
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.log.commit_log import CommitLog
     from rocketpy_broker_sim.store.put_result import GetMessageResult, Match
-    from rocketpy_broker_sim.store.queue_table import QueueTable
+    from rocketpy_broker_sim.store.queue.table import QueueTable
 
 __all__ = ["MessageReads"]
 

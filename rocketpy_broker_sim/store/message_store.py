@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import StoreCorruptError, StoreError
 from rocketpy.logs import get_logger
 from rocketpy_broker_sim.config import FlushDiskType, MessageStoreConfig
-from rocketpy_broker_sim.store import commit_log, consume_queue, consume_queue_ext
 from rocketpy_broker_sim.store.append import MessageWriter
 from rocketpy_broker_sim.store.deleted_topics import DeletedTopics
+from rocketpy_broker_sim.store.disk.failure import store_error
+from rocketpy_broker_sim.store.disk.files_ahead import FilesAhead
+from rocketpy_broker_sim.store.disk.row_loading import ALL_BUT_LAST
 from rocketpy_broker_sim.store.dispatch import Dispatcher
-from rocketpy_broker_sim.store.failure import store_error
-from rocketpy_broker_sim.store.files_ahead import FilesAhead
 from rocketpy_broker_sim.store.flushing import StoreFlush
-from rocketpy_broker_sim.store.index import KeyIndex
-from rocketpy_broker_sim.store.index_catch_up import IndexCatchUp
-from rocketpy_broker_sim.store.index_file import FOLDER
+from rocketpy_broker_sim.store.index.catch_up import IndexCatchUp
+from rocketpy_broker_sim.store.index.file import FOLDER
+from rocketpy_broker_sim.store.index.key_index import KeyIndex
+from rocketpy_broker_sim.store.log import commit_log
+from rocketpy_broker_sim.store.log.pooled_log import PooledLog, commit_log_of
 from rocketpy_broker_sim.store.message_reads import MessageReads
-from rocketpy_broker_sim.store.pooled_log import PooledLog, commit_log_of
 from rocketpy_broker_sim.store.put_result import (
     Arrival,
     IncomingMessage,
@@ -34,18 +35,18 @@ from rocketpy_broker_sim.store.put_result import (
     PutMessageResult,
     PutMessageStatus,
 )
-from rocketpy_broker_sim.store.queue_summary import load_queues, write_summary
-from rocketpy_broker_sim.store.queue_table import QueueTable
+from rocketpy_broker_sim.store.queue import consume_queue, consume_queue_ext
+from rocketpy_broker_sim.store.queue.summary import load_queues, write_summary
+from rocketpy_broker_sim.store.queue.table import QueueTable
 from rocketpy_broker_sim.store.recovery import Recovery
 from rocketpy_broker_sim.store.reput import Reput
 from rocketpy_broker_sim.store.retention import Retention
-from rocketpy_broker_sim.store.row_loading import ALL_BUT_LAST
 from rocketpy_broker_sim.store.store_state import Phase, StoreState
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
-    from rocketpy_broker_sim.store.transient_pool import TransientPool
+    from rocketpy_broker_sim.store.log.transient_pool import TransientPool
 
 __all__ = ["MessageStore"]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocketpy_broker_sim.store.commit_log import CommitLog
-    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.log.commit_log import CommitLog
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
 
 __all__ = ["BACKLOG", "Prefetch"]
 

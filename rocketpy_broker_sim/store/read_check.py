@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.errors import StoreCorruptError
-from rocketpy_broker_sim.store.log_scan import RecordCheck
+from rocketpy_broker_sim.store.log.scan import RecordCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.commit_log import CommitLog
-    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
-    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.log.commit_log import CommitLog
+    from rocketpy_broker_sim.store.log.scan import LogRecord
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
 
 __all__ = ["ReadCheck", "Sound"]
 

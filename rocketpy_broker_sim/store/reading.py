@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 from rocketpy.wire.enums import BoundaryType
 from rocketpy_broker_sim.config.store import UNIT_SIZE
-from rocketpy_broker_sim.store.consume_queue_ext import LAST_ADDRESS
-from rocketpy_broker_sim.store.place_holders import PLACE_HOLDER_CODE, is_place_holder
-from rocketpy_broker_sim.store.platforms import memory_size
+from rocketpy_broker_sim.store.disk.platforms import memory_size
+from rocketpy_broker_sim.store.log.place_holders import PLACE_HOLDER_CODE, is_place_holder
 from rocketpy_broker_sim.store.prefetch import BACKLOG, Prefetch
 from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus, Match
+from rocketpy_broker_sim.store.queue.consume_queue_ext import LAST_ADDRESS
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.commit_log import CommitLog
-    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
-    from rocketpy_broker_sim.store.consume_queue_ext import ConsumeQueueExt
-    from rocketpy_broker_sim.store.queue_table import QueueTable
+    from rocketpy_broker_sim.store.log.commit_log import CommitLog
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.queue.consume_queue_ext import ConsumeQueueExt
+    from rocketpy_broker_sim.store.queue.table import QueueTable
     from rocketpy_broker_sim.store.read_check import ReadCheck
 
 __all__ = ["QueueReader"]

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
-from rocketpy_broker_sim.store.consume_queue import FILLER_SIZE, OffsetGapError, Replay
 from rocketpy_broker_sim.store.dispatch import DelayLevels, Dispatcher, is_consumable
-from rocketpy_broker_sim.store.log_scan import LogRecord, LogScan, find_record
-from rocketpy_broker_sim.store.settled_units import SettledUnits
+from rocketpy_broker_sim.store.log.scan import LogRecord, LogScan, find_record
+from rocketpy_broker_sim.store.queue.consume_queue import FILLER_SIZE, OffsetGapError, Replay
+from rocketpy_broker_sim.store.queue.settled_units import SettledUnits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
-    from rocketpy_broker_sim.store.commit_log import CommitLog
-    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.deleted_topics import DeletedTopics
-    from rocketpy_broker_sim.store.queue_table import QueueTable
+    from rocketpy_broker_sim.store.log.commit_log import CommitLog
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.queue.table import QueueTable
 
 __all__ = ["Recovery"]
 

@@ -13,18 +13,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError, StoreError
-from rocketpy_broker_sim.store import consume_queue
+from rocketpy_broker_sim.store.disk.failure import store_error
 from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest
-from rocketpy_broker_sim.store.failure import store_error
-from rocketpy_broker_sim.store.log_scan import LogScan
+from rocketpy_broker_sim.store.log.scan import LogScan
+from rocketpy_broker_sim.store.queue import consume_queue
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.commit_log import CommitLog
     from rocketpy_broker_sim.store.dispatch import Dispatcher
-    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.log.commit_log import CommitLog
+    from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.put_result import Arrival
     from rocketpy_broker_sim.store.running_flags import RunningFlags
 

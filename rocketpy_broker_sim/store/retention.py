@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from rocketpy_broker_sim.store import commit_log, consume_queue, index_file
 from rocketpy_broker_sim.store.cleaning import Plan, plan
-from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.disk.failure import store_error
+from rocketpy_broker_sim.store.index import file as index_file
+from rocketpy_broker_sim.store.log import commit_log
+from rocketpy_broker_sim.store.queue import consume_queue
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.commit_log import CommitLog
-    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
-    from rocketpy_broker_sim.store.index import KeyIndex
-    from rocketpy_broker_sim.store.index_file import IndexFile
-    from rocketpy_broker_sim.store.mapped_file import MappedFile
-    from rocketpy_broker_sim.store.queue_table import QueueTable
+    from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
+    from rocketpy_broker_sim.store.index.file import IndexFile
+    from rocketpy_broker_sim.store.index.key_index import KeyIndex
+    from rocketpy_broker_sim.store.log.commit_log import CommitLog
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.queue.table import QueueTable
 
 __all__ = ["Retention"]
 

@@ -18,7 +18,7 @@ from rocketpy.wire.bodies.route import TopicRouteData
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.hosts import parse_address
 from rocketpy_broker_sim import LocalCluster
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, client_of
 
 

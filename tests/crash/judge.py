@@ -17,7 +17,7 @@ from rocketpy.seams import wall_clock
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.config import BrokerConfig
-from rocketpy_broker_sim.store.log_scan import LogScan
+from rocketpy_broker_sim.store.log.scan import LogScan
 from tests.checker import History, Observation, Outcome, Seen, Send, Violation, check, check_same_files
 from tests.crash.driver import CLOCK, Driver, Save, Sent, content_of
 from tests.crash.sim_disk import SimDisk

@@ -15,8 +15,8 @@ from random import Random
 from typing import Any
 
 from rocketpy.seams import wall_ms
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage, MemoryView
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage, MemoryView
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from tests.crash.nodes import FileNode, FolderNode
 
 __all__ = ["CHANGES", "PowerLoss", "SimDisk", "SimFile"]

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
-from rocketpy_broker_sim.store.commit_log import CommitLog
-from rocketpy_broker_sim.store.log_scan import RecordCheck
-from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
+from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
+from rocketpy_broker_sim.store.log.commit_log import CommitLog
+from rocketpy_broker_sim.store.log.scan import RecordCheck
 from rocketpy_broker_sim.store.read_check import ReadCheck
 from rocketpy_broker_sim.store.recovery import Recovery
 from tests.crash.runner import Count, forget_recordings, plan, run_job

@@ -11,7 +11,7 @@ from rocketpy.errors import BrokerError
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy.wire.codes import RequestCode
 from rocketpy_broker_sim.broker.opening import open_broker
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from tests.broker_sim.broker.kit import Client, client_of, settings
 from tests.interop import probe
 from tests.interop.apache import Apache, Cluster

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 from tests.kill.campaign import Outcome

@@ -8,7 +8,7 @@ from rocketpy.errors import MessageDecodeError, StoreCorruptError
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.message_id import decode_offset_message_id
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests import checker
 from tests.checker import Observation, Outcome, Seen, Violation, check

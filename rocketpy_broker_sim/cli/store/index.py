@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rocketpy_broker_sim.cli.store.opening import opened_store
 from rocketpy_broker_sim.cli.store.output import Column, Output
 from rocketpy_broker_sim.cli.store.text import time_text
-from rocketpy_broker_sim.store.index_file import ENTRY, SLOT
+from rocketpy_broker_sim.store.index.file import ENTRY, SLOT
 from rocketpy_broker_sim.store.inspect.index_shape import HEADER_SIZE
 from rocketpy_broker_sim.store.inspect.index_view import IndexView, open_index
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from rocketpy_broker_sim.cli.logs import log
 from rocketpy_broker_sim.cli.options import text_of_file
 from rocketpy_broker_sim.config import read_broker_properties
-from rocketpy_broker_sim.store import commit_log
 from rocketpy_broker_sim.store.inspect.layout import StoreLayout, open_layout
 from rocketpy_broker_sim.store.inspect.read_only import ReadOnlyStorage
+from rocketpy_broker_sim.store.log import commit_log
 
 if TYPE_CHECKING:
     import argparse

@@ -12,7 +12,7 @@ from rocketpy_broker_sim.cli.store.opening import mounts_of, opened_store, setti
 from rocketpy_broker_sim.cli.store.output import Column, Output
 from rocketpy_broker_sim.cli.store.progress import progress_bar
 from rocketpy_broker_sim.cli.store.text import cut, escaped
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.inspect.check import Check
 from rocketpy_broker_sim.store.inspect.index_shape import store_shape
 from rocketpy_broker_sim.store.inspect.layout import detected_size

@@ -20,7 +20,7 @@ from rocketpy_broker_sim.store.inspect.walk import Entry, LogWalk
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout
-    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.log.scan import LogRecord
 
 __all__ = ["Check", "Counts"]
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.wire.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketpy_broker_sim.store.index_file import ENTRY, FOLDER, SLOT
-from rocketpy_broker_sim.store.index_keys import KeyHashes
+from rocketpy_broker_sim.store.index.file import ENTRY, FOLDER, SLOT
+from rocketpy_broker_sim.store.index.keys import KeyHashes
 from rocketpy_broker_sim.store.inspect.findings import DAMAGE, RECOVERED, Finding
 from rocketpy_broker_sim.store.inspect.index_shape import HEADER_SIZE
 from rocketpy_broker_sim.store.inspect.index_view import open_index, record_at
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
-    from rocketpy_broker_sim.store.index_file import IndexEntry
+    from rocketpy_broker_sim.store.index.file import IndexEntry
     from rocketpy_broker_sim.store.inspect.index_view import IndexView
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout
-    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.log.scan import LogRecord
 
 __all__ = ["IndexCheck"]
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rocketpy_broker_sim.store.index_file import ENTRY, FOLDER, SLOT, IndexHeader, IndexShape
+from rocketpy_broker_sim.store.index.file import ENTRY, FOLDER, SLOT, IndexHeader, IndexShape
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from rocketpy.errors import ConfigError, StoreCorruptError
 from rocketpy.wire.properties import find_property
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.index_file import ENTRY, FOLDER, SLOT, IndexEntry, IndexHeader, IndexShape
-from rocketpy_broker_sim.store.index_keys import hash_of
+from rocketpy_broker_sim.store.index.file import ENTRY, FOLDER, SLOT, IndexEntry, IndexHeader, IndexShape
+from rocketpy_broker_sim.store.index.keys import hash_of
 from rocketpy_broker_sim.store.inspect.index_shape import HEADER_SIZE, shape_of
-from rocketpy_broker_sim.store.log_scan import LogRecord, RecordCheck
+from rocketpy_broker_sim.store.log.scan import LogRecord, RecordCheck
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import ConfigError
 from rocketpy_broker_sim.config import MessageStoreConfig
 from rocketpy_broker_sim.config.store import UNIT_SIZE
-from rocketpy_broker_sim.store import commit_log, consume_queue
 from rocketpy_broker_sim.store.inspect.rows import FileRow, OpenFiles, StoreFile, find_files, translated
+from rocketpy_broker_sim.store.log import commit_log
+from rocketpy_broker_sim.store.queue import consume_queue
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rocketpy_broker_sim.config.store import UNIT_SIZE
-from rocketpy_broker_sim.store import commit_log, consume_queue
 from rocketpy_broker_sim.store.inspect.rows import translated
 from rocketpy_broker_sim.store.inspect.units import QueueUnits, is_filler
 from rocketpy_broker_sim.store.inspect.walk import LogWalk
+from rocketpy_broker_sim.store.log import commit_log
+from rocketpy_broker_sim.store.queue import consume_queue
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout

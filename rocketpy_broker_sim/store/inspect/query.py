@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import ConfigError
 from rocketpy.wire.message_id import decode_offset_message_id
 from rocketpy.wire.properties import find_property
-from rocketpy_broker_sim.store.index_keys import hash_of
+from rocketpy_broker_sim.store.index.keys import hash_of
 from rocketpy_broker_sim.store.inspect.index_view import keys_of, open_index, record_at
 from rocketpy_broker_sim.store.inspect.message_rows import MAX_BODY, message_row
 from rocketpy_broker_sim.store.inspect.units import QueueUnits
@@ -17,7 +17,7 @@ from rocketpy_broker_sim.store.inspect.walk import LogWalk
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout
     from rocketpy_broker_sim.store.inspect.message_rows import Row
-    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.log.scan import LogRecord
 
 __all__ = ["Query"]
 

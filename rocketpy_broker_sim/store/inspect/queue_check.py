@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.config import MessageStoreConfig
 from rocketpy_broker_sim.config.store import UNIT_SIZE
-from rocketpy_broker_sim.store.consume_queue_ext import is_address
 from rocketpy_broker_sim.store.dispatch import is_consumable, tags_code_of
 from rocketpy_broker_sim.store.inspect.findings import DAMAGE, NOTE, RECOVERED, Finding
 from rocketpy_broker_sim.store.inspect.units import QueueUnits, Unit, is_filler
-from rocketpy_broker_sim.store.log_scan import RecordCheck
+from rocketpy_broker_sim.store.log.scan import RecordCheck
+from rocketpy_broker_sim.store.queue.consume_queue_ext import is_address
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.known import Known
     from rocketpy_broker_sim.store.inspect.layout import QueueKey, StoreLayout
-    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.log.scan import LogRecord
 
 __all__ = ["QueueCheck"]
 

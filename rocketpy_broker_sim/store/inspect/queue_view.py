@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConfigError
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.consume_queue_ext import is_address
 from rocketpy_broker_sim.store.inspect.damage import reason_of
 from rocketpy_broker_sim.store.inspect.message_rows import MAX_BODY, message_row
 from rocketpy_broker_sim.store.inspect.units import QueueUnits, is_filler
-from rocketpy_broker_sim.store.log_scan import RecordCheck
+from rocketpy_broker_sim.store.log.scan import RecordCheck
+from rocketpy_broker_sim.store.queue.consume_queue_ext import is_address
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import QueueKey, StoreLayout

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable
 from typing import NoReturn
 
-from rocketpy_broker_sim.store.disk import RealFile, RealStorage
+from rocketpy_broker_sim.store.disk.real import RealFile, RealStorage
 
 __all__ = ["ReadOnlyStorage"]
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.errors import StoreCorruptError, StoreError
-from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.disk.failure import store_error
 
 if TYPE_CHECKING:
     from rocketpy.seams import File, Storage

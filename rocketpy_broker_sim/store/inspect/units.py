@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rocketpy_broker_sim.config.store import UNIT_SIZE
-from rocketpy_broker_sim.store.consume_queue import FILLER_SIZE, UNIT
+from rocketpy_broker_sim.store.queue.consume_queue import FILLER_SIZE, UNIT
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import QueueKey, StoreLayout

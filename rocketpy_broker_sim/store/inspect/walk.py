@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rocketpy.wire.record import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketpy_broker_sim.config import MessageStoreConfig
 from rocketpy_broker_sim.store.inspect.damage import reason_of
-from rocketpy_broker_sim.store.log_scan import LogRecord, RecordCheck
+from rocketpy_broker_sim.store.log.scan import LogRecord, RecordCheck
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.rows import FileRow, StoreFile

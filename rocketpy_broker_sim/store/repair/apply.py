@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from rocketpy.errors import StoreError
 from rocketpy.seams import wall_ms
-from rocketpy_broker_sim.store import checkpoint, commit_log, consume_queue, consume_queue_ext
-from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store import checkpoint
+from rocketpy_broker_sim.store.disk.failure import store_error
 from rocketpy_broker_sim.store.inspect.layout import INDEX
+from rocketpy_broker_sim.store.log import commit_log
 from rocketpy_broker_sim.store.message_store import LOCK, MessageStore
+from rocketpy_broker_sim.store.queue import consume_queue, consume_queue_ext
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage

@@ -19,7 +19,7 @@ from rocketpy_broker_sim.store.inspect.units import is_filler
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import QueueKey, StoreLayout
     from rocketpy_broker_sim.store.inspect.units import QueueUnits
-    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.log.scan import LogRecord
 
 __all__ = ["LostMessage", "Survivors"]
 

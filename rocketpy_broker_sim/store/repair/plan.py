@@ -12,16 +12,16 @@ import attrs
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.wire.record import BLANK_SIZE, encode_blank
-from rocketpy_broker_sim.store.commit_log import FOLDER
 from rocketpy_broker_sim.store.inspect.rows import StoreFile
 from rocketpy_broker_sim.store.inspect.units import QueueUnits
 from rocketpy_broker_sim.store.inspect.walk import LogWalk
-from rocketpy_broker_sim.store.place_holders import filler, least_filler, place_holder
+from rocketpy_broker_sim.store.log.commit_log import FOLDER
+from rocketpy_broker_sim.store.log.place_holders import filler, least_filler, place_holder
 from rocketpy_broker_sim.store.repair.lost import LostMessage, Survivors
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout
-    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.log.scan import LogRecord
 
 __all__ = ["Plan", "Region", "make_plan"]
 

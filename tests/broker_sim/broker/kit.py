@@ -23,7 +23,7 @@ from rocketpy.wire.sysflag import PullSysFlag
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.config import BrokerConfig, broker_config
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 
 SUSPEND = PullSysFlag.SUSPEND
 SUBSCRIPTION = PullSysFlag.SUBSCRIPTION

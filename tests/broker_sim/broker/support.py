@@ -10,7 +10,7 @@ from rocketpy.wire.codes import LanguageCode
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, MessageModel
 from rocketpy_broker_sim.broker.tables.clients import ClientChannel
 from rocketpy_broker_sim.config import parse_properties
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 
 _GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 BAD_NAMES = [

@@ -17,7 +17,7 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.admin import GetBrokerConfigResponseHeader
 from rocketpy_broker_sim.broker.runtime_info import runtime_info
 from rocketpy_broker_sim.config import BROKER_UPDATES, parse_properties
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client
 from tests.virtual_time import loop_time
 

@@ -13,7 +13,7 @@ from rocketpy.wire.bodies.groups import (
 )
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client
 from tests.broker_sim.broker.test_consumer_manage import commit
 

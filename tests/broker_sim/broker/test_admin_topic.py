@@ -21,7 +21,7 @@ from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_changes
 from rocketpy_broker_sim.config import namesrv_config
 from rocketpy_broker_sim.namesrv import open_name_server
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client, client_of, send_fields, settings
 from tests.broker_sim.broker.test_consumer_manage import commit, query
 

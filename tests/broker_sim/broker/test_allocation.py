@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy_broker_sim.broker import allocation
-from rocketpy_broker_sim.store.memory import MemoryStorage, MemoryView
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage, MemoryView
 from tests.broker_sim.broker.kit import bodies, broker_and_client
 
 SMALL = {"mapped_file_size_commit_log": 4096}

@@ -19,8 +19,8 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import open_broker
-from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
 from tests.broker_sim.broker.kit import bodies, client_of
 from tests.broker_sim.broker.kit import settings as broker_settings
 from tests.broker_sim.store.helpers import message

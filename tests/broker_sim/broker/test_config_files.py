@@ -18,8 +18,8 @@ from rocketpy_broker_sim.broker.tables.persist import ConfigFile, StoredTable, p
 from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
 from rocketpy_broker_sim.config import BrokerConfig
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from tests.broker_sim.broker.support import golden_file, golden_storage
 
 CONFIG = BrokerConfig(broker_cluster_name="GoldenCluster", broker_name="golden-a")

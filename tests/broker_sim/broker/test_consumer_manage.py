@@ -11,7 +11,7 @@ from rocketpy.wire.bodies.groups import GetConsumerListByGroupResponseBody
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.offset import QueryConsumerOffsetRequestHeader, UpdateConsumerOffsetRequestHeader
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client, client_of
 
 

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client
 
 MADE_AHEAD = f"commitlog/{1024 * 1024:020d}"

@@ -12,8 +12,8 @@ from rocketpy.errors import StoreError
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.flush_thread import FlushThread
 from rocketpy_broker_sim.config import FlushDiskType
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client
 
 

@@ -9,7 +9,7 @@ from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy_broker_sim.broker.tables.subscriptions import DEFAULT_GROUPS, SubscriptionGroupTable
 from rocketpy_broker_sim.config import BrokerConfig
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.support import BAD_NAMES, golden_file
 
 

@@ -16,8 +16,8 @@ from rocketpy.wire.lenient_json import parse_json
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.config import namesrv_config
 from rocketpy_broker_sim.namesrv.server import open_name_server
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, bodies, broker_and_client, client_of, settings
 from tests.client.fakes import FakeServer
 

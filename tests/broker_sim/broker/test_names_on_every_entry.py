@@ -8,7 +8,7 @@ from trio.testing import MockClock
 from rocketpy.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
 from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
 from rocketpy.wire.codes import RequestCode
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client, pull_fields, send_fields
 from tests.broker_sim.broker.support import BAD_NAMES
 

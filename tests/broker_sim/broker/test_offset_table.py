@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND, ConsumerOffsetTable
 from rocketpy_broker_sim.config import BrokerConfig
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 
 
 def make(storage: MemoryStorage | None = None, **settings: object) -> ConsumerOffsetTable:

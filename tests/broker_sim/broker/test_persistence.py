@@ -17,7 +17,7 @@ from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
 from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
 from rocketpy_broker_sim.config import BrokerConfig
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 
 ADMIN_REQUEST = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, opaque=7)
 

@@ -17,10 +17,10 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.message_id import decode_offset_message_id
-from rocketpy_broker_sim.store import index_catch_up
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint
-from rocketpy_broker_sim.store.index_file import IndexFile, IndexShape
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.index import catch_up as index_catch_up
+from rocketpy_broker_sim.store.index.file import IndexFile, IndexShape
 from tests.broker_sim.broker.kit import Client, bodies, broker_and_client, send_fields
 from tests.wire.golden import load
 

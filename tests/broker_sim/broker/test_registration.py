@@ -23,7 +23,7 @@ from rocketpy.wire.headers.route import QueryDataVersionResponseHeader, Register
 from rocketpy.wire.message_codec import body_crc
 from rocketpy_broker_sim.broker.opening import name_server_list, open_broker
 from rocketpy_broker_sim.namesrv import open_name_server
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import client_of, settings
 
 

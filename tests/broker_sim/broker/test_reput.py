@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.store import reput
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, bodies, broker_and_client
 

@@ -22,7 +22,7 @@ from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import open_broker
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, Client, bodies, broker_and_client, client_of, settings
 from tests.virtual_time import loop_time
 

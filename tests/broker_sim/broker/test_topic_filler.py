@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy_broker_sim.broker.broker import Broker
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import broker_and_client, settings
 
 ATTEMPTS = 40

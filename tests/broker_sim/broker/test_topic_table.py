@@ -10,7 +10,7 @@ from rocketpy.wire.enums import TopicFilterType
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
 from rocketpy_broker_sim.config import BrokerConfig
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.support import BAD_NAMES, golden_file
 
 

@@ -9,7 +9,7 @@ from trio.testing import MockClock
 from rocketpy.seams import wall_clock
 from rocketpy.wire.bodies.route import KVTable
 from rocketpy.wire.codes import RequestCode, ResponseCode
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, bodies, broker_and_client
 from tests.virtual_time import loop_time
 

@@ -14,7 +14,7 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.put_times import PutTimes
 from rocketpy_broker_sim.config import BrokerRole
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 from tests.broker_sim.broker import test_store_services as hanging
 from tests.broker_sim.broker.kit import Client, bodies, broker_and_client

@@ -11,7 +11,7 @@ import pytest
 
 from rocketpy_broker_sim.cli.store import main as program
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.store.golden import FOLDER, NAMES
 from tests.broker_sim.store.helpers import message, put_all

@@ -15,7 +15,7 @@ import rocketpy.sync
 from rocketpy import Message, RocketMQError
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.cli.servers import FREE_PORT, Place, Server, listens
 

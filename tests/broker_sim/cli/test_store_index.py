@@ -10,7 +10,7 @@ import pytest
 
 from rocketpy.wire.message_id import offset_message_id
 from rocketpy_broker_sim.config import BrokerConfig, as_properties, format_properties
-from rocketpy_broker_sim.store.index_file import ENTRY, IndexShape
+from rocketpy_broker_sim.store.index.file import ENTRY, IndexShape
 from tests.broker_sim.cli.store_kit import NAMES, Look, ours
 from tests.broker_sim.store.golden import GoldenStore
 from tests.broker_sim.store.helpers import HOST, message, put_all

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from tests.broker_sim.cli.store_kit import GOLDEN, NAMES, Look, fill, golden_copy, golden_rows, ours
 from tests.broker_sim.store.golden import GoldenStore
 from tests.broker_sim.store.helpers import message, put_all

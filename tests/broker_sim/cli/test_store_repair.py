@@ -12,9 +12,9 @@ import pytest
 from rocketpy.errors import StoreCorruptError
 from rocketpy.message import MessageExt
 from rocketpy.wire.message_codec import decode_messages
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
+from rocketpy_broker_sim.store.log.place_holders import PLACE_HOLDER_TAG, filler, least_filler
 from rocketpy_broker_sim.store.message_store import MessageStore
-from rocketpy_broker_sim.store.place_holders import PLACE_HOLDER_TAG, filler, least_filler
 from rocketpy_broker_sim.store.put_result import GetMessageStatus
 from rocketpy_broker_sim.store.repair.plan import Region
 from tests.broker_sim.cli.store_kit import NAMES, Look, fill, ours

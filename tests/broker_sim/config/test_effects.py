@@ -12,7 +12,7 @@ from rocketpy.wire.bodies.route import KVTable, TopicRouteData
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.enums import ConsumeType
 from rocketpy.wire.headers.route import PutKVConfigRequestHeader
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import broker_and_client, heartbeat
 from tests.broker_sim.namesrv.test_server import body, register, running
 from tests.virtual_time import loop_time

@@ -15,7 +15,7 @@ from rocketpy.wire.lenient_json import parse_json
 from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
 from rocketpy_broker_sim.config import namesrv_config
 from rocketpy_broker_sim.namesrv import open_name_server
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, broker_and_client, settings
 from tests.broker_sim.broker.test_registration import name_servers, opened
 from tests.broker_sim.store.helpers import bodies, open_store

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy_broker_sim.config import BROKER_UPDATES, NAMESRV_UPDATES
 from rocketpy_broker_sim.config.table import broker_keys, namesrv_keys
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import broker_and_client
 from tests.broker_sim.broker.test_names_on_every_entry import files
 from tests.broker_sim.namesrv.test_server import running

@@ -26,7 +26,7 @@ from rocketpy.wire.fields import camel_case
 from rocketpy.wire.headers import route as headers
 from rocketpy_broker_sim.config import NamesrvConfig, NettyServerConfig
 from rocketpy_broker_sim.namesrv import open_name_server
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 
 BROKER = {"cluster_name": "c", "broker_name": "b", "broker_addr": "127.0.0.1:10911", "broker_id": 0}
 

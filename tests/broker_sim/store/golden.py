@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 
 from rocketpy_broker_sim.config import read_broker_properties
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 
 FOLDER = Path(__file__).resolve().parents[2] / "golden" / "store"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rocketpy.message import MessageExt
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import GetMessageStatus, IncomingMessage, PutMessageResult, PutMessageStatus
 

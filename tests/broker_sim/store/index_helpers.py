@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.store.helpers import message
 
 FOREVER = (0, 1 << 62)

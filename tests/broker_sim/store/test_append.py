@@ -7,7 +7,7 @@ import pytest
 from rocketpy.wire.batch import BatchItem
 from rocketpy.wire.message_codec import decode_messages, decode_record
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 from tests.broker_sim.store.helpers import HOST, HOST_V6, bodies, message, open_store, put_all, read_queue
 

@@ -8,7 +8,7 @@ import pytest
 
 from rocketpy.seams import wall_clock
 from rocketpy_broker_sim.config import FlushDiskType
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all, read_queue
 
 NOW = 1_790_000_000_000

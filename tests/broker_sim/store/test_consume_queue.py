@@ -6,10 +6,10 @@ import pytest
 
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.store.consume_queue import FILLER_SIZE, UNIT
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import GetMessageStatus
+from rocketpy_broker_sim.store.queue.consume_queue import FILLER_SIZE, UNIT
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all, read_queue
 
 LOG_FILE = 4096

@@ -9,8 +9,8 @@ import pytest
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.store.consume_queue_ext import FOLDER, ConsumeQueueExt, ExtEntry, is_address
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.queue.consume_queue_ext import FOLDER, ConsumeQueueExt, ExtEntry, is_address
 from tests.broker_sim.store.golden import GoldenStore
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all, read_queue
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rocketpy_broker_sim.store import flushing
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 

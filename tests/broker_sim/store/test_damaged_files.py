@@ -6,8 +6,8 @@ import pytest
 
 from rocketpy.errors import StoreCorruptError, StoreError
 from rocketpy.wire.batch import BatchItem
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 from tests.broker_sim.store.index_helpers import FOREVER, keyed
 

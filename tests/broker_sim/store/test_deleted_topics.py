@@ -9,7 +9,7 @@ import pytest
 
 from rocketpy.errors import StoreError
 from rocketpy_broker_sim.store.deleted_topics import PATH
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 

@@ -13,8 +13,8 @@ import pytest
 from rocketpy.errors import StoreError
 from rocketpy.wire.batch import BatchItem
 from rocketpy_broker_sim.config import FlushDiskType
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 from tests.broker_sim.store.helpers import OK, bodies, message, open_store, put_all
 
@@ -214,7 +214,7 @@ def test_threat_L9_a_real_disk_that_is_full(tmp_path):
 import resource, signal
 from rocketpy.errors import StoreError
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -339,7 +339,7 @@ def test_a_store_that_cannot_be_opened_leaves_no_file_open(tmp_path):
 def test_a_process_that_is_killed_loses_nothing_it_acknowledged(tmp_path):
     program = f"""
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 store = MessageStore(RealStorage({str(tmp_path)!r}), MessageStoreConfig(mapped_file_size_commit_log=4096,

@@ -11,9 +11,9 @@ from contextlib import nullcontext
 import pytest
 
 from rocketpy.errors import StoreError
-from rocketpy_broker_sim.store.disk import RealFile, RealStorage, RealView
-from rocketpy_broker_sim.store.files_ahead import PAGE, WRITE, SpareFile
-from rocketpy_broker_sim.store.memory import MemoryFile, MemoryStorage, MemoryView
+from rocketpy_broker_sim.store.disk.files_ahead import PAGE, WRITE, SpareFile
+from rocketpy_broker_sim.store.disk.memory import MemoryFile, MemoryStorage, MemoryView
+from rocketpy_broker_sim.store.disk.real import RealFile, RealStorage, RealView
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 from tests.broker_sim.store.test_platforms import locked_kilobytes
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from rocketpy.errors import StoreCorruptError
-from rocketpy_broker_sim.store.consume_queue import UNIT
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import GetMessageStatus
+from rocketpy_broker_sim.store.queue.consume_queue import UNIT
 from tests.broker_sim.store.helpers import bodies, message, put_all, small_config
 
 

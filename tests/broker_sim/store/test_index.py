@@ -9,10 +9,10 @@ import pytest
 
 from rocketpy.seams import wall_clock
 from rocketpy_broker_sim.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from rocketpy_broker_sim.store.index import KeyIndex
-from rocketpy_broker_sim.store.index_file import IndexFile, IndexShape
-from rocketpy_broker_sim.store.index_keys import hash_of
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.index.file import IndexFile, IndexShape
+from rocketpy_broker_sim.store.index.key_index import KeyIndex
+from rocketpy_broker_sim.store.index.keys import hash_of
 from rocketpy_broker_sim.store.running_flags import RunningFlag, RunningFlags
 from tests.broker_sim.store.helpers import OK, bodies, message, open_store, put_all, small_config
 from tests.broker_sim.store.index_helpers import FOREVER, ROLLBACK, all_found, found, keyed

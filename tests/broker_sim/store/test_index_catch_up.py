@@ -8,9 +8,9 @@ import os
 import pytest
 
 from rocketpy.seams import wall_clock
-from rocketpy_broker_sim.store import index_catch_up
-from rocketpy_broker_sim.store.log_scan import LogScan
-from rocketpy_broker_sim.store.memory import MemoryFile, MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryFile, MemoryStorage
+from rocketpy_broker_sim.store.index import catch_up as index_catch_up
+from rocketpy_broker_sim.store.log.scan import LogScan
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 from tests.broker_sim.store.helpers import message, open_store, put_all

@@ -14,11 +14,11 @@ from rocketpy.seams import wall_clock
 from rocketpy.wire.java_hash import index_key_hash
 from rocketpy.wire.properties import decode_properties
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.index_file import IndexShape
-from rocketpy_broker_sim.store.index_growth import GrowingIndexFile
-from rocketpy_broker_sim.store.index_keys import KeyHashes, hash_of
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
+from rocketpy_broker_sim.store.index.file import IndexShape
+from rocketpy_broker_sim.store.index.growth import GrowingIndexFile
+from rocketpy_broker_sim.store.index.keys import KeyHashes, hash_of
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.store.helpers import open_store, put_all
 from tests.broker_sim.store.index_helpers import found, images, keyed

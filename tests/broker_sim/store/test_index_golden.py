@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.index_file import IndexFile, IndexHeader, IndexShape
+from rocketpy_broker_sim.store.disk.real import RealStorage
+from rocketpy_broker_sim.store.index.file import IndexFile, IndexHeader, IndexShape
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 from tests.broker_sim.store.golden import NAMES, GoldenStore
 from tests.broker_sim.store.helpers import put_all

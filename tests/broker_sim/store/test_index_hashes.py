@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpy_broker_sim.store import index_keys
-from rocketpy_broker_sim.store.index_keys import KeyHashes, hash_of
+from rocketpy_broker_sim.store.index import keys as index_keys
+from rocketpy_broker_sim.store.index.keys import KeyHashes, hash_of
 
 TOPICS = ["T", "Orders", "%RETRY%group", "Größe", "x" * 127]
 

@@ -6,9 +6,9 @@ import errno
 
 import pytest
 
-from rocketpy_broker_sim.store.index import KeyIndex
-from rocketpy_broker_sim.store.index_file import IndexShape
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.index.file import IndexShape
+from rocketpy_broker_sim.store.index.key_index import KeyIndex
 from tests.broker_sim.store.helpers import message, open_store, put_all
 from tests.broker_sim.store.index_helpers import all_found, found, images, keyed
 

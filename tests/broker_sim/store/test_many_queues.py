@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from rocketpy.errors import StoreError
-from rocketpy_broker_sim.store import platforms, queue_table
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint, write_checkpoint
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk import platforms
+from rocketpy_broker_sim.store.disk.real import RealStorage
+from rocketpy_broker_sim.store.queue import table as queue_table
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 
 QUEUES = [(f"Topic-{number}", queue_id) for number in range(5) for queue_id in range(3)]
@@ -222,7 +223,7 @@ def test_ten_thousand_topics_would_stay_below_the_limits_of_the_system(tmp_path)
 import os, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 def open_store():

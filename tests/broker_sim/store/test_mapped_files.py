@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from rocketpy.errors import LocalProtocolError, StoreError
 from rocketpy.wire.batch import BatchItem
 from rocketpy_broker_sim.store import append
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.mapped_file import MappedFile
-from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
+from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 from tests.broker_sim.store.helpers import OK, bodies, message, open_store, put_all
 

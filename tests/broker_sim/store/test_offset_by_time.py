@@ -6,7 +6,7 @@ import pytest
 
 from rocketpy.seams import wall_clock
 from rocketpy.wire.enums import BoundaryType
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.store.golden import NAMES, GoldenStore
 from tests.broker_sim.store.helpers import message, open_store, put_all

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpy_broker_sim.store import queue_table
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
+from rocketpy_broker_sim.store.queue import table as queue_table
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 
 QUEUES = 24

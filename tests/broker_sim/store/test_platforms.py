@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketpy_broker_sim.store import platforms
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk import platforms
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from tests.broker_sim.store.golden import GoldenStore
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,7 +43,7 @@ for package in (rocketpy, rocketpy_broker_sim.config, rocketpy_broker_sim.store)
 assert count > 150, count
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 root, log_size, queue_size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -11,7 +11,7 @@ from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
 from rocketpy_broker_sim.config import BrokerConfig, FlushDiskType
 from rocketpy_broker_sim.store.checkpoint import PATH, read_checkpoint
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 from tests.crash.sim_disk import SimDisk
 

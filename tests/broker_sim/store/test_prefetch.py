@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rocketpy_broker_sim.store import memory, prefetch, reading
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store import prefetch, reading
+from rocketpy_broker_sim.store.disk import memory
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.store.helpers import message, open_store, put_all
 

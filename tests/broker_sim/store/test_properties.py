@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rocketpy.errors import StoreCorruptError, StoreError
 from rocketpy.wire.batch import BatchItem
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 from tests.broker_sim.store.helpers import message, open_store, read_queue
 

@@ -6,8 +6,8 @@ import pytest
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy_broker_sim.store import recovery
-from rocketpy_broker_sim.store.log_scan import LogScan
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.log.scan import LogScan
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 
 LOG = "commitlog/00000000000000000000"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketpy.errors import StoreCorruptError
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 
 LOG = "commitlog/00000000000000000000"

@@ -12,7 +12,7 @@ from rocketpy.wire.batch import BatchItem
 from rocketpy_broker_sim.config import FlushDiskType
 from rocketpy_broker_sim.store import reput
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint
-from rocketpy_broker_sim.store.memory import MemoryFile, MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryFile, MemoryStorage
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 from tests.broker_sim.store.test_faults import REFUSED

@@ -9,8 +9,8 @@ import pytest
 
 from rocketpy.errors import StoreError
 from rocketpy.wire.message_codec import decode_record
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import GetMessageStatus, PutMessageStatus
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all, read_queue, small_config
@@ -154,7 +154,7 @@ def test_more_queues_than_a_process_may_have_files_open(tmp_path):
 import os, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.store.disk import RealStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 for turn in range(2):

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.store_state import Phase, StoreState, StoreStateError
 from tests.broker_sim.store.helpers import message, open_store, put_all, small_config

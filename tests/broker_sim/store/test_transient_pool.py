@@ -8,10 +8,10 @@ import pytest
 
 from rocketpy.errors import StoreError
 from rocketpy_broker_sim.config import BrokerRole, FlushDiskType
-from rocketpy_broker_sim.store.disk import RealStorage
-from rocketpy_broker_sim.store.failure import FileCreationError
-from rocketpy_broker_sim.store.memory import MemoryStorage
-from rocketpy_broker_sim.store.transient_pool import TransientPool
+from rocketpy_broker_sim.store.disk.failure import FileCreationError
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
+from rocketpy_broker_sim.store.log.transient_pool import TransientPool
 from tests.broker_sim.store.helpers import bodies, message, open_store
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint, write_checkpoint
-from rocketpy_broker_sim.store.consume_queue import UNIT
-from rocketpy_broker_sim.store.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.queue.consume_queue import UNIT
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 
 QUEUES = [(f"Topic-{number}", queue_id) for number in range(4) for queue_id in range(2)]

@@ -13,15 +13,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rocketpy_broker_sim.config import FlushDiskType
-from rocketpy_broker_sim.store.failure import store_error
+from rocketpy_broker_sim.store.disk.failure import store_error
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rocketpy.seams import MappedView, Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.mapped_file import MappedFile
-    from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
+    from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
+    from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
 
 __all__ = ["FilesAhead", "SpareFile"]
 

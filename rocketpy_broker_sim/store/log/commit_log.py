@@ -19,8 +19,8 @@ from rocketpy.wire.record import (
     encode_blank,
     store_timestamp_at,
 )
-from rocketpy_broker_sim.store.failure import FileCreationError, store_error
-from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
+from rocketpy_broker_sim.store.disk.failure import FileCreationError, store_error
+from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
-from rocketpy_broker_sim.store.index_file import FOLDER, NAME_LENGTH, IndexFile, IndexHeader, IndexShape
-from rocketpy_broker_sim.store.index_growth import GrowingIndexFile
-from rocketpy_broker_sim.store.row_loading import is_number
+from rocketpy_broker_sim.store.disk.row_loading import is_number
+from rocketpy_broker_sim.store.index.file import FOLDER, NAME_LENGTH, IndexFile, IndexHeader, IndexShape
+from rocketpy_broker_sim.store.index.growth import GrowingIndexFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
-from rocketpy_broker_sim.store.mapped_file import MappedFile
+from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

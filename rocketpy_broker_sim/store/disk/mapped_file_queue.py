@@ -10,14 +10,14 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from rocketpy_broker_sim.store.mapped_file import MappedFile
-from rocketpy_broker_sim.store.row_loading import NAME_LENGTH, load_row
+from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
+from rocketpy_broker_sim.store.disk.row_loading import NAME_LENGTH, load_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocketpy.seams import Storage
-    from rocketpy_broker_sim.store.files_ahead import FilesAhead
+    from rocketpy_broker_sim.store.disk.files_ahead import FilesAhead
 
 __all__ = ["MappedFileQueue"]
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.names import is_valid_stored_topic
-from rocketpy_broker_sim.store.consume_queue import FOLDER, MAX_QUEUE_ID, ConsumeQueue
-from rocketpy_broker_sim.store.consume_queue_ext import FOLDER as EXT_FOLDER
-from rocketpy_broker_sim.store.platforms import max_open_files
-from rocketpy_broker_sim.store.row_loading import is_number
+from rocketpy_broker_sim.store.disk.platforms import max_open_files
+from rocketpy_broker_sim.store.disk.row_loading import is_number
+from rocketpy_broker_sim.store.queue.consume_queue import FOLDER, MAX_QUEUE_ID, ConsumeQueue
+from rocketpy_broker_sim.store.queue.consume_queue_ext import FOLDER as EXT_FOLDER
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.logs import get_logger
-from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
+from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage

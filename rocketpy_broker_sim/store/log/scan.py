@@ -26,8 +26,8 @@ from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.mapped_file import MappedFile
-    from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
+    from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
+    from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
 
 __all__ = ["LogRecord", "LogScan", "find_record"]
 

@@ -11,15 +11,15 @@ import json
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from rocketpy_broker_sim.store.consume_queue import FOLDER
+from rocketpy_broker_sim.store.queue.consume_queue import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
-    from rocketpy_broker_sim.store.consume_queue import ConsumeQueue
-    from rocketpy_broker_sim.store.queue_table import QueueTable
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.queue.table import QueueTable
 
 __all__ = ["PATH", "load_queues", "write_summary"]
 

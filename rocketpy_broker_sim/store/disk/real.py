@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from rocketpy_broker_sim.store import platforms
+from rocketpy_broker_sim.store.disk import platforms
 
 if TYPE_CHECKING:
     import struct

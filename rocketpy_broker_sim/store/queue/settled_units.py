@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy_broker_sim.store.consume_queue import OffsetGapError
 from rocketpy_broker_sim.store.dispatch import is_consumable
+from rocketpy_broker_sim.store.queue.consume_queue import OffsetGapError
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.store.log_scan import LogRecord
-    from rocketpy_broker_sim.store.queue_table import QueueTable
+    from rocketpy_broker_sim.store.log.scan import LogRecord
+    from rocketpy_broker_sim.store.queue.table import QueueTable
 
 __all__ = ["SettledUnits"]
 

@@ -13,9 +13,9 @@ from _thread import allocate_lock
 from typing import TYPE_CHECKING
 
 from rocketpy_broker_sim.config import BrokerRole, FlushDiskType
-from rocketpy_broker_sim.store.commit_log import FOLDER, CommitLog
-from rocketpy_broker_sim.store.failure import store_error
-from rocketpy_broker_sim.store.transient_pool import TransientBuffer, TransientPool
+from rocketpy_broker_sim.store.disk.failure import store_error
+from rocketpy_broker_sim.store.log.commit_log import FOLDER, CommitLog
+from rocketpy_broker_sim.store.log.transient_pool import TransientBuffer, TransientPool
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage

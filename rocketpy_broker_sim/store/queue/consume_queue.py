@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.config.store import UNIT_SIZE
-from rocketpy_broker_sim.store.consume_queue_ext import ConsumeQueueExt, ExtEntry, is_address
-from rocketpy_broker_sim.store.mapped_file_queue import MappedFileQueue
+from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
+from rocketpy_broker_sim.store.queue.consume_queue_ext import ConsumeQueueExt, ExtEntry, is_address
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
+    from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
     from rocketpy_broker_sim.store.dispatch import DispatchRequest
-    from rocketpy_broker_sim.store.mapped_file import MappedFile
 
 __all__ = ["FILLER_SIZE", "FOLDER", "MAX_QUEUE_ID", "UNIT", "ConsumeQueue", "OffsetGapError", "Replay"]
 

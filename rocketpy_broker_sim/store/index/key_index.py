@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from rocketpy.logs import get_logger
 from rocketpy.seams import wall_ms
 from rocketpy.wire.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketpy_broker_sim.store.consume_queue import UNIT
-from rocketpy_broker_sim.store.index_file import FOLDER, IndexFile, IndexShape
-from rocketpy_broker_sim.store.index_growth import GrowingIndexFile
-from rocketpy_broker_sim.store.index_keys import KeyHashes, hash_of
-from rocketpy_broker_sim.store.index_loading import load_files
+from rocketpy_broker_sim.store.index.file import FOLDER, IndexFile, IndexShape
+from rocketpy_broker_sim.store.index.growth import GrowingIndexFile
+from rocketpy_broker_sim.store.index.keys import KeyHashes, hash_of
+from rocketpy_broker_sim.store.index.loading import load_files
+from rocketpy_broker_sim.store.queue.consume_queue import UNIT
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
     from rocketpy_broker_sim.store.dispatch import DispatchRequest
-    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.running_flags import RunningFlags
 
 __all__ = ["Found", "IndexProgress", "KeyIndex"]

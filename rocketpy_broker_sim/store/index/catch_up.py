@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
-from rocketpy_broker_sim.store.log_scan import LogScan, find_record
+from rocketpy_broker_sim.store.log.scan import LogScan, find_record
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.commit_log import CommitLog
-    from rocketpy_broker_sim.store.index import KeyIndex
-    from rocketpy_broker_sim.store.log_scan import LogRecord
+    from rocketpy_broker_sim.store.index.key_index import KeyIndex
+    from rocketpy_broker_sim.store.log.commit_log import CommitLog
+    from rocketpy_broker_sim.store.log.scan import LogRecord
 
 __all__ = ["IndexCatchUp"]
 

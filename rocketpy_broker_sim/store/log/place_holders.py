@@ -21,7 +21,7 @@ from rocketpy.wire.record import (
 from rocketpy.wire.sysflag import TRANSACTION_ROLLBACK
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.store.commit_log import CommitLog
+    from rocketpy_broker_sim.store.log.commit_log import CommitLog
 
 __all__ = ["PLACE_HOLDER_CODE", "PLACE_HOLDER_TAG", "filler", "is_place_holder", "least_filler", "place_holder"]
 

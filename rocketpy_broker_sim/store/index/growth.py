@@ -12,13 +12,13 @@ from itertools import groupby
 from sys import byteorder
 from typing import TYPE_CHECKING, NamedTuple
 
-from rocketpy_broker_sim.store.index_file import ENTRY, SLOT, IndexFile, IndexHeader, IndexShape
+from rocketpy_broker_sim.store.index.file import ENTRY, SLOT, IndexFile, IndexHeader, IndexShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rocketpy.seams import File, Storage
-    from rocketpy_broker_sim.store.index_keys import IndexKey
+    from rocketpy_broker_sim.store.index.keys import IndexKey
 
 __all__ = ["GrowingIndexFile"]
 
