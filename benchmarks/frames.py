@@ -74,6 +74,21 @@ def pull_frame(group: str, topic: str, queue_id: int, offset: int, *, wait_ms: i
     return frame(PULL_MESSAGE, fields, opaque=opaque)
 
 
+def create_topic_frame(topic: str, queues: int) -> bytes:
+    """A topic that may be read and written, with as many queues for both."""
+    fields = {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": queues,
+        "writeQueueNums": queues,
+        "perm": 6,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": "false",
+    }
+    return frame(UPDATE_AND_CREATE_TOPIC, fields)
+
+
 class Wire:
     """A blocking socket that sends frames and reads whole answers."""
 

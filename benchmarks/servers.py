@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.frames import GET_ROUTE, UPDATE_AND_CREATE_TOPIC, Wire, frame
+from benchmarks.frames import GET_ROUTE, Wire, create_topic_frame, frame
 from benchmarks.processes import Child
 from benchmarks.trouble import BenchmarkError
 
@@ -56,18 +56,8 @@ class Site:
 
     def create_topic(self, topic: str, queues: int) -> None:
         """Create a topic and wait until clients find it."""
-        fields = {
-            "topic": topic,
-            "defaultTopic": "TBW102",
-            "readQueueNums": queues,
-            "writeQueueNums": queues,
-            "perm": 6,
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": 0,
-            "order": "false",
-        }
         with Wire(self.broker) as wire:
-            wire.ask(frame(UPDATE_AND_CREATE_TOPIC, fields))
+            wire.ask(create_topic_frame(topic, queues))
         deadline = time.monotonic() + VISIBLE_WITHIN
         with Wire(self.namesrv) as wire:
             while not _has_route(wire, topic):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.bars import APACHE, OURS
-from benchmarks.frames import UPDATE_AND_CREATE_TOPIC, Wire, frame
+from benchmarks.frames import Wire, create_topic_frame
 from benchmarks.processes import Child
 from benchmarks.servers import APACHE_SETTINGS, PATIENCE, serving_address, translated, write_settings
 from benchmarks.store.measure import Bench, directory
@@ -43,18 +43,8 @@ class Broker:
 
     def create_topic(self, topic: str, queues: int) -> None:
         """Make a topic; clients that ask name servers need not find it."""
-        fields = {
-            "topic": topic,
-            "defaultTopic": "TBW102",
-            "readQueueNums": queues,
-            "writeQueueNums": queues,
-            "perm": 6,
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": 0,
-            "order": "false",
-        }
         with Wire(self.address) as wire:
-            wire.ask(frame(UPDATE_AND_CREATE_TOPIC, fields))
+            wire.ask(create_topic_frame(topic, queues))
 
 
 @contextmanager

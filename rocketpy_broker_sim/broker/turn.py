@@ -84,6 +84,7 @@ class Turn:
         self._written_to = -1
         self._wait_for_disk = False
         self._dirty = False
+        self._is_refused = False
 
     # --- while processors run ---
 
@@ -195,10 +196,15 @@ class Turn:
         try:
             self._store.commit_pending()
         except StoreError as exc:
-            _logger.error("the messages of this turn were not stored: %s", exc)
+            if not self._is_refused:  # said once: with a full disk every turn of a busy broker comes here
+                _logger.error("messages are not stored: %s", exc)
+            self._is_refused = True
             return exc
         finally:
             self._conditions.note_append(began, trio.current_time())
+        if self._is_refused:
+            self._is_refused = False
+            _logger.warning("messages are stored again")
         if self.on_written is not None:
             self.on_written()
         return None

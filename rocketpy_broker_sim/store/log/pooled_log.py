@@ -12,6 +12,7 @@ import os
 from _thread import allocate_lock
 from typing import TYPE_CHECKING
 
+from rocketpy.logs import get_logger
 from rocketpy_broker_sim.config import BrokerRole, FlushDiskType
 from rocketpy_broker_sim.store.disk.failure import store_error
 from rocketpy_broker_sim.store.log.commit_log import FOLDER, CommitLog
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PooledLog", "commit_log_of"]
 
 PAGE = 4096
+_logger = get_logger(__name__)
 
 
 def commit_log_of(storage: Storage, config: MessageStoreConfig) -> CommitLog:
@@ -33,7 +35,16 @@ def commit_log_of(storage: Storage, config: MessageStoreConfig) -> CommitLog:
         and config.flush_disk_type is FlushDiskType.ASYNC_FLUSH
         and config.broker_role is not BrokerRole.SLAVE
     )
-    return PooledLog(storage, config) if pooled else CommitLog(storage, config.mapped_file_size_commit_log)
+    if pooled:
+        return PooledLog(storage, config)
+    if config.transient_store_pool_enable:
+        _logger.warning(
+            "transientStorePoolEnable changes nothing with flushDiskType=%s and brokerRole=%s: messages go to the "
+            "files at once; it is for a master with ASYNC_FLUSH",
+            config.flush_disk_type,
+            config.broker_role,
+        )
+    return CommitLog(storage, config.mapped_file_size_commit_log)
 
 
 class PooledLog(CommitLog):

@@ -39,6 +39,20 @@ async def test_a_full_disk_refuses_sends_keeps_reads_and_comes_back(autojump_clo
         assert bodies(await client.pull()) == [b"kept", b"after"]
 
 
+async def test_a_full_disk_is_told_once_and_so_is_its_end(autojump_clock: MockClock, caplog) -> None:
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage) as (_, client):
+        for _ in range(2):
+            storage.fault = full
+            for _ in range(5):
+                await client.send(body=b"lost")
+            storage.fault = None
+            for _ in range(5):
+                await client.send(body=b"kept")
+    told = [record.levelname for record in caplog.records if record.name.endswith("broker.turn")]
+    assert told == ["ERROR", "WARNING"] * 2
+
+
 async def test_a_full_disk_touches_no_answer_that_put_nothing(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with broker_and_client(storage=storage) as (_, client):

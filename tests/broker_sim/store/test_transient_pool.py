@@ -138,9 +138,12 @@ def test_a_stop_that_cannot_move_everything_keeps_the_abort_file():
 
 
 @pytest.mark.parametrize("settings", [{"flush_disk_type": FlushDiskType.SYNC_FLUSH}, {"broker_role": BrokerRole.SLAVE}])
-def test_only_a_master_with_asynchronous_flushing_has_a_pool(settings):
-    assert pooled(**settings).pool is None
+def test_only_a_master_with_asynchronous_flushing_has_a_pool(settings, caplog):
     assert open_store().pool is None
+    assert not caplog.records
+    assert pooled(**settings).pool is None
+    (warning,) = caplog.records
+    assert "transientStorePoolEnable changes nothing" in warning.message
 
 
 def test_a_deleted_topic_takes_what_is_in_buffers_with_it():
