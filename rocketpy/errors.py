@@ -12,8 +12,8 @@
     │   ├─ NameServerUnreachableError    ├─ SendError
     │   ├─ TopicNotFoundError            ├─ TooManyRequestsError
     │   ├─ TopicNotWritableError         ├─ BrokerError (one class per well-known code)
-    │   └─ BrokerUnreachableError        └─ ServiceCrashedError
-    └─ StoreError
+    │   └─ BrokerUnreachableError        ├─ ServiceCrashedError
+    └─ StoreError                        └─ RowError
         └─ StoreCorruptError
 
 Retry logic asks ``error.retriable``, never a list of types. Facts are attributes, so that nobody parses a message.
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rocketpy.logs import quote
+from rocketpy.logs import printable, quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +49,7 @@ __all__ = [
     "RequestTimeoutError",
     "RocketMQError",
     "RouteNotFoundError",
+    "RowError",
     "SendAttempt",
     "SendError",
     "SerializationError",
@@ -355,6 +356,38 @@ class SendError(RocketMQError):
     def __init__(self, message: str, *, attempts: Sequence[SendAttempt] = ()) -> None:
         super().__init__(message)
         self.attempts = tuple(attempts)
+
+
+# --- rows of a data frame --------------------------------------------------------------------------
+
+
+class RowError(RocketMQError):
+    """A row of a partition cannot be made a message or sent; ``__cause__`` says more where there is more to say.
+
+    Attributes:
+        row: Its number within the partition, from 1.
+        partition: The number of the partition.
+        keys: The keys of its message, as far as they are known.
+        reason: What is wrong with it and what to do; never what the row holds.
+    """
+
+    def __init__(self, reason: str, *, row: int, partition: int, keys: Sequence[str] = ()) -> None:
+        self.reason = reason
+        self.row = row
+        self.partition = partition
+        self.keys = tuple(keys)
+        super().__init__(f"row {row} of partition {partition}{_of_keys(self.keys)}: {reason}")
+
+
+_SHOWN_KEYS, _SHOWN_KEY = 3, 80
+"""How many keys an error shows, and how many characters of each."""
+
+
+def _of_keys(keys: tuple[str, ...]) -> str:
+    if not keys:
+        return ""
+    shown = ", ".join(f"'{printable(key, _SHOWN_KEY)}'" for key in keys[:_SHOWN_KEYS])
+    return f" (keys {shown}{', ...' if len(keys) > _SHOWN_KEYS else ''})"
 
 
 # --- the store of the reference broker ---------------------------------------------------------------

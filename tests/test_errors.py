@@ -9,12 +9,21 @@ import pickle
 import pytest
 
 from rocketpy import errors
-from rocketpy.errors import BrokerError, ConnectError, NameServerUnreachableError, RocketMQError, SendAttempt, SendError
+from rocketpy.errors import (
+    BrokerError,
+    ConnectError,
+    NameServerUnreachableError,
+    RocketMQError,
+    RowError,
+    SendAttempt,
+    SendError,
+)
 
 FACTS = {
     "topic": "Orders", "tried": ("a:1", "b:2"), "address": "a:1", "timeout": 1.5, "position": 7, "decoded": (1, 2),
     "path": "store/commitlog", "offset": 3, "doing": "a send", "remark": "no\nway", "code": 31337,
     "attempts": (SendAttempt("b", "a:1", ConnectError("away", address="a:1"), 0.5),), "message": "what was done",
+    "reason": "the value is null", "row": 17, "partition": 3, "keys": ("AA-1", "AA-2"),
 }  # fmt: skip
 KINDS = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, RocketMQError)]
 
@@ -52,3 +61,15 @@ def test_a_copy_gathers_notes_of_its_own() -> None:
     other = copy.copy(error)
     other.add_note("of the copy")
     assert (error.__notes__, other.__notes__) == (["of both"], ["of both", "of the copy"])
+
+
+def test_the_error_of_a_row_says_which_row_it_is() -> None:
+    error = RowError("the value is null", row=17, partition=3, keys=["AA-1"])
+    assert str(error) == "row 17 of partition 3 (keys 'AA-1'): the value is null"
+    assert (error.row, error.partition, error.keys, error.reason) == (17, 3, ("AA-1",), "the value is null")
+    assert str(RowError("no", row=1, partition=0)) == "row 1 of partition 0: no"
+
+
+def test_the_error_of_a_row_shows_few_keys_and_little_of_each() -> None:
+    error = RowError("no", row=1, partition=0, keys=["a\nb", "x" * 1_000, "c", "d"])
+    assert str(error) == f"row 1 of partition 0 (keys 'a\\nb', '{'x' * 80}', 'c', ...): no"

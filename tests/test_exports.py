@@ -68,6 +68,7 @@ PUBLIC: dict[str, set[str]] = {
         "RetryLater",
         "RocketMQError",
         "RouteNotFoundError",
+        "RowError",
         "SendAttempt",
         "SendError",
         "SendResult",
