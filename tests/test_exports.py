@@ -92,6 +92,14 @@ PUBLIC: dict[str, set[str]] = {
     },
     "rocketpy.aio": FACADE,
     "rocketpy.sync": FACADE,
+    "rocketpy.serialization": {
+        "BinarySerializer",
+        "JsonSerializer",
+        "MsgpackSerializer",
+        "Serializer",
+        "StringSerializer",
+        "serializer",
+    },
     "rocketpy_broker_sim": {
         "AsyncioLocalCluster",
         "BlockingLocalCluster",

@@ -1,0 +1,141 @@
+"""JSON in UTF-8, without spaces, which any language reads.
+
+What JSON has no type for is written as text: bytes in base64, Decimal digit by digit (a reader that takes numbers for
+doubles would lose some), dates and moments in ISO 8601 as they are (without an offset where they have no zone),
+durations in ISO 8601, and NaN and the infinities by their names, since JSON has no numbers for them. Reading gives
+back what stands there: dicts, lists, text, numbers, booleans, None.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from base64 import b64encode
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from types import NoneType
+from typing import Any, NoReturn
+
+import attrs
+
+from rocketpy.errors import SerializationError
+from rocketpy.serialization.bounds import MAX_MEMBERS, check_depth, too_deep, too_many
+from rocketpy.serialization.plain import MAX_DEPTH, Leaves, duration_text, plain
+
+__all__ = ["JsonSerializer"]
+
+_FLAT = frozenset({str, int, float, bool, NoneType})
+_NAMES = frozenset({str})
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+@attrs.frozen
+class JsonSerializer:
+    """Values as JSON.
+
+    Attributes:
+        max_depth: How deep lists and objects may stand in one another, written or read.
+        max_members: How many members all lists and objects of a value that is read may have together.
+    """
+
+    name: str = attrs.field(default="json", init=False)
+    max_depth: int = attrs.field(default=MAX_DEPTH, kw_only=True)
+    max_members: int = attrs.field(default=MAX_MEMBERS, kw_only=True)
+
+    def encode(self, value: object) -> bytes:
+        """Return the JSON of a value.
+
+        Raises:
+            SerializationError: something inside has a type that cannot be written, or it is nested too deep.
+        """
+        if type(value) is dict and _FLAT.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
+            try:
+                return _encode(value).encode()
+            except ValueError:  # a NaN, or half a surrogate pair: looked at closely below
+                pass
+        try:
+            return _encode(plain(value, _LEAVES, max_depth=self.max_depth)).encode()
+        except UnicodeEncodeError as exc:
+            raise SerializationError(f"a text inside the value cannot be written in UTF-8: {exc.reason}") from None
+        except SerializationError:
+            raise
+        except ValueError as exc:  # a number of thousands of digits
+            raise SerializationError(f"a number inside the value cannot be written: {exc}") from None
+
+    def decode(self, body: bytes) -> Any:
+        """Return the value of a JSON text.
+
+        Raises:
+            SerializationError: the bytes are not JSON in UTF-8, or pass the bounds.
+        """
+        try:
+            text = str(body, "utf-8")
+            if body.count(b",") >= self.max_members:
+                self._check_members(text)
+            value = json.loads(text, parse_constant=_no_constant)
+        except UnicodeDecodeError as exc:
+            raise SerializationError(f"the body is not JSON in UTF-8: {exc.reason} at byte {exc.start}") from None
+        except json.JSONDecodeError as exc:
+            raise SerializationError(f"the body is not JSON: {exc.msg} at character {exc.pos}") from None
+        except SerializationError:
+            raise
+        except ValueError as exc:
+            raise SerializationError(f"a number in the body cannot be read: {exc}") from None
+        except RecursionError:
+            raise too_deep(self.max_depth) from None
+        check_depth(value, self.max_depth)
+        if "\\ud" in text or "\\uD" in text:
+            _check_surrogates(value)
+        return value
+
+    def _check_members(self, text: str) -> None:
+        """Count commas that stand between members, not in texts."""
+        if _TEXT.sub("", text).count(",") >= self.max_members:
+            raise too_many(self.max_members)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise SerializationError(f"the body is not JSON: it has no number {name}")
+
+
+def _check_surrogates(value: object) -> None:
+    """Escapes can name half a surrogate pair, which would fail whoever writes the text later."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise SerializationError("a text in the body has half a surrogate pair") from None
+
+
+def _float(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _base64(value: bytes | bytearray | memoryview) -> str:
+    return b64encode(value).decode("ascii")
+
+
+_LEAVES: Leaves = {
+    NoneType: _same,
+    str: _same,
+    bool: _same,
+    int: _same,
+    float: _float,
+    bytes: _base64,
+    bytearray: _base64,
+    memoryview: _base64,
+    Decimal: str,
+    datetime: datetime.isoformat,
+    date: date.isoformat,
+    time: time.isoformat,
+    timedelta: duration_text,
+}

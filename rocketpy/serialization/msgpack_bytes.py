@@ -1,0 +1,136 @@
+"""msgpack: the types of JSON and bytes, smaller and quicker to read, in many languages.
+
+Moments with a zone are written as msgpack's own timestamp and come back as aware datetimes in UTC. What msgpack has no
+type for is written as text, as the json format does it: Decimal, dates, moments without a zone, durations. Keys are
+always text. Extensions of msgpack other than its timestamp are refused when read: nobody here could say what they mean.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from types import NoneType
+from typing import Any, NoReturn
+
+import attrs
+import msgpack
+
+from rocketpy.errors import SerializationError
+from rocketpy.serialization.bounds import MAX_MEMBERS, check_depth, too_deep, too_many
+from rocketpy.serialization.plain import MAX_DEPTH, Leaves, duration_text, plain
+
+__all__ = ["MsgpackSerializer"]
+
+_FLAT = frozenset({str, int, float, bool, NoneType, bytes, bytearray})
+_NAMES = frozenset({str})
+
+
+@attrs.frozen
+class MsgpackSerializer:
+    """Values as msgpack.
+
+    Attributes:
+        max_depth: How deep lists and objects may stand in one another, written or read.
+        max_members: How many members all lists and objects of a value that is read may have together.
+    """
+
+    name: str = attrs.field(default="msgpack", init=False)
+    max_depth: int = attrs.field(default=MAX_DEPTH, kw_only=True)
+    max_members: int = attrs.field(default=MAX_MEMBERS, kw_only=True)
+
+    def encode(self, value: object) -> bytes:
+        """Return the msgpack of a value.
+
+        Raises:
+            SerializationError: something inside has a type that cannot be written, is a whole number of more than 64
+                bits, or is nested too deep.
+        """
+        flat = (
+            type(value) is dict and _FLAT.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value))
+        )
+        if not flat:
+            value = plain(value, _LEAVES, max_depth=self.max_depth)
+        try:
+            packed: bytes = msgpack.packb(value, datetime=True)
+        except OverflowError:
+            raise SerializationError(
+                "a whole number inside the value has more than the 64 bits of msgpack: make it a Decimal or a text"
+            ) from None
+        except UnicodeEncodeError as exc:
+            raise SerializationError(f"a text inside the value cannot be written in UTF-8: {exc.reason}") from None
+        return packed
+
+    def decode(self, body: bytes) -> Any:
+        """Return the value of msgpack bytes.
+
+        Raises:
+            SerializationError: the bytes are not one value of msgpack, or pass the bounds.
+        """
+        room = _Room(self.max_members)
+        try:
+            value = msgpack.unpackb(
+                body,
+                raw=False,
+                timestamp=3,
+                strict_map_key=True,
+                ext_hook=_no_extension,
+                list_hook=room.take,
+                object_hook=room.take,
+                max_array_len=min(self.max_members, len(body)),
+                max_map_len=min(self.max_members, len(body) // 2),
+            )
+        except (RecursionError, msgpack.StackError):
+            raise too_deep(self.max_depth) from None
+        except SerializationError:
+            raise
+        except UnicodeDecodeError as exc:
+            raise SerializationError(f"a text in the body is not UTF-8: {exc.reason}") from None
+        except (ValueError, OverflowError, msgpack.UnpackException) as exc:
+            raise SerializationError(f"the body is not one value of msgpack: {exc}") from None
+        check_depth(value, self.max_depth)
+        return value
+
+
+class _Room:
+    """Counts the members of lists and objects while they are built."""
+
+    __slots__ = ("left", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = self.left = limit
+
+    def take(self, holder: Any) -> Any:
+        # One for the list or object itself, which is a member of another, or the whole value.
+        self.left -= 1 if not holder else len(holder)
+        if self.left < 0:
+            raise too_many(self.limit)
+        return holder
+
+
+def _no_extension(code: int, _data: bytes) -> NoReturn:
+    raise SerializationError(f"the body holds an extension of msgpack of type {code}, which is not known here")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _moment(value: datetime) -> datetime | str:
+    return value.isoformat() if value.utcoffset() is None else value
+
+
+_LEAVES: Leaves = {
+    NoneType: _same,
+    str: _same,
+    bool: _same,
+    int: _same,
+    float: _same,
+    bytes: _same,
+    bytearray: _same,
+    memoryview: bytes,
+    Decimal: str,
+    datetime: _moment,
+    date: date.isoformat,
+    time: time.isoformat,
+    timedelta: duration_text,
+}

@@ -1,0 +1,168 @@
+"""Turns nested values, as rows of a DataFrame hold them, into what the encoders of json and msgpack know.
+
+Rows (pyspark's, by their shape, without importing it) and named tuples become objects of their field names, tuples
+become lists, keys become text. What a format has no type for is written by the table of leaves that its serializer
+gives. Depth is bounded, which stops values that contain themselves, too. Messages of errors name the place inside the
+value and the type found there, never the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from numbers import Integral, Rational, Real
+from typing import Any
+
+from rocketpy.errors import SerializationError
+from rocketpy.logs import quote
+
+__all__ = ["MAX_DEPTH", "Leaves", "duration_text", "plain", "scalar_text"]
+
+MAX_DEPTH = 64
+"""How deep lists and objects may stand in one another; rows of Spark stay far below."""
+
+Leaves = Mapping[type, Callable[[Any], Any]]
+"""How a format writes values that are neither list nor object, by their exact type."""
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class _UnfitError(Exception):
+    """A value inside that cannot be written; the path to it grows while the containers are left."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path: list[object] = []
+
+
+def plain(value: object, leaves: Leaves, *, max_depth: int = MAX_DEPTH) -> Any:
+    """Return the value as dicts with text keys, lists, and what `leaves` makes of all else.
+
+    Raises:
+        SerializationError: something inside has a type that cannot be written, an object has the same key twice, or
+            the value is nested too deep.
+    """
+    try:
+        return _plain(value, leaves, max_depth)
+    except _UnfitError as exc:
+        raise SerializationError(f"{_place(exc.path)} {exc.reason}") from None
+
+
+def scalar_text(value: object) -> str | None:
+    """Return a single value as text, the same in keys, in json and in the format "string"; None where it has no text.
+
+    Numbers are written as Python writes them, booleans as `true` and `false`, moments as ISO 8601.
+    """
+    write = _TEXTS.get(type(value))
+    if write is not None:
+        return write(value)
+    single = _base_value(value)
+    return None if single is None else _TEXTS[type(single)](single)
+
+
+def duration_text(value: timedelta) -> str:
+    """Return a duration in ISO 8601, in seconds, exact to the microsecond: `PT93784.5S`."""
+    whole, rest = divmod(abs(value) // _MICROSECOND, 1_000_000)
+    fraction = f".{rest:06}".rstrip("0") if rest else ""
+    return f"{'-' if value < timedelta() else ''}PT{whole}{fraction}S"
+
+
+_TEXTS: Mapping[type, Callable[[Any], str]] = {
+    str: str,
+    int: str,
+    float: repr,
+    bool: lambda value: "true" if value else "false",
+    Decimal: str,
+    datetime: datetime.isoformat,
+    date: date.isoformat,
+    time: time.isoformat,
+    timedelta: duration_text,
+}
+
+
+def _plain(value: Any, leaves: Leaves, room: int) -> Any:
+    leaf = leaves.get(type(value))
+    if leaf is not None:
+        return leaf(value)
+    if room == 0:
+        raise _UnfitError("is nested too deep, or contains itself")
+    if isinstance(value, Mapping):
+        return _object(value.items(), len(value), leaves, room - 1)
+    if isinstance(value, list | tuple):
+        fields = _field_names(value)
+        if fields is None:
+            return _array(value, leaves, room - 1)
+        return _object(zip(fields, value, strict=False), len(value), leaves, room - 1)
+    if callable(getattr(value, "asDict", None)):
+        return _plain(value.asDict(), leaves, room)
+    return _subclass(value, leaves)
+
+
+def _field_names(value: list[Any] | tuple[Any, ...]) -> Iterable[str] | None:
+    """The names of a row of pyspark or of a named tuple; None for all other sequences."""
+    fields: Iterable[str] | None = getattr(value, "__fields__", None)
+    return fields if fields is not None else getattr(value, "_fields", None)
+
+
+def _array(values: Iterable[Any], leaves: Leaves, room: int) -> list[Any]:
+    result: list[Any] = []
+    for item in values:
+        try:
+            result.append(_plain(item, leaves, room))
+        except _UnfitError as exc:
+            exc.path.append(len(result))
+            raise
+    return result
+
+
+def _object(pairs: Iterable[tuple[Any, Any]], count: int, leaves: Leaves, room: int) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, item in pairs:
+        name = key if type(key) is str else _key(key)
+        try:
+            result[name] = _plain(item, leaves, room)
+        except _UnfitError as exc:
+            exc.path.append(name)
+            raise
+    if len(result) != count:
+        raise _UnfitError(f"has {count} members under {len(result)} different names; rename those that are alike")
+    return result
+
+
+def _key(key: object) -> str:
+    text = scalar_text(key)
+    if text is None:
+        raise _UnfitError(f"has a key of type {type(key).__name__}; keys are text, numbers or dates")
+    return text
+
+
+def _subclass(value: object, leaves: Leaves) -> Any:
+    """A value whose type only derives from a known one, such as an enum of numbers or a number of numpy."""
+    single = _base_value(value)
+    if single is None:
+        known = "None, bool, numbers, text, bytes, dates, durations, and lists, dicts and rows of them"
+        raise _UnfitError(f"has the type {type(value).__name__}, which cannot be written; known are {known}")
+    return leaves[type(single)](single)
+
+
+def _base_value(value: object) -> Any:
+    """The same value as one of the types that stand in the tables, or None."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and not isinstance(value, Rational):
+        return float(value)
+    if isinstance(value, datetime):  # pandas.Timestamp, for one
+        return datetime.combine(value.date(), value.timetz())
+    return None
+
+
+def _place(path: list[object]) -> str:
+    if not path:
+        return "the value"
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(path))
+    where = quote("".join(steps).removeprefix("."))
+    return f"the value at '{where}'"
