@@ -49,6 +49,11 @@ class Producer(Lifetime[TrioProducer]):
         """The settings."""
         return self._inner.config
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be used, in this process."""
+        return self._inner.is_open
+
     async def send(
         self,
         message: Message,

@@ -84,6 +84,11 @@ class Producer(NotPicklable):
 
     # --- life -----------------------------------------------------------------------------------------
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be used, in this process."""
+        return self._lifecycle.is_open
+
     async def __aenter__(self) -> Self:
         """Open the producer.
 

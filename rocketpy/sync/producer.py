@@ -89,6 +89,11 @@ class Producer(Lifetime[TrioProducer]):
         """The settings."""
         return self._inner.config
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be used, in this process."""
+        return self._inner.is_open
+
     def start(self) -> None:
         """Open it; the same as entering it with `with`.
 
