@@ -9,6 +9,7 @@ import pytest
 
 import rocketpy
 import rocketpy.aio
+import rocketpy.spark
 import rocketpy.sync
 
 FACADE = {
@@ -100,6 +101,7 @@ PUBLIC: dict[str, set[str]] = {
         "StringSerializer",
         "serializer",
     },
+    "rocketpy.spark": {"Sink", "sink"},
     "rocketpy_broker_sim": {
         "AsyncioLocalCluster",
         "BlockingLocalCluster",

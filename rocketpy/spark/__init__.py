@@ -1,0 +1,11 @@
+"""Spark and RocketMQ: a sink for DataFrames, RDDs and streams.
+
+``df.foreachPartition(rocketpy.spark.sink("Flights", namesrv="127.0.0.1:9876"))`` sends every row as a message. Nothing
+here imports PySpark before Spark is in use.
+"""
+
+from __future__ import annotations
+
+from rocketpy.spark.sink import Sink, sink
+
+__all__ = ["Sink", "sink"]

@@ -1,0 +1,78 @@
+"""What a sink is told, checked where it is made: on the driver, before anything runs. Pure.
+
+It is all that travels to the executors. Its text shows no keys and no secrets, whatever prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from rocketpy.config import ProducerConfig
+from rocketpy.config.checks import MIB, one_of, whole
+from rocketpy.errors import ConfigError
+from rocketpy.spark.plain_rows import RowMapping
+
+__all__ = ["SinkConfig", "producer_config"]
+
+GROUP = "rocketpy-spark-sink"
+"""The producer group of sinks that are not given one."""
+_DEFAULTS: Mapping[str, Any] = {
+    "group": GROUP,
+    "back_pressure_for_async_send_num": 8192,
+    "back_pressure_for_async_send_size": 32 * MIB,
+}
+"""Where a sink differs from other producers: many frames under way, and little memory of a worker that has others."""
+
+
+def producer_config(namesrv: Any, settings: Mapping[str, Any]) -> ProducerConfig:
+    """The settings of the producers in the executors.
+
+    Raises:
+        ConfigError: one of them cannot be used, or not in several processes at once.
+    """
+    if settings.get("instance_name") is not None:
+        raise ConfigError(
+            "instance_name names one client, and every Python worker of Spark is one of its own: leave it out"
+        )
+    given = settings if namesrv is None else {**settings, "namesrv": namesrv}
+    config = ProducerConfig.of(None, **{**_DEFAULTS, **given})
+    if not config.namesrv:
+        raise ConfigError("the sink needs namesrv, such as 'a:9876;b:9876' (or NAMESRV_ADDR, here on the driver)")
+    return config
+
+
+def _shown(config: ProducerConfig) -> str:
+    return f"<group {config.group} at {';'.join(config.namesrv)}>"
+
+
+def _flag(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{field.name} must be True or False, not {value!r:.100}")
+
+
+def _name(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is not None and (not isinstance(value, str) or not value.strip() or not value.isprintable()):
+        raise ConfigError(f"{field.name} must be printable text that is not empty, not {value!r:.100}")
+
+
+@attrs.frozen(kw_only=True)
+class SinkConfig:
+    """How rows become messages and are sent. It pickles."""
+
+    mapping: RowMapping
+    """How a row becomes a message."""
+    producer: ProducerConfig = attrs.field(repr=_shown)
+    """How the messages are sent."""
+    batch_size: int = attrs.field(default=512, validator=whole(1, 65_535))
+    """Messages in a frame, at most."""
+    bad_rows: str = attrs.field(default="fail", validator=one_of("fail", "skip"))
+    """Whether a null or empty value fails the task, or is passed over and counted."""
+    failed_sends: str = attrs.field(default="fail", validator=one_of("fail", "count"))
+    """Whether messages that cannot be sent fail the task, or are given up and counted."""
+    provenance: bool = attrs.field(default=False, validator=_flag)
+    """Whether messages say which row of which job they are, for consumers that drop duplicates."""
+    job_id: str | None = attrs.field(default=None, validator=_name)
+    """Stands for the id of the application, or of the streaming query, in that."""

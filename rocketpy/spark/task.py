@@ -1,0 +1,75 @@
+"""Where a partition is written: which application, query or stage, and partition it is.
+
+The driver knows the first, the task of Spark the others; both are the same again when a task or a micro-batch is run
+again. Not here: what is made of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import attrs
+
+__all__ = ["Task", "application_id", "query_id"]
+
+_QUERY = "sql.streaming.queryId"
+"""The local property in which Spark keeps the id of the streaming query; it belongs to the checkpoint."""
+
+
+@attrs.frozen(kw_only=True)
+class Task:
+    """What tells the rows of one partition from all others."""
+
+    app: str | None = None
+    """The id of the application, or what stands for it."""
+    query: str | None = None
+    """The id of the streaming query; None in a job that is none."""
+    batch: int | None = None
+    """The micro-batch of that query."""
+    stage: int | None = None
+    """The stage of the job; None outside of Spark."""
+    partition: int = 0
+    """The partition, from 0."""
+
+    @classmethod
+    def here(cls, *, app: str | None = None, query: str | None = None, batch: int | None = None) -> Task:
+        """The task that runs in this process; outside of Spark all rows are of partition 0."""
+        context = _task_context()
+        if context is None:
+            return cls(app=app, query=query, batch=batch)
+        return cls(app=app, query=query, batch=batch, stage=context.stageId(), partition=context.partitionId())
+
+
+def _task_context() -> Any:
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import TaskContext
+
+    return TaskContext.get()
+
+
+def application_id() -> str | None:
+    """The id of the application whose driver this is; None without Spark."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+    from pyspark.sql.utils import is_remote
+
+    if not is_remote():
+        context = SparkContext._active_spark_context
+        return None if context is None else str(context.applicationId)
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    return None if session is None else str(session.conf.get("spark.app.id"))
+
+
+def query_id(frame: Any) -> str | None:
+    """The id of the streaming query whose micro-batch a DataFrame is; None where Spark does not tell it."""
+    from pyspark.sql.utils import is_remote
+
+    if is_remote():
+        return None
+    found = frame.sparkSession.sparkContext.getLocalProperty(_QUERY)
+    return None if found is None else str(found)
