@@ -18,6 +18,8 @@ from benchmarks.plot import plot
 from benchmarks.report import report
 from benchmarks.rounds import Results, run
 from benchmarks.servers import OURS, Servers, apache, apache_release
+from benchmarks.spark import plan as spark
+from benchmarks.spark.run import run as run_spark
 from benchmarks.store import plan as store
 from benchmarks.store.measure import Scale
 from benchmarks.store.run import run as run_store
@@ -36,10 +38,11 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="only these figures, and the raw loops beside them; store: those of the store",
+        help="only these figures, and the raw loops beside them; store: those of the store; spark-sink: those of Spark",
     )
     parser.add_argument("--list", action="store_true", help="say which names there are")
     parser.add_argument("--rounds", type=int, help="how often each figure is taken (3; of the store 1)")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="that Spark sends for one sample (%(default)s)")
     parser.add_argument("--seconds", type=float, default=0.6, help="how long one sample takes (%(default)s)")
     parser.add_argument("--ours-only", action="store_true", help="leave Apache's servers out")
     parser.add_argument("--no-peers", action="store_true", help="leave clients of other makes out")
@@ -71,6 +74,8 @@ def main() -> int:
     try:
         if store.is_asked_for(options.names):
             return store_main(options)
+        if spark.is_asked_for(options.names):
+            return spark_main(options)
         chosen = measures(options.names)
         if options.list:
             print("\n".join(f"{row.name:<18} {row.title}" for measure in chosen for row in measure.rows))
@@ -96,6 +101,14 @@ def store_main(options: argparse.Namespace) -> int:
     missing = {APACHE: release} if isinstance(release, str) else {}
     beside = None if isinstance(release, str) else release
     return publish(run_store(chosen, beside, missing, rounds=max(1, options.rounds or 1), scale=Scale()), options)
+
+
+def spark_main(options: argparse.Namespace) -> int:
+    """Measure the loops over rows of Spark, all of them: each is nothing without the others."""
+    if options.list:
+        print("\n".join(f"{row.name:<22} {row.title}" for row in spark.ROWS))
+        return 0
+    return publish(run_spark(rounds=max(1, options.rounds or 3), rows=max(1, options.rows)), options)
 
 
 def publish(results: Results, options: argparse.Namespace) -> int:

@@ -46,7 +46,7 @@ class Row:
     unit: str
     floor: str | None = None
     kind: str = "client"
-    """Which table it stands in: "client" (and raw loops), "server", "start" or "store"."""
+    """Which table it stands in: "client" (and raw loops), "server", "start", "store" or "spark"."""
     goal: float | None = None
     """What is wished for on any machine: shown beside the figure, while the bar is a ratio."""
 

@@ -116,6 +116,13 @@ class Child:
         self._close_input()
         return time.monotonic() - began
 
+    def end(self, timeout: float = 30.0) -> None:
+        """Give it no more input, and wait until it has ended of itself; what does not is killed."""
+        self._close_input()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(timeout)
+        self.kill()
+
     def kill(self) -> None:
         """End it at once, and wait for that."""
         self._popen.kill()

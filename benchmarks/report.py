@@ -15,6 +15,7 @@ _TITLES = {
     "servers": "the servers themselves",
     "itself": "without other servers",
     "store": "the store",
+    "spark": "out of Spark",
 }
 
 
@@ -33,7 +34,7 @@ def _table(table: str, verdicts: Sequence[Verdict], units: dict[str, str]) -> st
     if not verdicts:
         return ""
     peers = PEERS if table == "work" else ()
-    divisor = {"work": "divided by", "servers": "Apache's", "itself": "divided by", "store": "divided by"}[table]
+    divisor = "Apache's" if table == "servers" else "divided by"
     head = (_TITLES[table], divisor, *(NAMES[name] for name in peers), "ours", "judged", "bar", "", "")
     return grid(head, [_line(verdict, peers, units) for verdict in verdicts])
 

@@ -20,7 +20,7 @@ _CLIENT_HEAD = ("", "median", "min – max", "of raw", "client CPU", "broker CPU
 def render(results: Results) -> str:
     """All tables of a run."""
     blocks = [block for make in results.makes for block in _clients(results, make.name, make.title)]
-    blocks += [*_servers(results), *_starts(results), *_store(results)]
+    blocks += [*_servers(results), *_starts(results), *_store(results), *_spark(results)]
     for name, reason in results.missing.items():
         blocks.append(f"{NAMES.get(name, name)}: not measured, because {reason}")
     names = {make.name for make in results.makes} | {ALONE}
@@ -111,6 +111,22 @@ def _store(results: Results) -> Iterator[str]:
         yield grid(("the store", "ours", "wished", "of floor", "Apache's", "CPU", "broker CPU", ""), lines)
 
 
+def _spark(results: Results) -> Iterator[str]:
+    """Loops over rows of Spark, with the CPU and the memory of each kind of process."""
+    lines = []
+    for row in (row for row in results.rows if row.kind == "spark"):
+        outcomes = results.samples.get((row.name, OURS))
+        if outcomes:
+            cpu = [[outcome.cpu for outcome in outcomes], [outcome.server_cpu for outcome in outcomes]]
+            cpu.append([outcome.notes.get("JVM_cpu") for outcome in outcomes])
+            memory = [_note(outcomes, f"{role}_MB", "MB") for role in ("JVM", "workers")]
+            figures = shown(_middle(outcomes), row.unit), _spread(outcomes, row.unit), _of_floor(results, row, OURS)
+            lines.append((row.title, *figures, *map(_cpu, cpu), *memory))
+    if lines:
+        titles = ("median", "min – max", "of it", "worker CPU", "broker CPU", "JVM CPU", "JVM", "workers")
+        yield grid(("out of Spark, local[2]", *titles), lines)
+
+
 # --- cells -----------------------------------------------------------------------------------------------
 
 
@@ -141,6 +157,11 @@ def _notes(outcomes: Sequence[Outcome]) -> str:
         value = median(outcome.notes[name] for outcome in outcomes)
         parts.append(f"{what} {value:,.0f} {({'us': 'µs', 'percent': '%'}).get(unit, unit)}")
     return ", ".join(parts)
+
+
+def _note(outcomes: Sequence[Outcome], name: str, unit: str) -> str:
+    known = [outcome.notes[name] for outcome in outcomes if name in outcome.notes]
+    return shown(median(known), unit) if known else ""
 
 
 def _number(value: float, unit: str) -> str:

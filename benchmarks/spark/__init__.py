@@ -1,0 +1,5 @@
+"""The Spark sink: rows a second out of DataFrames and RDDs, beside the same loops that send nothing.
+
+Spark runs in a process of its own with two local workers, our name server and broker in two others, new for each
+round. Memory and CPU of all of them come from the kernel, so that nothing measured has to measure itself.
+"""

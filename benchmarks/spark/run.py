@@ -1,0 +1,115 @@
+"""The run: in every round new servers, and each loop once over all rows, while memory and CPU are watched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from benchmarks.bars import OURS as NAME_OF_OURS
+from benchmarks.frames import GET_MAX_OFFSET, Wire, frame
+from benchmarks.measure import QUEUES
+from benchmarks.processes import ROOT, Child, environment
+from benchmarks.rounds import Results, rest
+from benchmarks.servers import OURS, Site
+from benchmarks.spark.input import TOPIC
+from benchmarks.spark.plan import LOOPS, ROWS, SPARK_BARS, WATCHED
+from benchmarks.spark.usage import BROKER, DRIVER, JVM, WORKERS, Sampler, cpu_by_role, growth
+from benchmarks.store.run import Teller
+from benchmarks.task import Outcome
+from benchmarks.trouble import BenchmarkError
+
+READY_WITHIN = 300.0
+LOOP_WITHIN = 900.0
+
+
+def run(*, rounds: int, rows: int) -> Results:
+    """Take every loop once a round; the first that fails ends the run, for the others would fare no better."""
+    began = time.monotonic()
+    results = Results(ROWS, (OURS,), {}, bars=SPARK_BARS)
+    teller = Teller(rounds * len(LOOPS) + 1)
+    teller.step(f"Spark starts and warms up over {rows:,} rows")
+    try:
+        with driver(rows) as spark:
+            for _ in range(rounds):
+                with OURS.run() as site:
+                    _round(spark, site, rows, results, teller)
+    except BenchmarkError as error:
+        results.failures.append(str(error))
+    teller.end()
+    results.seconds = time.monotonic() - began
+    return results
+
+
+@contextmanager
+def driver(rows: int) -> Iterator[Child]:
+    """The process with the Spark session, ready; it and all below it are gone afterwards.
+
+    Raises:
+        BenchmarkError: Spark does not start here.
+    """
+    missing = unavailable()
+    if missing is not None:
+        raise BenchmarkError(missing)
+    found = {**environment(), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    child = Child("-m", "benchmarks.spark.driver", str(rows), env={**found, "SPARK_LOCAL_IP": "127.0.0.1"})
+    try:
+        if child.line(READY_WITHIN) != "ready":
+            raise BenchmarkError("the process that runs Spark says something else than that it is ready")
+        yield child
+    finally:
+        child.end()
+
+
+def unavailable() -> str | None:
+    """Why Spark does not run here; None where it does, as far as one can see without starting it."""
+    if find_spec("pyspark") is None:
+        return "there is no PySpark in this environment: pip install 'rocketpy[spark]'"
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        return (
+            "Spark needs Java, 17 or newer, and there is none on PATH (on Debian: apt-get install default-jre-headless)"
+        )
+    return None
+
+
+def _round(spark: Child, site: Site, rows: int, results: Results, teller: Teller) -> None:
+    site.create_topic(TOPIC, QUEUES)
+    for loop in LOOPS:
+        teller.step(loop)
+        rest(site)
+        before = stored(site)
+        results.add(f"spark-{loop}", NAME_OF_OURS, _take(spark, site, loop, rows))
+        arrived, due = stored(site) - before, rows if loop.endswith("-sink") else 0
+        if arrived != due:
+            raise BenchmarkError(f"{loop}: {arrived:,} messages arrived instead of {due:,}: the figure says nothing")
+
+
+def _take(spark: Child, site: Site, loop: str, rows: int) -> Outcome:
+    """One loop: rows a second, CPU for 100,000 rows by kind of process, and what memory did meanwhile."""
+    pids = spark.pid, site.broker_pid
+    before = cpu_by_role(*pids)
+    with Sampler(*pids) as memory:
+        spark.tell(json.dumps([loop, site.namesrv]))
+        seconds = float(spark.line(LOOP_WITHIN))
+    after = cpu_by_role(*pids)
+    used = {role: (after[role] - before[role]) * 100_000 / rows for role in after}
+    notes = {f"{JVM}_cpu": used.get(JVM, 0.0), f"{DRIVER}_cpu": used.get(DRIVER, 0.0)}
+    for role in WATCHED:
+        samples = memory.of(role)
+        notes |= {f"{role}_MB": max(samples), f"{role}_growth_percent": growth(samples)}
+    return Outcome(rows / seconds, rows, used.get(WORKERS, 0.0), used.get(BROKER, 0.0), notes)
+
+
+def stored(site: Site) -> int:
+    """How many messages the topic has had."""
+    total = 0
+    with Wire(site.broker) as wire:
+        for queue in range(QUEUES):
+            header, _ = wire.ask(frame(GET_MAX_OFFSET, {"topic": TOPIC, "queueId": queue}))
+            total += int(header["extFields"]["offset"])
+    return total
