@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         RowError,
         SendAttempt,
         SendError,
+        SendManyError,
         SerializationError,
         ServiceCrashedError,
         ServiceNotAvailableError,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         ConsumeResult,
         MessageModel,
         RetryLater,
+        SendManyResult,
         SendResult,
         SendStatus,
     )
@@ -102,6 +104,8 @@ __all__ = [
     "RowError",
     "SendAttempt",
     "SendError",
+    "SendManyError",
+    "SendManyResult",
     "SendResult",
     "SendStatus",
     "SerializationError",
@@ -129,7 +133,15 @@ _HOMES = {
     "rocketpy.consumer": ("PushConsumer",),
     "rocketpy.message": ("Message", "MessageExt", "MessageQueue"),
     "rocketpy.producer": ("Producer",),
-    "rocketpy.results": ("ConsumeFromWhere", "ConsumeResult", "MessageModel", "RetryLater", "SendResult", "SendStatus"),
+    "rocketpy.results": (
+        "ConsumeFromWhere",
+        "ConsumeResult",
+        "MessageModel",
+        "RetryLater",
+        "SendManyResult",
+        "SendResult",
+        "SendStatus",
+    ),
     "rocketpy.wire.message_id": ("OffsetMessageId", "UniqueId", "decode_offset_message_id", "decode_unique_id"),
 }
 """Where the names live that are not errors: they load on first use, so that a part does not load the rest."""

@@ -9,7 +9,7 @@
     │   └─ ConnectionLostError           │   └─ RemoteProtocolError
     ├─ RequestTimeoutError(TimeoutError) │       └─ MessageDecodeError
     ├─ RouteNotFoundError                ├─ SerializationError
-    │   ├─ NameServerUnreachableError    ├─ SendError
+    │   ├─ NameServerUnreachableError    ├─ SendError, SendManyError
     │   ├─ TopicNotFoundError            ├─ TooManyRequestsError
     │   ├─ TopicNotWritableError         ├─ BrokerError (one class per well-known code)
     │   └─ BrokerUnreachableError        ├─ ServiceCrashedError
@@ -52,6 +52,7 @@ __all__ = [
     "RowError",
     "SendAttempt",
     "SendError",
+    "SendManyError",
     "SerializationError",
     "ServiceCrashedError",
     "ServiceNotAvailableError",
@@ -356,6 +357,28 @@ class SendError(RocketMQError):
     def __init__(self, message: str, *, attempts: Sequence[SendAttempt] = ()) -> None:
         super().__init__(message)
         self.attempts = tuple(attempts)
+
+
+class SendManyError(RocketMQError):
+    """One frame of a `send_many` was not acknowledged; ``__cause__`` says why.
+
+    Attributes:
+        first: Position of its first message among those that were given, from 0.
+        last: Position of its last message. Those between may have gone in other frames, by topic or queue.
+        count: How many messages the frame had.
+        keys: The keys of the first one.
+        sent: How many messages of the whole call are acknowledged.
+    """
+
+    def __init__(
+        self, message: str, *, first: int, last: int, count: int = 1, keys: Sequence[str] = (), sent: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.first = first
+        self.last = last
+        self.count = count
+        self.keys = tuple(keys)
+        self.sent = sent
 
 
 # --- rows of a data frame --------------------------------------------------------------------------

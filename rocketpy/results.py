@@ -22,6 +22,7 @@ __all__ = [
     "PullResult",
     "PullStatus",
     "RetryLater",
+    "SendManyResult",
     "SendResult",
     "SendStatus",
 ]
@@ -53,6 +54,20 @@ class SendResult(NamedTuple):
     transaction_id: str | None = None
     region_id: str = "DefaultRegion"
     trace_on: bool = True
+
+
+@attrs.frozen
+class SendManyResult:
+    """What a `send_many` came to. All that it counts is acknowledged, save `failed`."""
+
+    messages: int
+    """Messages that are stored."""
+    frames: int
+    """Requests it took."""
+    bytes: int
+    """Bytes of the bodies of those messages."""
+    failed: int = 0
+    """Messages that were given up, and told to `on_failure`."""
 
 
 class PullStatus(Enum):

@@ -27,6 +27,7 @@ FACADE = {
     "PushConsumer",
     "PushConsumerConfig",
     "RetryLater",
+    "SendManyResult",
     "SendResult",
     "SendStatus",
 }
@@ -72,6 +73,8 @@ PUBLIC: dict[str, set[str]] = {
         "RowError",
         "SendAttempt",
         "SendError",
+        "SendManyError",
+        "SendManyResult",
         "SendResult",
         "SendStatus",
         "SerializationError",
@@ -131,7 +134,10 @@ def test_public_names_exist_once_and_resolve(module: str) -> None:
 
 # What only a client, or a surface built on top, calls.
 INTERNAL = {
-    "Producer": {"client_closing", "on_route_changed", "prepare", "start_send", "tries"},
+    "Producer": {
+        "check_open", "checked_timeout", "client_closing", "ensure_route", "on_route_changed", "prepare",
+        "prepare_many", "start_send", "tries",
+    },
     "PushConsumer": {"client_closing", "consumer_data", "on_route_changed", "rebalance_now", "topics"},
     "MQClientInstance": {
         "check_open", "register_consumer", "register_producer", "unregister_consumer", "unregister_producer",
@@ -143,6 +149,8 @@ FACADE_ONLY = {"trio_client"}
 """For the roles that share a client."""
 ATTRIBUTES = {"config", "client_id"}
 """Set in `__init__` on the trio surface, so the class does not show them."""
+AWAITED = " | AsyncIterable[Message]"
+"""What may be given besides where there is something to await it with."""
 RUNNERS = {"plain_runner", "async_runner"}
 """Where listeners are called: for a surface to choose, not for its users."""
 SURFACES = {"trio": rocketpy, "blocking": rocketpy.sync, "asyncio": rocketpy.aio}
@@ -158,7 +166,7 @@ def signature(surface: str, cls: str, method: str) -> tuple[list[tuple[object, .
     """Names, kinds, defaults and annotations of the parameters, and what is returned."""
     found = inspect.signature(getattr(getattr(SURFACES[surface], cls), method))
     parameters = [
-        (each.name, each.kind, each.default, each.annotation)
+        (each.name, each.kind, each.default, str(each.annotation).removesuffix(AWAITED))
         for each in found.parameters.values()
         if each.name not in RUNNERS
     ]

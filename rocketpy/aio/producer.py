@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterable, Iterable, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
+from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, chunks_async
 from rocketpy.producer.pending import PendingSend
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageQueue
     from rocketpy.remoting.network import Network
-    from rocketpy.results import SendResult
+    from rocketpy.results import SendManyResult, SendResult
 
 __all__ = ["Producer"]
 
@@ -84,6 +87,37 @@ class Producer(Lifetime[TrioProducer]):
     ) -> SendResult:
         """Send several messages of one topic in one frame. See `rocketpy.Producer.send_batch`."""
         return await self._call(self._inner.send_batch, messages, queue=queue, timeout=timeout)
+
+    async def send_many(
+        self,
+        messages: Iterable[Message] | AsyncIterable[Message],
+        *,
+        batch_size: int = BATCH_SIZE,
+        timeout: float | None = None,
+        on_failure: OnFailure | None = None,
+    ) -> SendManyResult:
+        """Send any number of messages in frames, and wait until all are stored. See `rocketpy.Producer.send_many`.
+
+        The messages are taken and `on_failure` is called in the loop of the caller.
+        """
+        bridge = self._bridge
+        bridge.check()
+        self._inner.check_open()
+        many = Many(self._inner, bridge.portal.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
+        try:
+            async with aclosing(chunks_async(messages, many.count)) as parts:
+                async for part in parts:
+                    await asyncio.sleep(0)
+                    for step in many.feed(part):
+                        await bridge.call(step)
+            for step in many.finish():
+                await bridge.call(step)
+        except Exception as error:
+            await bridge.call(many.stop, error)
+            raise
+        finally:
+            bridge.portal.post(many.abort)
+        return many.result()
 
     async def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written, by broker name and number."""

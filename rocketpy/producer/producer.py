@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
@@ -23,6 +23,7 @@ from rocketpy.config import ProducerConfig
 from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
 from rocketpy.message import Message, MessageQueue, PropertyName
+from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.remoting.network import Network
-    from rocketpy.results import SendResult
+    from rocketpy.results import SendManyResult, SendResult
 
 __all__ = ["Producer"]
 
@@ -185,7 +186,7 @@ class Producer(NotPicklable):
         choice = None if queue is None and selector is None else self._choice(message, queue, selector, arg)
         config = self.config
         tries = self.tries(outgoing, choice, config.retry_times_when_send_failed)
-        seconds = config.send_timeout if timeout is None else self._timeout(timeout)
+        seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
         self._under_way += 1
         try:
             return await send_drivers.send(self._core, outgoing, choice, tries, seconds)
@@ -211,7 +212,7 @@ class Producer(NotPicklable):
         self._lifecycle.check_here()
         outgoing = self._preparer.one(message)
         choice = self._choice(message, queue, selector, arg)
-        await send_drivers.send_oneway(self._core, outgoing, choice=choice, timeout=self._timeout(None))
+        await send_drivers.send_oneway(self._core, outgoing, choice=choice, timeout=self.checked_timeout(None))
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
@@ -230,7 +231,7 @@ class Producer(NotPicklable):
         choice = self._choice(outgoing.message, queue, None, None)
         config = self.config
         tries = self.tries(outgoing, choice, config.retry_times_when_send_failed)
-        seconds = config.send_timeout if timeout is None else self._timeout(timeout)
+        seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
         self._under_way += 1
         try:
             return await send_drivers.send(self._core, outgoing, choice, tries, seconds)
@@ -238,6 +239,69 @@ class Producer(NotPicklable):
             self._under_way -= 1
             if not self._under_way:
                 self._none_left()
+
+    async def send_many(
+        self,
+        messages: Iterable[Message] | AsyncIterable[Message],
+        *,
+        batch_size: int = BATCH_SIZE,
+        timeout: float | None = None,
+        on_failure: OnFailure | None = None,
+    ) -> SendManyResult:
+        """Send any number of messages in frames, several at a time, and wait until brokers have stored all of them.
+
+        A frame holds messages of one topic, and goes when it is full or the messages end. Those with a sharding key
+        are put together by the queue of that key and follow each other in it, one frame at a time; all other frames
+        are under way together and keep no order. Delayed messages go by themselves. What is under way is bounded by
+        `back_pressure_for_async_send_num` and `back_pressure_for_async_send_size`; each frame is tried again as a
+        message is by `send`.
+
+        Args:
+            messages: taken as there is room, and never all at once.
+            batch_size: messages a frame may have; no more than half of what may be under way.
+            timeout: seconds for each frame, `send_timeout` when None.
+            on_failure: told of each frame that failed; the others are sent all the same then. Called where `send_many`
+                was called; what it raises ends everything.
+
+        Returns:
+            How much was sent.
+
+        Raises:
+            SendManyError: a frame was not acknowledged. It says which messages were in it, and why; what was in flight
+                besides has ended then, and nothing more is sent.
+            ConfigError: an argument cannot be used; nothing was sent.
+            ClientClosedError: the producer is not open.
+        """
+        self._lifecycle.check_here()
+        many = Many(self, call_now, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
+        return await send_all(many, messages)
+
+    def check_open(self) -> None:
+        """Refuse use while it is not open.
+
+        Raises:
+            ClientClosedError: it is not.
+        """
+        self._lifecycle.check_open()
+
+    def prepare_many(self, messages: Sequence[Message]) -> Outgoing:
+        """Check and encode what travels in one frame, from any thread; for `start_send`."""
+        self._lifecycle.check_open()
+        return self._preparer.one(messages[0]) if len(messages) == 1 else self._preparer.batch(messages)
+
+    async def ensure_route(self, topic: str) -> None:
+        """Have the queues of a topic at hand, also of one that sending will create.
+
+        Raises:
+            RouteNotFoundError: nobody takes messages of it; the subclass says why.
+        """
+        config = self.config
+        await self.client.routes.ensure(
+            topic,
+            timeout=config.send_timeout,
+            default_topic=config.create_topic_key,
+            default_queue_nums=config.default_topic_queue_nums,
+        )
 
     def prepare(self, message: Message) -> Outgoing:
         """Check and encode a message, from any thread; for `start_send`."""
@@ -264,7 +328,7 @@ class Producer(NotPicklable):
         if self._nursery is None:
             raise AssertionError("an open producer has a nursery")
         choice = self._choice(outgoing.message, queue, selector, arg)
-        seconds = self._timeout(timeout)
+        seconds = self.checked_timeout(timeout)
         retries = self.config.retry_times_when_send_async_failed if retries is None else retries
         self._under_way += 1
         try:
@@ -303,7 +367,12 @@ class Producer(NotPicklable):
         fixed = choice is not None or PropertyName.SHARDING_KEY in outgoing.message.properties
         return 1 if fixed else 1 + retries
 
-    def _timeout(self, timeout: Any) -> float:
+    def checked_timeout(self, timeout: Any) -> float:
+        """Seconds, `send_timeout` for None.
+
+        Raises:
+            ConfigError: it is no number of seconds.
+        """
         if timeout is None:
             return self.config.send_timeout
         if not isinstance(timeout, int | float) or not timeout > 0:
@@ -334,7 +403,7 @@ class Producer(NotPicklable):
             RouteNotFoundError: there are none; the subclass says why.
         """
         self._lifecycle.check_here()
-        info = await self.client.routes.ensure(topic, timeout=self._timeout(timeout))
+        info = await self.client.routes.ensure(topic, timeout=self.checked_timeout(timeout))
         return info.queues
 
     async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
@@ -358,7 +427,7 @@ class Producer(NotPicklable):
             topic,
             queues=self.config.default_topic_queue_nums if queues is None else queues,
             key=self.config.create_topic_key,
-            timeout=self._timeout(timeout),
+            timeout=self.checked_timeout(timeout),
         )
 
 

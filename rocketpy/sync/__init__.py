@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ConsumeResult,
         MessageModel,
         RetryLater,
+        SendManyResult,
         SendResult,
         SendStatus,
     )
@@ -39,6 +40,7 @@ __all__ = [
     "PushConsumer",
     "PushConsumerConfig",
     "RetryLater",
+    "SendManyResult",
     "SendResult",
     "SendStatus",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
+from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, chunks
 from rocketpy.producer.pending import PendingSend
 from rocketpy.sync.gate import Gate
 from rocketpy.sync.lifetime import Lifetime
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageQueue
     from rocketpy.remoting.network import Network
-    from rocketpy.results import SendResult
+    from rocketpy.results import SendManyResult, SendResult
     from rocketpy.sync.client import MQClientInstance
 
 __all__ = ["Producer"]
@@ -169,6 +170,36 @@ class Producer(Lifetime[TrioProducer]):
     ) -> SendResult:
         """Send several messages of one topic in one frame. See `rocketpy.Producer.send_batch`."""
         return self._portal.call(self._inner.send_batch, messages, queue=queue, timeout=timeout)
+
+    def send_many(
+        self,
+        messages: Iterable[Message],
+        *,
+        batch_size: int = BATCH_SIZE,
+        timeout: float | None = None,
+        on_failure: OnFailure | None = None,
+    ) -> SendManyResult:
+        """Send any number of messages in frames, and wait until all are stored. See `rocketpy.Producer.send_many`.
+
+        The messages are taken and `on_failure` is called in the thread of the caller.
+        """
+        home = self._portal
+        self._inner.check_open()
+        many = Many(self._inner, home.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
+        try:
+            for part in chunks(messages, many.count):
+                for step in many.feed(part):
+                    home.call(step)
+            for step in many.finish():
+                home.call(step)
+        except Exception as error:
+            home.call(many.stop, error)
+            raise
+        except BaseException:  # Ctrl-C
+            home.post(many.abort)
+            home.call(many.stop)
+            raise
+        return many.result()
 
     def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written, by broker name and number."""

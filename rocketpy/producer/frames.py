@@ -1,0 +1,158 @@
+"""Which messages of `send_many` travel together: frames by topic, by wait_store_ok, and by queue of the sharding key.
+
+Pure: messages and positions go in, full frames come out. Messages that cannot travel with others (delayed ones, those
+to a retry topic, what is no message at all) are frames of one. Plays the part of ProduceAccumulator's aggregation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from rocketpy.client.outgoing import Outgoing
+from rocketpy.message import Message, MessageQueue, PropertyName
+from rocketpy.wire.names import is_retry_topic
+
+__all__ = ["Former", "Frame"]
+
+_WAIT: Final = PropertyName.WAIT
+_DELAYS: Final = frozenset(
+    {
+        PropertyName.DELAY,
+        PropertyName.TIMER_DELAY_MS,
+        PropertyName.TIMER_DELAY_SEC,
+        PropertyName.TIMER_DELIVER_MS,
+    }
+)
+_SPECIAL: Final = _DELAYS | {PropertyName.SHARDING_KEY}
+"""A message with none of these goes with any other of its topic."""
+
+_MAX_OPEN: Final = 4096
+"""Messages that may wait for their frames to fill. Beyond it the oldest frame goes as it is."""
+
+
+@attrs.define(eq=False)
+class Frame:
+    """Messages that travel together."""
+
+    messages: Sequence[Message]
+    positions: Sequence[int]
+    """Where they stood in what was given, from 0."""
+    queue: MessageQueue | None
+    """Where they go, when they have sharding keys: in order, then."""
+    size: int
+    """Bytes of the bodies."""
+    outgoing: Outgoing | None = None
+    """Their encoded form, once they have one."""
+
+    def __len__(self) -> int:
+        """How many messages."""
+        return len(self.messages)
+
+    def halves(self) -> tuple[Frame, Frame]:
+        """Two frames in its place."""
+        middle = len(self.messages) // 2
+        front, back = self.messages[:middle], self.messages[middle:]
+        size = sum(map(_body_size, front))
+        return (
+            Frame(front, self.positions[:middle], self.queue, size),
+            Frame(back, self.positions[middle:], self.queue, self.size - size),
+        )
+
+
+@attrs.define(eq=False)
+class _Open:
+    """A frame that fills."""
+
+    wait: str | None
+    messages: list[Message] = attrs.Factory(list)
+    positions: list[int] = attrs.Factory(list)
+    size: int = 0
+
+
+class Former:
+    """Puts messages into frames.
+
+    Args:
+        count: messages that a frame may have.
+        size: bytes of bodies that a frame may have; a larger message goes alone.
+        open_size: bytes of bodies that may wait for their frames to fill.
+    """
+
+    def __init__(self, count: int, size: int, open_size: int) -> None:
+        self._count = count
+        self._size = size
+        self._open_size = open_size
+        self._open: dict[MessageQueue | tuple[str, str | None], _Open] = {}
+        self._waiting = 0
+        self._waiting_size = 0
+
+    def whole(self, messages: Sequence[Message], first: int) -> Frame | None:
+        """All of them as one frame, when they are alike and nothing about them is special, as is usual."""
+        head = messages[0]
+        if type(head) is not Message or is_retry_topic(head.topic):
+            return None
+        topic, wait = head.topic, head.properties.get(_WAIT)
+        size, ordinary = 0, _SPECIAL.isdisjoint
+        for message in messages:
+            if type(message) is not Message or message.topic != topic or type(message.body) is not bytes:
+                return None
+            properties = message.properties
+            if properties.get(_WAIT) != wait or not ordinary(properties):
+                return None
+            size += len(message.body)
+        if size > self._size:
+            return None
+        return Frame(messages, range(first, first + len(messages)), None, size)
+
+    def add(self, message: Message, position: int, queue: MessageQueue | None) -> Iterator[Frame]:
+        """Put a message into its frame; gives the frames that may go now, in the order of their messages."""
+        if _goes_alone(message):
+            if queue is not None:
+                yield from self._close(queue)
+            yield Frame([message], [position], queue, _body_size(message))
+            return
+        wait, size = message.properties.get(_WAIT), _body_size(message)
+        key = queue or (message.topic, wait)
+        found = self._open.get(key)
+        if found is not None and (found.wait != wait or found.size + size > self._size):
+            yield from self._close(key)
+            found = None
+        if found is None:
+            found = self._open[key] = _Open(wait)
+        found.messages.append(message)
+        found.positions.append(position)
+        found.size += size
+        self._waiting += 1
+        self._waiting_size += size
+        if len(found.messages) >= self._count:
+            yield from self._close(key)
+        while self._waiting >= _MAX_OPEN or self._waiting_size > self._open_size:
+            yield from self._close(next(iter(self._open)))
+
+    def rest(self) -> Iterator[Frame]:
+        """The frames that are not full."""
+        for key in list(self._open):
+            yield from self._close(key)
+
+    def _close(self, key: MessageQueue | tuple[str, str | None]) -> Iterator[Frame]:
+        found = self._open.pop(key, None)
+        if found is not None:
+            self._waiting -= len(found.messages)
+            self._waiting_size -= found.size
+            queue = key if isinstance(key, MessageQueue) else None
+            yield Frame(found.messages, found.positions, queue, found.size)
+
+
+def _goes_alone(message: object) -> bool:
+    return (
+        not isinstance(message, Message) or not _DELAYS.isdisjoint(message.properties) or is_retry_topic(message.topic)
+    )
+
+
+def _body_size(message: object) -> int:
+    """Bytes of its body; none where somebody put something else there, which is refused when it is encoded."""
+    body = getattr(message, "body", None)
+    return len(body) if isinstance(body, bytes) else 0

@@ -1,0 +1,270 @@
+"""One `send_many`, from the side of whoever gives the messages: chunks in, frames out, waiting where there is no room.
+
+Shared by the three surfaces. Nothing here waits: what has to be waited for is given out as steps, async functions that
+the surface runs in the trio thread in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import trio
+
+from rocketpy.client.selection import sharding_queue
+from rocketpy.errors import ClientClosedError, ConfigError, RocketMQError, SendManyError
+from rocketpy.message import Message
+from rocketpy.producer.flight import Flight
+from rocketpy.producer.frames import Former, Frame
+from rocketpy.results import SendManyResult
+
+if TYPE_CHECKING:
+    from rocketpy.message import MessageQueue
+    from rocketpy.producer.producer import Producer
+
+__all__ = ["BATCH_SIZE", "Many", "OnFailure", "chunks", "chunks_async"]
+
+BATCH_SIZE = 256
+"""Messages that a frame of `send_many` may have, unless told otherwise."""
+
+_MAX_BATCH_SIZE = 65_535
+_FRAME_SIZE = 1 << 20
+"""Bytes of bodies that a frame may have: well below the 4 MiB that a broker takes, names and properties aside."""
+
+OnFailure: TypeAlias = Callable[[SendManyError], object]
+"""Told of every frame that failed."""
+
+Step: TypeAlias = Callable[[], Awaitable[None]]
+"""What to wait for, in the trio thread."""
+
+_Post: TypeAlias = Callable[[Callable[[Frame], None], Frame], object]
+
+
+class Many:
+    """One `send_many`.
+
+    Args:
+        producer: sends the frames.
+        post: runs a plain function in the trio thread soon, in order.
+        batch_size: messages a frame may have.
+        timeout: seconds for each frame.
+        on_failure: told of frames that failed; without it the first one ends everything.
+
+    Raises:
+        ConfigError: an argument cannot be used.
+    """
+
+    def __init__(
+        self, producer: Producer, post: _Post, *, batch_size: int, timeout: float | None, on_failure: OnFailure | None
+    ) -> None:
+        config = producer.config
+        self._producer = producer
+        self._post = post
+        self._on_failure = _checked_callback(on_failure)
+        self._most = config.back_pressure_for_async_send_num
+        self._most_size = config.back_pressure_for_async_send_size
+        # Half of what may be under way at most: one frame fills while another is on its way.
+        self.count = min(_checked_batch_size(batch_size), max(1, self._most // 2))
+        size = min(_FRAME_SIZE, config.max_message_size // 2, self._most_size // 2)
+        self._former = Former(self.count, size, self._most_size // 2)
+        self._flight = Flight(producer, producer.checked_timeout(timeout), goes_on=on_failure is not None)
+        self._position = 0
+        self._handed = self._handed_size = self._failed = 0
+        self._no_route: dict[str, RocketMQError] = {}
+
+    # --- messages in -------------------------------------------------------------------------------------
+
+    def feed(self, messages: Sequence[Message]) -> Iterator[Step]:
+        """Take the next messages; gives what has to be waited for meanwhile.
+
+        Raises:
+            SendManyError: a frame has failed, and nobody wants to go on.
+        """
+        self._hear()
+        first = self._position
+        self._position += len(messages)
+        frame = self._former.whole(messages, first)
+        if frame is not None:
+            yield from self._hand_over(frame)
+            return
+        yield from self._look_up(messages)
+        for position, message in enumerate(messages, first):
+            try:
+                queue = self._queue_of(message)
+            except RocketMQError as error:
+                self._flight.refused(Frame([message], [position], None, 0), error)
+                self._hear()
+                continue
+            for frame in self._former.add(message, position, queue):
+                yield from self._hand_over(frame)
+
+    def finish(self) -> Iterator[Step]:
+        """Send what is left, and wait for every answer.
+
+        Raises:
+            SendManyError: a frame has failed, and nobody wants to go on.
+        """
+        for frame in self._former.rest():
+            yield from self._hand_over(frame)
+        yield self._flight.wait_ended
+        self._hear()
+
+    def result(self) -> SendManyResult:
+        """What it came to, at the end."""
+        flight = self._flight
+        return SendManyResult(flight.sent, flight.frames, flight.size, self._failed)
+
+    # --- queues ------------------------------------------------------------------------------------------
+
+    def _look_up(self, messages: Sequence[Message]) -> Iterator[Step]:
+        """Have the routes of all topics at hand whose queues are chosen by sharding keys."""
+        routes = self._producer.client.routes
+        topics = {each.topic for each in messages if _sharding_key(each) is not None}
+        self._no_route.clear()
+        for topic in topics:
+            if routes.publish_info(topic) is None:
+                yield partial(self._ensure, topic)
+
+    async def _ensure(self, topic: str) -> None:
+        try:
+            await self._producer.ensure_route(topic)
+        except RocketMQError as error:
+            self._no_route[topic] = error
+
+    def _queue_of(self, message: Message) -> MessageQueue | None:
+        """Where a message with a sharding key goes."""
+        key = _sharding_key(message)
+        if key is None:
+            return None
+        info = self._producer.client.routes.publish_info(message.topic)
+        if info is None:
+            raise self._no_route.get(message.topic) or ConfigError(f"the queues of {message.topic} have gone")
+        return sharding_queue(info.queues, key)
+
+    # --- frames out --------------------------------------------------------------------------------------
+
+    def _hand_over(self, frame: Frame) -> Iterator[Step]:
+        flight = self._flight
+        for part in flight.encoded(frame):
+            if not self._has_room(part):
+                rest = max(0, min(self._most_size // 2, self._most_size - part.size))
+                yield partial(flight.wait_eased, self._handed - self._most // 2, self._handed_size - rest)
+            self._hear()
+            self._handed += len(part)
+            self._handed_size += part.size
+            self._post(flight.submit, part)
+        self._hear()
+
+    def _has_room(self, frame: Frame) -> bool:
+        """Whether it may be under way too. A frame larger than all room goes when nothing else is under way."""
+        under_way = self._handed - self._flight.ended
+        size = self._handed_size - self._flight.ended_size
+        return not under_way or (under_way + len(frame) <= self._most and size + frame.size <= self._most_size)
+
+    def _hear(self) -> None:
+        """Tell of what has failed."""
+        failures = self._flight.failures
+        while failures:
+            failure = failures.popleft()
+            if self._on_failure is None or isinstance(failure.__cause__, ClientClosedError):
+                raise failure
+            self._failed += failure.count
+            self._on_failure(failure)
+
+    # --- a bad end ---------------------------------------------------------------------------------------
+
+    async def stop(self, error: BaseException | None = None) -> None:
+        """Send nothing any more, and wait until what is in flight has ended. In the trio thread."""
+        self._flight.stop()
+        await self._flight.wait_ended()
+        if isinstance(error, SendManyError):
+            error.sent = self._flight.sent
+
+    def abort(self) -> None:
+        """Give up what is still in flight. In the trio thread."""
+        self._flight.abort()
+
+
+def _sharding_key(message: object) -> str | None:
+    """That of a message; what is none has none, and is refused when it is encoded."""
+    return message.sharding_key if isinstance(message, Message) else None
+
+
+# --- on trio -------------------------------------------------------------------------------------------
+
+
+def call_now(function: Callable[[Frame], None], frame: Frame) -> None:
+    """For a caller that is in the trio thread itself."""
+    function(frame)
+
+
+async def send_all(many: Many, messages: Iterable[Message] | AsyncIterable[Message]) -> SendManyResult:
+    """Send them from a task of trio."""
+    try:
+        async with aclosing(chunks_async(messages, many.count)) as parts:
+            async for part in parts:
+                await trio.lowlevel.checkpoint()
+                for step in many.feed(part):
+                    await step()
+        for step in many.finish():
+            await step()
+    except Exception as error:
+        await many.stop(error)
+        raise
+    finally:
+        many.abort()
+    return many.result()
+
+
+# --- what was given ------------------------------------------------------------------------------------
+
+
+def chunks(messages: Iterable[Message], count: int) -> Iterator[list[Message]]:
+    """The messages, so many at a time.
+
+    Raises:
+        ConfigError: they are nothing to iterate over.
+    """
+    if not isinstance(messages, Iterable):
+        raise ConfigError(f"send_many takes an iterable of messages, not {messages!r:.100}")
+    iterator = iter(messages)
+    while chunk := list(islice(iterator, count)):
+        yield chunk
+
+
+async def chunks_async(
+    messages: Iterable[Message] | AsyncIterable[Message], count: int
+) -> AsyncGenerator[list[Message], None]:
+    """The same, of what may have to be awaited.
+
+    Raises:
+        ConfigError: they are nothing to iterate over.
+    """
+    if not isinstance(messages, AsyncIterable):
+        for chunk in chunks(messages, count):
+            yield chunk
+        return
+    chunk = []
+    async for message in messages:
+        chunk.append(message)
+        if len(chunk) == count:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _checked_batch_size(batch_size: Any) -> int:
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or not 1 <= batch_size <= _MAX_BATCH_SIZE:
+        raise ConfigError(f"batch_size must be a whole number from 1 to {_MAX_BATCH_SIZE}, not {batch_size!r}")
+    return batch_size
+
+
+def _checked_callback(on_failure: Any) -> OnFailure | None:
+    if on_failure is not None and not callable(on_failure):
+        raise ConfigError(f"on_failure must be a function that takes a SendManyError, not {on_failure!r}")
+    found: OnFailure | None = on_failure
+    return found
