@@ -104,7 +104,7 @@ PUBLIC: dict[str, set[str]] = {
         "StringSerializer",
         "serializer",
     },
-    "rocketpy.spark": {"Sink", "sink"},
+    "rocketpy.spark": {"Sink", "archive", "sink"},
     "rocketpy_broker_sim": {
         "AsyncioLocalCluster",
         "BlockingLocalCluster",

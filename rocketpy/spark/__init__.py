@@ -6,6 +6,7 @@ here imports PySpark before Spark is in use.
 
 from __future__ import annotations
 
+from rocketpy.spark.archive import archive
 from rocketpy.spark.sink import Sink, sink
 
-__all__ = ["Sink", "sink"]
+__all__ = ["Sink", "archive", "sink"]
