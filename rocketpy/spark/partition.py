@@ -1,7 +1,7 @@
 """Writes one partition: rows to messages, messages to brokers, positions back to rows.
 
-Every message is acknowledged when it returns. What fails is named by the number of its row, counted from 1 with skipped
-rows included, and by its keys. Not here: which rows are bad, and how a failed send is tried again.
+Every message is acknowledged when it returns. What fails is named by the number of its row, counted from 1 with rows
+included that have no message, and by its keys. Not here: which rows are bad, and how a failed send is tried again.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from rocketpy.errors import ConfigError, RocketMQError
 from rocketpy.spark.counts import Counts
 from rocketpy.spark.producers import producers
+from rocketpy.spark.row_numbers import RowNumbers
+from rocketpy.spark.rows import BadRow
 
 if TYPE_CHECKING:
     from rocketpy.message import Message
@@ -27,7 +28,7 @@ def write_partition(rows: Iterable[Any], config: SinkConfig, task: Task) -> Coun
     """Send the rows of a partition; a partition without messages needs no producer.
 
     Raises:
-        RocketMQError: a row could not be turned into a message, or its message could not be sent.
+        RowError: a row could not be turned into a message, or its message could not be sent.
     """
     partition = _Partition(config, task)
     messages = partition.messages(rows)
@@ -42,23 +43,26 @@ class _Partition:
     def __init__(self, config: SinkConfig, task: Task) -> None:
         self._config = config
         self._task = task
+        self._numbers = RowNumbers()
         self.sent = 0
         self.skipped = 0
         self.bytes = 0
 
     def messages(self, rows: Iterable[Any]) -> Iterator[Message]:
-        convert = self._config.mapping.message
+        """The messages of the rows that have one."""
+        to_message = self._config.mapping.to_message()
         for number, row in enumerate(rows, 1):
             try:
-                message = convert(row)
-            except ConfigError as error:
-                if self._config.bad_rows == "fail":
-                    raise RocketMQError(f"row {number} of partition {self._task.partition}: {error}") from error
+                message = to_message(row)
+            except BadRow as bad:
+                if not bad.skippable or self._config.bad_rows == "fail":
+                    raise bad.at(number, self._task.partition) from bad.__cause__
                 message = None
-            if message is None:
-                self.skipped += 1
-            else:
+            if message is not None:
                 yield message
+            else:
+                self.skipped += 1
+                self._numbers.leave_out(number)
 
     def send(self, producer: Producer, messages: Iterable[Message]) -> None:
         frame: list[Message] = []

@@ -13,7 +13,7 @@ import attrs
 from rocketpy.config import ProducerConfig
 from rocketpy.config.checks import MIB, one_of, whole
 from rocketpy.errors import ConfigError
-from rocketpy.spark.plain_rows import RowMapping
+from rocketpy.spark.rows import RowMapping
 
 __all__ = ["SinkConfig", "producer_config"]
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, final
 from rocketpy.errors import ConfigError
 from rocketpy.spark.counts import Counts, Tally
 from rocketpy.spark.partition import write_partition
-from rocketpy.spark.plain_rows import RowMapping
+from rocketpy.spark.rows import Column, RowMapping
 from rocketpy.spark.settings import SinkConfig, producer_config
 from rocketpy.spark.task import Task, application_id, query_id
 
 if TYPE_CHECKING:
     from rocketpy.message import Message
+    from rocketpy.serialization import Serializer
 
 __all__ = ["Sink", "sink"]
 
@@ -120,9 +121,9 @@ def sink(
     topic: str | None = None,
     *,
     namesrv: str | Iterable[str] | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, Column] | None = None,
     to_message: Callable[[Any], Message | None] | None = None,
-    value_format: str = "binary",
+    value_format: str | Serializer = "binary",
     bad_rows: str = "fail",
     failed_sends: str = "fail",
     provenance: bool = False,

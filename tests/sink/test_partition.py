@@ -1,0 +1,80 @@
+"""One partition: what is sent, what is counted, and how what fails is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketpy.config import ProducerConfig
+from rocketpy.errors import RowError
+from rocketpy.spark.partition import write_partition
+from rocketpy.spark.producers import producers
+from rocketpy.spark.rows import RowMapping
+from rocketpy.spark.settings import SinkConfig
+from rocketpy.spark.task import Task
+from rocketpy.sync import Message
+
+
+@pytest.fixture
+def write(namesrv, topic):
+    def write(rows, *, task=None, group="partitions", producer=None, **settings):
+        if "mapping" not in settings:
+            settings["mapping"] = RowMapping(topic=topic)
+        made = ProducerConfig(group=group, namesrv=namesrv, **(producer or {}))
+        return write_partition(rows, SinkConfig(producer=made, **settings), task or Task(partition=3))
+
+    yield write
+    producers().close()
+
+
+def rows(*values):
+    return ({"value": value, "keys": f"k{number}"} for number, value in enumerate(values, 1))
+
+
+@pytest.fixture
+def bodies(cluster, topic):
+    return lambda: sorted(message.body for message in cluster.messages(topic))
+
+
+def test_everything_is_stored_when_it_returns(write, bodies):
+    assert write(rows(*(b"%04d" % number for number in range(2500))), batch_size=100) == (2500, 0, 0, 10_000)
+    assert bodies() == [b"%04d" % number for number in range(2500)]
+
+
+def test_an_empty_partition_makes_no_producer(write):
+    assert write(iter(())) == (0, 0, 0, 0)
+    assert write(rows(None, None), bad_rows="skip") == (0, 0, 2, 0)
+    assert len(producers()) == 0
+
+
+def test_a_row_without_a_value_is_named(write, bodies):
+    with pytest.raises(RowError, match=r"^row 3 of partition 3 \(keys 'k3'\): the value is null") as caught:
+        write(rows(b"one", b"two", None, b"four"))
+    assert (caught.value.row, caught.value.partition, caught.value.keys) == (3, 3, ("k3",))
+
+
+def test_rows_without_a_value_are_passed_over_and_counted(write, bodies):
+    assert write(rows(b"one", None, b"", b"four"), bad_rows="skip") == (2, 0, 2, 7)
+    assert bodies() == [b"four", b"one"]
+
+
+def test_what_is_wrong_with_all_rows_is_not_passed_over(write):
+    with pytest.raises(RowError, match="there is no column 'value'"):
+        write([{"payload": b"one"}], bad_rows="skip")
+
+
+def test_the_error_of_a_function_is_the_cause(write, topic):
+    def to_message(row):
+        return Message(topic, b"x" * (5 // row))
+
+    with pytest.raises(RowError, match="row 2 of partition 3: to_message failed with ZeroDivisionError") as caught:
+        write([1, 0], mapping=RowMapping(function=to_message), bad_rows="skip")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_an_error_of_the_rows_themselves_comes_out_as_it_is(write):
+    def broken():
+        yield from rows(b"one")
+        raise EOFError("the socket of Spark")
+
+    with pytest.raises(EOFError, match="the socket of Spark"):
+        write(broken())
