@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from rocketpy.errors import RowError, SendManyError
+from rocketpy.logs import get_logger
 from rocketpy.spark.counts import Counts
 from rocketpy.spark.producers import producers
 from rocketpy.spark.row_numbers import RowNumbers
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["write_partition"]
 
+logger = get_logger(__name__)
+
 
 def write_partition(rows: Iterable[Any], config: SinkConfig, task: Task) -> Counts:
     """Send the rows of a partition; a partition without messages needs no producer.
@@ -33,20 +37,25 @@ def write_partition(rows: Iterable[Any], config: SinkConfig, task: Task) -> Coun
     partition = _Partition(config, task)
     messages = partition.messages(rows)
     first = next(messages, None)
-    if first is not None:
-        with producers().use(config.producer) as producer:
-            partition.send(producer, chain((first,), messages))
-    return Counts(partition.sent, 0, partition.skipped, partition.bytes)
+    if first is None:
+        return Counts(skipped=partition.numbers.left_out)
+    with producers().use(config.producer) as producer:
+        return partition.send(producer, chain((first,), messages))
 
 
 class _Partition:
+    """What has to be remembered between a row and the end of its send.
+
+    Attributes:
+        numbers: which rows have no message.
+        given_up: rows whose messages could not be sent.
+    """
+
     def __init__(self, config: SinkConfig, task: Task) -> None:
         self._config = config
         self._task = task
-        self._numbers = RowNumbers()
-        self.sent = 0
-        self.skipped = 0
-        self.bytes = 0
+        self.numbers = RowNumbers()
+        self.given_up = 0
 
     def messages(self, rows: Iterable[Any]) -> Iterator[Message]:
         """The messages of the rows that have one."""
@@ -58,22 +67,33 @@ class _Partition:
                 if not bad.skippable or self._config.bad_rows == "fail":
                     raise bad.at(number, self._task.partition) from bad.__cause__
                 message = None
-            if message is not None:
-                yield message
+            if message is None:
+                self.numbers.leave_out(number)
             else:
-                self.skipped += 1
-                self._numbers.leave_out(number)
+                yield message
 
-    def send(self, producer: Producer, messages: Iterable[Message]) -> None:
-        frame: list[Message] = []
-        for message in messages:
-            if frame and (len(frame) >= self._config.batch_size or message.topic != frame[0].topic):
-                self._flush(producer, frame)
-                frame = []
-            frame.append(message)
-        self._flush(producer, frame)
+    def send(self, producer: Producer, messages: Iterable[Message]) -> Counts:
+        """Send the messages, and wait until they are stored."""
+        on_failure = self._give_up if self._config.failed_sends == "count" else None
+        try:
+            result = producer.send_many(messages, batch_size=self._config.batch_size, on_failure=on_failure)
+        except SendManyError as error:
+            raise self._row_error(error) from error.__cause__
+        if self.given_up:
+            logger.warning("%d rows of partition %d were given up and counted", self.given_up, self._task.partition)
+        return Counts(result.messages, result.failed, self.numbers.left_out, result.bytes)
 
-    def _flush(self, producer: Producer, frame: list[Message]) -> None:
-        producer.send_batch(frame)
-        self.sent += len(frame)
-        self.bytes += sum(len(message.body) for message in frame)
+    def _give_up(self, error: SendManyError) -> None:
+        if not self.given_up:
+            logger.warning("giving up %s", self._row_error(error))
+        self.given_up += error.count
+
+    def _row_error(self, error: SendManyError) -> RowError:
+        """The error of the first row of what failed."""
+        row = self.numbers.row_of(error.first)
+        if error.count == 1:
+            reason = f"its message could not be sent: {error.__cause__}"
+        else:
+            last = self.numbers.row_of(error.last)
+            reason = f"its frame with {error.count} rows, the last of them row {last}, was not sent: {error.__cause__}"
+        return RowError(reason, row=row, partition=self._task.partition, keys=error.keys)

@@ -12,24 +12,28 @@ __all__ = ["RowNumbers"]
 
 
 class RowNumbers:
-    """Turns positions of messages, from 0, into numbers of rows, from 1."""
+    """Turns positions of messages, from 0, into numbers of rows, from 1.
+
+    Attributes:
+        left_out: how many rows have no message.
+    """
 
     def __init__(self) -> None:
         self._positions = array("q")
-        self._left_out = array("q")
-        self._total = 0
+        self._before = array("q")
+        self.left_out = 0
 
     def leave_out(self, row: int) -> None:
         """Say that a row has no message; in rising order."""
-        position = row - 1 - self._total
-        self._total += 1
+        position = row - 1 - self.left_out
+        self.left_out += 1
         if self._positions and self._positions[-1] == position:
-            self._left_out[-1] = self._total
+            self._before[-1] = self.left_out
         else:
             self._positions.append(position)
-            self._left_out.append(self._total)
+            self._before.append(self.left_out)
 
     def row_of(self, position: int) -> int:
         """The number of the row of a message."""
         run = bisect_right(self._positions, position) - 1
-        return position + 1 + (self._left_out[run] if run >= 0 else 0)
+        return position + 1 + (self._before[run] if run >= 0 else 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketpy.config import ProducerConfig
-from rocketpy.errors import RowError
+from rocketpy.errors import ConfigError, RowError
 from rocketpy.spark.partition import write_partition
 from rocketpy.spark.producers import producers
 from rocketpy.spark.rows import RowMapping
@@ -78,3 +78,37 @@ def test_an_error_of_the_rows_themselves_comes_out_as_it_is(write):
 
     with pytest.raises(EOFError, match="the socket of Spark"):
         write(broken())
+
+
+# --- sends that fail --------------------------------------------------------------------------------------
+
+
+def test_a_message_that_cannot_be_sent_is_named_by_its_row(write, bodies):
+    values = [b"one", None, b"three", None, None, b"x" * 5000, b"seven"]
+    small = {"max_message_size": 4096}
+    with pytest.raises(RowError, match=r"^row 6 of partition 3 \(keys 'k6'\): its message could not be sent") as caught:
+        write(rows(*values), bad_rows="skip", producer=small)
+    assert isinstance(caught.value.__cause__, ConfigError)
+    assert "xxx" not in str(caught.value)
+
+
+def test_what_cannot_be_sent_is_given_up_and_counted(write, bodies, caplog):
+    values = [b"one", None, b"x" * 5000, b"four", b"y" * 5000]
+    small = {"max_message_size": 4096}
+    counts = write(rows(*values), bad_rows="skip", failed_sends="count", producer=small)
+    assert counts == (2, 2, 1, 7)
+    assert bodies() == [b"four", b"one"]
+    said = [record.getMessage() for record in caplog.records if record.name == "rocketpy.spark.partition"]
+    assert said[0].startswith("giving up row 3 of partition 3 (keys 'k3')")
+    assert said[1:] == ["2 rows of partition 3 were given up and counted"]
+
+
+def test_a_frame_that_is_not_acknowledged_is_named_by_its_first_row(write, cluster, topic):
+    cluster.stop_broker(0)
+    try:
+        with pytest.raises(RowError, match=r"^row 2 of partition 3 \(keys 'k2'\): its frame with 3 rows") as caught:
+            write(rows(None, b"two", b"three", b"four"), bad_rows="skip")
+        assert "the last of them row 4" in caught.value.reason
+    finally:
+        cluster.start_broker(0)
+    assert caught.value.__cause__ is not None
