@@ -82,11 +82,22 @@ def _text(what: str, value: object) -> str:
         value = _written(what, value)
     if value.isspace():
         raise ConfigError(f"{what} is blank: give text, or null for none")
-    if not _SEPARATORS.isdisjoint(value):
+    if not _can_travel(value):
         raise ConfigError(
-            f"{what} contains the control character \\x01 or \\x02, which separates properties: remove it"
+            f"{what} contains a control character that separates properties (\\x01 or \\x02), or half of a surrogate "
+            "pair: remove it"
         )
     return value
+
+
+def _can_travel(text: str) -> bool:
+    if text.isprintable():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return _SEPARATORS.isdisjoint(text)
 
 
 def _written(what: str, value: object) -> str:
@@ -124,8 +135,8 @@ def key_texts(value: object) -> tuple[str, ...]:
         ConfigError: the type is none for keys, or a key cannot be one.
     """
     if not isinstance(value, list | tuple) or hasattr(value, "__fields__"):
-        return tuple(_text("the keys", value).split())
-    keys = [text for each in value if (text := _text("a key", each))]
+        return tuple(_text("the key", value).split())
+    keys = [text for each in value if (text := _text("the key", each))]
     for key in keys:
         if KEY_SEPARATOR in key:
             raise ConfigError(f"the key {key!r:.100} contains a space, which separates keys: it would become several")
@@ -158,8 +169,8 @@ def _property_name(name: object) -> str:
         raise ConfigError(f"a name of a property is of the type {_type(name)}: give strings")
     if name in RESERVED_PROPERTIES:
         raise ConfigError(f"the property name {name!r} is used by RocketMQ itself: choose another")
-    if not name or name.isspace() or not _SEPARATORS.isdisjoint(name):
-        raise ConfigError(f"the property name {name!r:.100} is blank or contains \\x01 or \\x02: choose another")
+    if not name or name.isspace() or not _can_travel(name):
+        raise ConfigError(f"the property name {name!r:.100} is blank or cannot be carried: choose another")
     _remember(_known_names, name)
     return name
 

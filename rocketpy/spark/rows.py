@@ -197,7 +197,7 @@ def _compiled(mapping: RowMapping, columns: Columns, places: Mapping[str, int]) 
 
 
 def _by_columns(mapping: RowMapping) -> Callable[[Any], Message]:
-    known: object = ()
+    known: object = object()  # unlike any columns
     message_of: Callable[[Values], Message]
 
     def to_message(row: Any) -> Message:
@@ -209,7 +209,7 @@ def _by_columns(mapping: RowMapping) -> Callable[[Any], Message]:
         else:
             columns, values = named_values(row)
         if columns is not known:
-            if columns != known or not known:
+            if columns != known:
                 message_of = _looked_up(mapping, columns)
             known = columns
         return message_of(values)

@@ -1,0 +1,96 @@
+"""Messages say which row they are, in the same words when the row is sent again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketpy import Message, MessageExt
+from rocketpy.spark.provenance import Origin, Provenance, provenance_of
+
+
+def message(topic: str = "Orders") -> Message:
+    return Message(topic, b"x", keys="AA-1", properties={"carrier": "UA"})
+
+
+def received(sent: Message) -> MessageExt:
+    return MessageExt(sent.topic, sent.body, properties=sent.properties)
+
+
+def test_a_job_says_application_stage_partition_and_row() -> None:
+    marked = Provenance(app="local-17", stage=4, partition=3).mark(message(), 9)
+    assert marked.properties == {
+        "WAIT": "true", "KEYS": "AA-1", "carrier": "UA", "SPARK_APP": "local-17", "SPARK_STAGE": "4",
+        "SPARK_PART": "3", "SPARK_SEQ": "9",
+    }  # fmt: skip
+    assert provenance_of(received(marked)) == Origin("Orders", "local-17", 4, 3, 9)
+
+
+def test_a_micro_batch_says_query_and_batch_and_nothing_that_changes_when_it_is_run_again() -> None:
+    first = Provenance(app="local-17", query="q", batch=0, stage=4, partition=0).mark(message(), 1)
+    again = Provenance(app="local-18", query="q", batch=0, stage=9, partition=0).mark(message(), 1)
+    assert "SPARK_STAGE" not in first.properties
+    assert provenance_of(received(first)) == provenance_of(received(again)) == Origin("Orders", "q", 0, 0, 1)
+
+
+def test_outside_of_spark_there_is_no_stage() -> None:
+    marked = Provenance(app="nightly", partition=0).mark(message(), 1)
+    assert provenance_of(marked) == Origin("Orders", "nightly", None, 0, 1)
+
+
+def test_a_message_that_is_given_out_twice_is_two_rows() -> None:
+    provenance, same = Provenance(app="local-17", stage=4, partition=3), message()
+    marked = [provenance.mark(same, row) for row in (1, 2, 3)]
+    assert [provenance_of(each).row for each in marked] == [1, 2, 3]
+    assert {each.body for each in marked} == {b"x"}
+
+
+def test_nothing_is_left_of_where_a_message_came_from_before() -> None:
+    old = Provenance(query="q", batch=7, partition=5).mark(message(), 1)
+    marked = Provenance(app="local-17", stage=4, partition=3).mark(old, 2)
+    assert provenance_of(marked) == Origin("Orders", "local-17", 4, 3, 2)
+    assert provenance_of(old) == Origin("Orders", "q", 7, 5, 1)
+    assert marked.properties["carrier"] == "UA"
+    assert "SPARK_QID" not in marked.properties
+
+
+def test_what_all_messages_share_is_made_once() -> None:
+    assert Provenance(app="local-17", stage=4, partition=3).properties == {
+        "SPARK_APP": "local-17", "SPARK_STAGE": "4", "SPARK_PART": "3",
+    }  # fmt: skip
+
+
+GOOD = Provenance(query="q", batch=7, partition=5).mark(message(), 1).properties
+
+
+@pytest.mark.parametrize("name", ["SPARK_QID", "SPARK_PART", "SPARK_SEQ"])
+def test_messages_of_others_have_no_origin(name: str) -> None:
+    assert provenance_of(MessageExt("Orders", b"x", properties=GOOD)) is not None
+    without = {other: text for other, text in GOOD.items() if other != name}
+    assert provenance_of(MessageExt("Orders", b"x", properties=without)) is None
+    assert provenance_of(message()) is None
+
+
+@pytest.mark.parametrize("name", ["SPARK_BID", "SPARK_PART", "SPARK_SEQ"])
+@pytest.mark.parametrize("text", ["", "x", "-1", "1.0", " 1", "１", "9" * 20, "1_0"])
+def test_numbers_that_no_sink_wrote_are_no_origin(name: str, text: str) -> None:
+    assert provenance_of(MessageExt("Orders", b"x", properties={**GOOD, name: text})) is None
+
+
+@given(
+    st.sets(
+        st.tuples(
+            st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 2), st.integers(1, 3), st.sampled_from("TU")
+        ),
+        max_size=30,
+    ),
+    st.booleans(),
+)
+def test_different_rows_have_different_origins(rows: set[tuple[str, int, int, int, str]], stream: bool) -> None:
+    origins = set()
+    for source, step, partition, row, topic in rows:
+        told = {"query": source, "batch": step} if stream else {"app": source, "stage": step}
+        origins.add(provenance_of(Provenance(partition=partition, **told).mark(message(topic), row)))
+    assert None not in origins
+    assert len(origins) == len(rows)
