@@ -1,0 +1,64 @@
+"""A quiet Spark session on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from examples.spark_demo.java import NoSparkError, check_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUIET = """\
+rootLogger.level = off
+logger.spark.name = org.apache.spark
+logger.spark.level = off
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+"""
+"""What goes wrong in a task arrives as an exception; the log of the driver would only say it five times more."""
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.files.maxPartitionBytes": "4m",  # a file of 31 MB makes eight tasks: something to watch
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.execution.arrow.pyspark.enabled": "false",
+}
+
+
+@contextlib.contextmanager
+def session(name: str) -> Iterator[SparkSession]:
+    """A local session with one task for each core, which ends with the block.
+
+    Raises:
+        NoSparkError: Java or PySpark is missing.
+    """
+    check_java()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as exc:
+        raise NoSparkError("PySpark is not installed: run this as `./dev spark-demo`, or pip install pyspark") from exc
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers shall be this Python, not any on PATH
+    with tempfile.TemporaryDirectory(prefix="spark-demo-") as folder:
+        log = Path(folder, "log4j2.properties")
+        log.write_text(QUIET, "utf-8")
+        builder = SparkSession.builder.master("local[*]").appName(name)
+        builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log.as_uri()}")
+        builder.config("spark.local.dir", folder)
+        for key, value in SETTINGS.items():
+            builder.config(key, value)
+        spark = builder.getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
