@@ -1,0 +1,70 @@
+"""One Spark session and one cluster of ours for all tests of a run; every test of this folder is marked `spark`.
+
+Without PySpark or Java the tests skip and say what is missing; with CI set the same is a failure.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocketpy_broker_sim import BlockingLocalCluster
+from tests.interop.requirement import require
+from tests.spark.local_spark import LOG, local_session, missing_for_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+
+# PySpark 3.5 leaves the sockets that it reads results from to the garbage collector.
+NOT_OURS = ("ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what lies in this folder, so that no test is left out of, or let into, the wrong run."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.slow)
+            for warning in NOT_OURS:
+                item.add_marker(pytest.mark.filterwarnings(warning))
+
+
+@pytest.fixture(scope="session")
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the shared session keeps its log and its temporary files."""
+    return tmp_path_factory.mktemp("spark") / "home"
+
+
+@pytest.fixture(scope="session")
+def spark(spark_home: Path) -> Iterator[SparkSession]:
+    """The session that all tests share: two tasks at a time, each tried up to four times."""
+    require(missing_for_spark())
+    with local_session(spark_home) as session:
+        yield session
+
+
+@pytest.fixture
+def spark_log(spark: SparkSession, spark_home: Path) -> Path:
+    """What driver and executor have logged so far, warnings and errors."""
+    return spark_home / LOG
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[BlockingLocalCluster]:
+    """A name server and a broker in a thread of this process, shared: use topics of your own."""
+    with BlockingLocalCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(servers: BlockingLocalCluster) -> str:
+    """A topic with four queues that no other test uses."""
+    name = f"rows-{uuid.uuid4().hex[:8]}"
+    servers.create_topic(name, queues=4)
+    return name

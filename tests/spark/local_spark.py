@@ -1,0 +1,142 @@
+"""One Spark in this process, as small and as quick to start tasks as it can be: the JVM, its session, and their end.
+
+It works with whichever PySpark is imported, 3.5 or 4.x: nothing here knows the line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LOG = "spark.log"
+JAVA_ENDS_WITHIN = 60.0
+
+SETTINGS = {
+    "spark.app.name": "rocketpy tests",
+    "spark.python.daemon.module": "tests.spark.quick_daemon",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+# Everything Spark has to say goes into a file: a task that fails on purpose would fill the screen.
+LOGGING = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {file}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def missing_for_spark() -> str | None:
+    """Say what keeps Spark from running here, or None."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "no pyspark in this environment: `./dev spark` installs it and runs these tests"
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java") is None and not (home and (Path(home) / "bin" / "java").is_file()):
+        return "no java on PATH: Spark needs a JRE, 17 or newer for PySpark 4 (apt-get install openjdk-17-jre-headless)"
+    return None
+
+
+def make_home(home: Path, level: str = "warn") -> None:
+    """Make `home` a SPARK_HOME of the imported PySpark, without the zipped copies of PySpark in it.
+
+    At the start of every task a worker forgets what it knew of its import path, and would read those archives anew:
+    some twenty milliseconds each time. Without them PySpark comes from where it is installed.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    installed = Path(spec.origin).parent
+    (home / "conf").mkdir(parents=True)
+    (home / "conf" / "log4j2.properties").write_text(LOGGING.format(level=level, file=home / LOG), "utf-8")
+    for part in ("bin", "jars"):
+        (home / part).symlink_to(installed / part)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return what the JVM and the workers need to know: this Python, this tree, that home."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {
+        "SPARK_HOME": str(home),
+        "SPARK_CONF_DIR": str(home / "conf"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+    }
+
+
+@contextlib.contextmanager
+def local_session(
+    home: Path, *, master: str = "local[2,4]", settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A session in a JVM of its own, both gone at the end.
+
+    Args:
+        home: A directory to make; Spark's log and its temporary files are in it.
+        master: Two tasks at a time, each tried up to four times; without the second number local Spark tries once.
+        settings: Spark's own settings on top of `SETTINGS`.
+    """
+    make_home(home)
+    with pytest_environment(environment(home)):
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(master)
+        own = {"spark.local.dir": home / "tmp", "spark.sql.warehouse.dir": home / "warehouse"}
+        for key, value in (SETTINGS | own | dict(settings or {})).items():
+            builder = builder.config(key, str(value))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of PySpark's start are not ours to mend
+            session = builder.getOrCreate()
+        try:
+            yield session
+        finally:
+            stop(session)
+
+
+@contextlib.contextmanager
+def pytest_environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables, and put back what was there."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def stop(session: SparkSession) -> None:
+    """End the session and its JVM, so that a next one starts afresh; the workers end with the JVM."""
+    from pyspark import SparkContext
+
+    session.stop()
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    process = gateway.proc
+    gateway.shutdown()
+    process.stdin.close()  # the JVM waits for the end of this
+    process.wait(timeout=JAVA_ENDS_WITHIN)
+    SparkContext._gateway = SparkContext._jvm = None
