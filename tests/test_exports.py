@@ -104,7 +104,7 @@ PUBLIC: dict[str, set[str]] = {
         "StringSerializer",
         "serializer",
     },
-    "rocketpy.spark": {"Sink", "archive", "sink"},
+    "rocketpy.spark": {"Sink", "archive", "provenance_of", "sink"},
     "rocketpy_broker_sim": {
         "AsyncioLocalCluster",
         "BlockingLocalCluster",

@@ -7,6 +7,7 @@ here imports PySpark before Spark is in use.
 from __future__ import annotations
 
 from rocketpy.spark.archive import archive
+from rocketpy.spark.provenance import provenance_of
 from rocketpy.spark.sink import Sink, sink
 
-__all__ = ["Sink", "archive", "sink"]
+__all__ = ["Sink", "archive", "provenance_of", "sink"]

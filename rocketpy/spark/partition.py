@@ -60,6 +60,7 @@ class _Partition:
     def messages(self, rows: Iterable[Any]) -> Iterator[Message]:
         """The messages of the rows that have one."""
         to_message = self._config.mapping.to_message()
+        mark = self._task.provenance().mark if self._config.provenance else None
         for number, row in enumerate(rows, 1):
             try:
                 message = to_message(row)
@@ -69,8 +70,10 @@ class _Partition:
                 message = None
             if message is None:
                 self.numbers.leave_out(number)
-            else:
+            elif mark is None:
                 yield message
+            else:
+                yield mark(message, number)
 
     def send(self, producer: Producer, messages: Iterable[Message]) -> Counts:
         """Send the messages, and wait until they are stored."""

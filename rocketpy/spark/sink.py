@@ -70,6 +70,8 @@ class Sink:
             return
         if hasattr(rows, "foreachPartition"):
             raise ConfigError("a sink writes partitions: call df.foreachPartition(sink), not sink(df)")
+        if self._config.provenance and self._app_id() is None:
+            raise ConfigError("provenance needs the id of the application, which is not known here: give a job_id")
         self._write(rows, Task.here(app=self._app_id()))
 
     def _write_batch(self, frame: Any, batch_id: int) -> None:
@@ -77,9 +79,7 @@ class Sink:
         if self._config.provenance and query is None:
             query = query_id(frame)
             if query is None:
-                raise ConfigError(
-                    "Spark Connect does not tell the id of a query: give the sink a job_id for provenance"
-                )
+                raise ConfigError("provenance needs the id of the query, which Spark does not tell here: give a job_id")
         frame.foreachPartition(_MicroBatch(self, query, batch_id))
 
     def _write(self, rows: Iterable[Any], task: Task) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import attrs
 
+from rocketpy.spark.provenance import Provenance
+
 __all__ = ["Task", "application_id", "query_id"]
 
 _QUERY = "sql.streaming.queryId"
@@ -39,6 +41,10 @@ class Task:
         if context is None:
             return cls(app=app, query=query, batch=batch)
         return cls(app=app, query=query, batch=batch, stage=context.stageId(), partition=context.partitionId())
+
+    def provenance(self) -> Provenance:
+        """What marks its messages."""
+        return Provenance(app=self.app, query=self.query, batch=self.batch, stage=self.stage, partition=self.partition)
 
 
 def _task_context() -> Any:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
+from collections import Counter
 from typing import NamedTuple
 
 import pytest
 
 from rocketpy.errors import ConfigError
-from rocketpy.spark import sink
+from rocketpy.spark import provenance_of, sink, task
 from rocketpy.sync import Message
+
+sinks = sys.modules["rocketpy.spark.sink"]
+"""The module: the function of that name hides it."""
 
 
 class Order(NamedTuple):
@@ -66,9 +72,78 @@ def test_the_text_of_a_sink_holds_no_keys_and_no_secrets():
 
 
 def test_a_data_frame_in_place_of_rows_is_refused():
-    class Frame:
-        def foreachPartition(self, function):
-            raise AssertionError
-
     with pytest.raises(ConfigError, match=r"df\.foreachPartition\(sink\)"):
         sink("Orders", namesrv="127.0.0.1:9876")(Frame())
+
+
+# --- which row it is --------------------------------------------------------------------------------------
+
+
+class SparkTask:
+    """What Spark tells a task."""
+
+    def stageId(self):
+        return 7
+
+    def partitionId(self):
+        return 2
+
+
+class Frame:
+    """A DataFrame of two partitions."""
+
+    def foreachPartition(self, function):
+        for number in range(2):
+            pickle.loads(pickle.dumps(function))(iter([(b"%d" % number,), (b"%d" % (number + 1),)]))
+
+
+@pytest.fixture
+def origins(cluster, topic):
+    return lambda: sorted(provenance_of(message)[1:] for message in cluster.messages(topic))
+
+
+def test_messages_say_which_row_of_which_task_they_are(monkeypatch, namesrv, topic, origins):
+    monkeypatch.setattr(task, "_task_context", SparkTask)
+    monkeypatch.setattr(sinks, "application_id", lambda: "local-17")
+    to = sink(topic, namesrv=namesrv, columns={"value": 0}, provenance=True, bad_rows="skip")
+    travelled = pickle.loads(pickle.dumps(to))
+    monkeypatch.setattr(sinks, "application_id", lambda: None)  # an executor cannot ask
+    travelled([(b"one",), (None,), (b"three",)])
+    assert origins() == [("local-17", 7, 2, 1), ("local-17", 7, 2, 3)]
+
+
+def test_a_job_id_stands_for_the_application_and_for_the_query(monkeypatch, namesrv, topic, origins):
+    monkeypatch.setattr(task, "_task_context", SparkTask)
+    to = sink(topic, namesrv=namesrv, columns={"value": 0}, provenance=True, job_id="nightly")
+    to([(b"one",)])
+    assert origins() == [("nightly", 7, 2, 1)]
+    to(Frame(), 5)
+    assert origins()[:2] == [("nightly", 5, 2, 1), ("nightly", 5, 2, 1)]
+
+
+def test_a_micro_batch_that_is_run_again_says_the_same(monkeypatch, cluster, namesrv, topic):
+    monkeypatch.setattr(sinks, "query_id", lambda frame: "query-1")
+    to = sink(topic, namesrv=namesrv, columns={"value": 0}, provenance=True)
+    for application in ("local-17", "local-18"):
+        monkeypatch.setattr(sinks, "application_id", lambda named=application: named)
+        to(Frame(), 3)
+    marks = Counter(provenance_of(message) for message in cluster.messages(topic))
+    assert sorted(marks.values()) == [4, 4]
+    assert all(mark.source == "query-1" and mark.step == 3 for mark in marks)
+
+
+def test_without_provenance_nobody_asks_for_ids(monkeypatch, cluster, namesrv, topic):
+    monkeypatch.setattr(sinks, "query_id", None)
+    monkeypatch.setattr(sinks, "application_id", None)
+    sink(topic, namesrv=namesrv, columns={"value": 0})(Frame(), 3)
+    assert [provenance_of(message) for message in cluster.messages(topic)] == [None] * 4
+
+
+def test_provenance_without_an_id_is_refused(monkeypatch, namesrv, topic):
+    monkeypatch.setattr(sinks, "query_id", lambda frame: None)
+    monkeypatch.setattr(sinks, "application_id", lambda: None)
+    to = sink(topic, namesrv=namesrv, columns={"value": 0}, provenance=True)
+    with pytest.raises(ConfigError, match="give a job_id"):
+        to([(b"one",)])
+    with pytest.raises(ConfigError, match="give a job_id"):
+        to(Frame(), 3)
