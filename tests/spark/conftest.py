@@ -1,5 +1,6 @@
-"""One Spark session and one cluster of ours for all tests of a run; every test of this folder is marked `spark`.
+"""One Spark session and one cluster of ours for all tests of a run; a test that asks for the session is marked `spark`.
 
+Those that start a Spark of their own mark themselves; the others of this folder need neither PySpark nor Java.
 Without PySpark or Java the tests skip and say what is missing; with CI set the same is a failure.
 """
 
@@ -26,11 +27,13 @@ NOT_OURS = ("ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnr
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lies in this folder, so that no test is left out of, or let into, the wrong run."""
+    """Mark what starts Spark, so that no test is left out of, or let into, the wrong run."""
     for item in items:
-        if HERE in item.path.parents:
+        if HERE not in item.path.parents:
+            continue
+        if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("spark"):
             for warning in NOT_OURS:
                 item.add_marker(pytest.mark.filterwarnings(warning))
 
