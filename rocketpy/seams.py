@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = [
     "File",
@@ -84,6 +84,10 @@ class MappedView(Protocol):
 
     def unpack(self, layout: object, offset: int) -> tuple[int, ...]:
         """``layout.unpack_from`` (a struct.Struct) on the mapped bytes, without a copy in between."""
+        ...
+
+    def unpack_each(self, layout: object, offsets: Sequence[int]) -> Sequence[tuple[int, ...]]:
+        """`unpack` at many offsets, for the price of one call."""
         ...
 
     def lock_in_memory(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -96,6 +96,9 @@ class SimView:
 
     def unpack(self, layout: Any, offset: int) -> tuple[int, ...]:
         return layout.unpack_from(self._node.data, offset)
+
+    def unpack_each(self, layout: Any, offsets: Sequence[int]) -> list[tuple[int, ...]]:
+        return [self.unpack(layout, offset) for offset in offsets]
 
     lock_in_memory = MemoryView.lock_in_memory
 

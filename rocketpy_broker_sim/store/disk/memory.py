@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.seams import wall_ms
@@ -50,6 +51,10 @@ class MemoryView:
     def unpack(self, layout: object, offset: int) -> tuple[int, ...]:
         """Read a fixed layout in place."""
         return cast("struct.Struct", layout).unpack_from(self._node.data, offset)
+
+    def unpack_each(self, layout: object, offsets: Sequence[int]) -> Sequence[tuple[int, ...]]:
+        """Read a fixed layout in many places."""
+        return list(map(cast("struct.Struct", layout).unpack_from, repeat(self._node.data), offsets))
 
     def lock_in_memory(self) -> None:
         """It is nowhere else."""

@@ -11,7 +11,8 @@ import mmap
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -46,6 +47,10 @@ class RealView:
     def unpack(self, layout: object, offset: int) -> tuple[int, ...]:
         """Read a fixed layout in place."""
         return cast("struct.Struct", layout).unpack_from(self._map, offset)
+
+    def unpack_each(self, layout: object, offsets: Sequence[int]) -> Sequence[tuple[int, ...]]:
+        """Read a fixed layout in many places."""
+        return list(map(cast("struct.Struct", layout).unpack_from, repeat(self._map), offsets))
 
     def lock_in_memory(self) -> None:
         """Keep the mapped pages in memory until the mapping is closed."""

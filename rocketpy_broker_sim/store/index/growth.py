@@ -8,7 +8,7 @@ sealed. Plays the part of IndexFile.putKey and of the flushing in IndexService.
 from __future__ import annotations
 
 from array import array
-from itertools import groupby
+from bisect import bisect_left
 from sys import byteorder
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -108,29 +108,40 @@ class GrowingIndexFile(IndexFile):
 
     def _entries(self, keys: Sequence[IndexKey], fresh: dict[int, int]) -> tuple[bytes, int]:
         """The entries of keys, and how many slots they are the first in; notes the newest of each slot."""
+        slots, number = self.shape.slots, self.header.next_entry
+        hashes, positions, times = zip(*keys, strict=True)
+        places = [hashed % slots for hashed in hashes]
+        before = self._heads_of(places)
+        fresh.update(zip(places, range(number, number + len(keys)), strict=True))
+        filled = before.count(0)
+        if len(fresh) < len(places):
+            filled -= _chain(places, before, number)
+        return b"".join(map(ENTRY.pack, hashes, positions, self._seconds(times), before)), filled
+
+    def _heads_of(self, places: Sequence[int]) -> list[int]:
+        """`head` of many slots, for as few calls as there can be."""
+        heads = list(map(self._heads.get, places))
+        missing = [place for place, head in zip(places, heads, strict=True) if head is None]
         sealed = self._sealed  # taken once, as in `head`
-        known, waiting, flushing = fresh.get, self._heads.get, ({} if sealed is None else sealed.heads).get
-        slots, pack, read = self.shape.slots, ENTRY.pack, self._mapped().unpack
-        number, begin = self.header.next_entry, self.header.begin_timestamp
-        packed = []
-        filled = seconds = 0
-        time = None
-        for hashed, position, timestamp in keys:
-            if timestamp != time:
-                time, seconds = timestamp, _seconds(timestamp, begin)
-            slot = hashed % slots
-            before = known(slot) or waiting(slot) or flushing(slot)
-            if before is None:
-                before = read(SLOT, _SLOTS_AT + slot * SLOT.size)[0]
-                if not 0 < before <= number:
-                    before = 0
-                    filled += 1
-            packed.append(pack(hashed, position, seconds, before))
-            fresh[slot] = number
-            if number == 1:  # the first counts from where the file before ended, all others from the first
-                begin, time = timestamp, None
-            number += 1
-        return b"".join(packed), filled
+        known = {} if sealed is None else {place: sealed.heads[place] for place in missing if place in sealed.heads}
+        if known:
+            missing = [place for place in missing if place not in known]
+        end = self.header.next_entry
+        offsets = [_SLOTS_AT + place * SLOT.size for place in missing]
+        for place, (number,) in zip(missing, self._mapped().unpack_each(SLOT, offsets), strict=True):
+            known[place] = number if 0 < number <= end else 0
+        return [known[place] if head is None else head for place, head in zip(places, heads, strict=True)]
+
+    def _seconds(self, times: Sequence[int]) -> Sequence[int]:
+        """What entries hold of store times. The first entry of a file counts from where the file before it ended, all
+        others from the first.
+        """
+        begin = self.header.begin_timestamp
+        first = [_seconds(times[0], begin)] if self.header.next_entry == 1 else []
+        if first:
+            begin = times[0]
+        known = {time: _seconds(time, begin) for time in set(times)}
+        return [*first, *[known[time] for time in times[len(first) :]]]
 
     def seal(self) -> None:
         """Hand over what was appended to the next flush; not before the one before has returned."""
@@ -158,17 +169,19 @@ class GrowingIndexFile(IndexFile):
 
     def _write_heads(self, file: File, heads: Mapping[int, int]) -> None:
         """Bring slots to the file, a page at a time."""
-        for page, slots in groupby(sorted(heads), key=lambda slot: slot // _PAGE):
-            begin = page * _PAGE
-            wanted = list(slots)
-            if len(wanted) == 1:
-                file.pwrite(SLOT.pack(heads[wanted[0]]), _SLOTS_AT + wanted[0] * SLOT.size)
+        slots = sorted(heads)
+        at = 0
+        while at < len(slots):
+            begin = slots[at] // _PAGE * _PAGE
+            first, at = at, bisect_left(slots, begin + _PAGE, at)
+            if at - first == 1:
+                file.pwrite(SLOT.pack(heads[slots[first]]), _SLOTS_AT + slots[first] * SLOT.size)
                 continue
             size = min(_PAGE, self.shape.slots - begin) * SLOT.size
-            data = bytearray(file.pread(size, _SLOTS_AT + begin * SLOT.size))
-            for slot in wanted:
-                SLOT.pack_into(data, (slot - begin) * SLOT.size, heads[slot])
-            file.pwrite(data, _SLOTS_AT + begin * SLOT.size)
+            numbers = _big_endian(array("i", file.pread(size, _SLOTS_AT + begin * SLOT.size)))
+            for slot in slots[first:at]:
+                numbers[slot - begin] = heads[slot]
+            file.pwrite(_big_endian(numbers).tobytes(), _SLOTS_AT + begin * SLOT.size)
 
     # --- after a crash
 
@@ -213,11 +226,31 @@ class GrowingIndexFile(IndexFile):
             data = file.pread(size, _SLOTS_AT + begin * SLOT.size)
             if data.count(0) == len(data):
                 continue
-            numbers = array("i", data)
-            if byteorder == "little":
-                numbers.byteswap()
+            numbers = _big_endian(array("i", data))
             if max(numbers) >= count:
                 yield from ((begin + at, number) for at, number in enumerate(numbers) if number >= count)
+
+
+def _big_endian(numbers: array[int]) -> array[int]:
+    """Numbers out of the bytes of a file, or ready for it."""
+    if byteorder == "little":
+        numbers.byteswap()
+    return numbers
+
+
+def _chain(places: Sequence[int], before: list[int], number: int) -> int:
+    """Let entries follow those before them that are as new, the first of which has a number; how many were taken for
+    the first of their slots.
+    """
+    newest: dict[int, int] = {}
+    mistaken = 0
+    for at, place in enumerate(places):
+        known = newest.get(place)
+        if known is not None:
+            mistaken += before[at] == 0
+            before[at] = known
+        newest[place] = number + at
+    return mistaken
 
 
 def _seconds(timestamp: int, begin: int) -> int:

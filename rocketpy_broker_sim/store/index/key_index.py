@@ -9,7 +9,6 @@ Plays the part of IndexService.
 from __future__ import annotations
 
 import time
-from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.logs import get_logger
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
     from rocketpy_broker_sim.store.dispatch import DispatchRequest
+    from rocketpy_broker_sim.store.index.keys import IndexKey
     from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.running_flags import RunningFlags
 
@@ -166,18 +166,21 @@ class KeyIndex:
         requests, self._waiting = self._waiting, []
         if self.failed or not requests:
             return
-        messages: list[tuple[str, bytes, int, int]] = []
+        keys: list[IndexKey] = []
+        single: list[tuple[str, bytes, int, int]] = []
         for queue, _, position, _, _, timestamp, sys_flag, properties, units in requests:
             if sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
                 continue
             if len(properties) == 1:
-                messages.append((queue.topic, properties[0], position, timestamp))
+                single.append((queue.topic, properties[0], position, timestamp))
             else:
+                keys += self._hashes.of_all(single)
+                single = []
                 positions = [unit[0] for unit in UNIT.iter_unpack(units)]
-                topic, times = repeat(queue.topic), repeat(timestamp)
-                messages.extend(zip(topic, properties, positions, times, strict=False))
+                keys += self._hashes.of_batch(queue.topic, properties, positions, timestamp)
+        keys += self._hashes.of_all(single)
         last = requests[-1]
-        self._put(messages, last.position + last.size)
+        self._put(keys, last.position + last.size)
 
     def put_records(self, records: Sequence[LogRecord]) -> None:
         """Index messages that were read from the log; never fails."""
@@ -188,18 +191,17 @@ class KeyIndex:
             for record in records
             if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
         ]
-        self._put(messages, records[-1].position + records[-1].size)
+        self._put(self._hashes.of_all(messages), records[-1].position + records[-1].size)
 
-    def _put(self, messages: Sequence[tuple[str, bytes, int, int]], end: int) -> None:
-        """Bring the keys of messages to the files, as many as it takes; after too many errors give the index up.
+    def _put(self, keys: list[IndexKey], end: int) -> None:
+        """Bring keys to the files, as many as it takes; after too many errors give the index up.
 
         Args:
-            messages: Topic, properties, position and store time of each.
-            end: Where the log goes on behind them.
+            keys: In log order.
+            end: Where the log goes on behind their messages.
         """
-        if messages and messages[0][2] < self.position:
-            messages = [message for message in messages if message[2] >= self.position]
-        keys = self._hashes.of_all(messages)
+        if keys and keys[0][1] < self.position:
+            keys = [key for key in keys if key[1] >= self.position]
         if keys and keys[0][1] == self._partly[0]:
             keys = keys[self._partly[1] :]
         attempt = 0

@@ -7,13 +7,14 @@ IndexService.buildIndex and indexKeyHashMethod.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from operator import mul
 from struct import Struct
 
 from rocketpy.wire.java_hash import string_hash
 from rocketpy.wire.properties import find_property
+from rocketpy_broker_sim.store.index.alike import FEW, absolute, alike_hashes, by_length
 
 __all__ = ["IndexKey", "KeyHashes", "hash_of"]
 
@@ -53,15 +54,7 @@ def _weights(length: int) -> tuple[int, ...]:
 
 def hash_of(topic: str, key: str) -> int:
     """What an index keeps of a key."""
-    return _absolute(string_hash(f"{topic}#{key}"))
-
-
-def _absolute(value: int) -> int:
-    """The absolute value of a hash, given with or without its sign, as Java has it: 0 where that overflows."""
-    value &= _MASK
-    if value < 0x80000000:
-        return value
-    return 0 if value == 0x80000000 else 0x100000000 - value
+    return absolute(string_hash(f"{topic}#{key}"))
 
 
 class KeyHashes:
@@ -92,12 +85,25 @@ class KeyHashes:
                     value = known.begun * head[1] + head[0]
                     value += ((pairs[one] * 961 + pairs[two]) * 961 + pairs[three]) * 961 + pairs[four]
                     value &= _MASK
-                    add((value if value < 0x80000000 else _absolute(value), position, timestamp))
+                    add((value if value < 0x80000000 else absolute(value), position, timestamp))
                 else:
                     keys += [(hashed, position, timestamp) for hashed in known.unique(properties)]
             if b"KEYS\x01" in properties:
                 keys += [(hashed, position, timestamp) for hashed in known.keys(properties)]
         return keys
+
+    def of_batch(self, topic: str, texts: Sequence[bytes], positions: Sequence[int], timestamp: int) -> list[IndexKey]:
+        """All keys of messages of one topic that were stored at the same time, given by properties and position."""
+        known = self._topics.get(topic) or self._new(topic)
+        hashes: list[Sequence[int]] = [()] * len(texts)
+        for numbers in by_length(texts):
+            same = [texts[number] for number in numbers]
+            found = alike_hashes(known.begun, same) if len(same) > FEW else None
+            if found is None:
+                found = [(*known.unique(text), *known.keys(text)) for text in same]
+            for number, each in zip(numbers, found, strict=True):
+                hashes[number] = each
+        return [(hashed, at, timestamp) for each, at in zip(hashes, positions, strict=True) for hashed in each]
 
     def _new(self, topic: str) -> _TopicHashes:
         if len(self._topics) >= _MOST_TOPICS:
@@ -152,5 +158,5 @@ class _TopicHashes:
     def _of(self, key: bytes) -> int:
         length = len(key)
         if length <= _MOST_WEIGHTS and key.isascii():
-            return _absolute(self.begun * pow(31, length, 1 << 32) + sum(map(mul, key, _weights(length))))
-        return _absolute(string_hash(self._prefix + key.decode("utf-8", "replace")))
+            return absolute(self.begun * pow(31, length, 1 << 32) + sum(map(mul, key, _weights(length))))
+        return absolute(string_hash(self._prefix + key.decode("utf-8", "replace")))
