@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Flight"]
 
+_SMALL = 65_536
+"""Bytes of bodies that a frame may have in any case: smaller ones would cost more than they spare."""
+
 
 @attrs.define(eq=False)
 class _Flying:
@@ -51,6 +54,7 @@ class Flight:
     Args:
         producer: sends them.
         timeout: seconds for each frame.
+        largest: bytes of bodies that a frame should have at most.
         goes_on: whether the others are sent when one has failed.
 
     Attributes:
@@ -59,15 +63,17 @@ class Flight:
         sent: messages that are acknowledged.
         frames: frames that are acknowledged.
         size: bytes of the bodies that are acknowledged.
+        largest: bytes of bodies that a frame should have at most.
         ended: messages of frames that have ended, well or badly.
         ended_size: bytes of their bodies.
     """
 
-    def __init__(self, producer: Producer, timeout: float, *, goes_on: bool) -> None:
+    def __init__(self, producer: Producer, timeout: float, *, largest: int, goes_on: bool) -> None:
         self._producer = producer
         self._timeout = timeout
         self._retries = producer.config.retry_times_when_send_failed
         self._goes_on = goes_on
+        self.largest = largest
         self.failures: deque[SendManyError] = deque()
         self.stopped = False
         self.sent = self.frames = self.size = self.ended = self.ended_size = 0
@@ -84,7 +90,7 @@ class Flight:
         """Send a frame, or have it wait for the one before it in its queue. In the trio thread."""
         self._submitted += len(frame)
         if self.stopped:
-            self._drop(frame)
+            self._end(frame)
             return
         if frame.queue is not None:
             lane = self._lanes.get(frame.queue)
@@ -133,14 +139,21 @@ class Flight:
             self.size += frame.size
             self._end(frame)
         elif len(frame) > 1 and not self.stopped and _is_for_content(outcome):
-            # One of its messages is at fault, and the others must not suffer for it.
-            again = [part for half in frame.halves() for part in self.encoded(half)]
-            self.ended += len(frame) - sum(map(len, again))
-            self.ended_size += frame.size - sum(part.size for part in again)
+            again = self._parted(frame)
         else:
             self.fail(frame, outcome)
         self._follow(frame.queue, again)
         self._pump()
+
+    def _parted(self, frame: Frame) -> list[Frame]:
+        """What to send in the place of a frame that was refused for what it holds: a message is at fault, or all.
+
+        Down to single messages, so that the others do not suffer for one. That frames were too large for the broker
+        may be as well: those to come are made smaller, which costs little where it was a message.
+        """
+        if frame.size > _SMALL:
+            self.largest = min(self.largest, max(_SMALL, frame.size // 2))
+        return [part for half in frame.halves() for part in self.encoded(half)]
 
     def _follow(self, queue: MessageQueue | None, again: list[Frame]) -> None:
         """What is to be sent now that a frame has its answer: parts of it, then the next one of its queue."""
@@ -197,9 +210,6 @@ class Flight:
         for flying in list(self._flying):
             if flying.give_up is not None:
                 flying.give_up()
-
-    def _drop(self, frame: Frame) -> None:
-        self._end(frame)
 
     def _end(self, frame: Frame) -> None:
         """It takes no room any more."""

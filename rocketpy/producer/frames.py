@@ -79,11 +79,14 @@ class Former:
         count: messages that a frame may have.
         size: bytes of bodies that a frame may have; a larger message goes alone.
         open_size: bytes of bodies that may wait for their frames to fill.
+
+    Attributes:
+        size: may be changed for the frames to come.
     """
 
     def __init__(self, count: int, size: int, open_size: int) -> None:
         self._count = count
-        self._size = size
+        self.size = size
         self._open_size = open_size
         self._open: dict[MessageQueue | tuple[str, str | None], _Open] = {}
         self._waiting = 0
@@ -103,7 +106,7 @@ class Former:
             if properties.get(_WAIT) != wait or not ordinary(properties):
                 return None
             size += len(message.body)
-        if size > self._size:
+        if size > self.size:
             return None
         return Frame(messages, range(first, first + len(messages)), None, size)
 
@@ -117,7 +120,7 @@ class Former:
         wait, size = message.properties.get(_WAIT), _body_size(message)
         key = queue or (message.topic, wait)
         found = self._open.get(key)
-        if found is not None and (found.wait != wait or found.size + size > self._size):
+        if found is not None and (found.wait != wait or found.size + size > self.size):
             yield from self._close(key)
             found = None
         if found is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import trio
 
 from rocketpy.client.selection import sharding_queue
-from rocketpy.errors import ClientClosedError, ConfigError, RocketMQError, SendManyError
+from rocketpy.errors import ClientClosedError, ConfigError, RocketMQError, SendManyError, TopicNotFoundError
 from rocketpy.message import Message
 from rocketpy.producer.flight import Flight
 from rocketpy.producer.frames import Former, Frame
@@ -68,9 +68,10 @@ class Many:
         self._most_size = config.back_pressure_for_async_send_size
         # Half of what may be under way at most: one frame fills while another is on its way.
         self.count = min(_checked_batch_size(batch_size), max(1, self._most // 2))
-        size = min(_FRAME_SIZE, config.max_message_size // 2, self._most_size // 2)
-        self._former = Former(self.count, size, self._most_size // 2)
-        self._flight = Flight(producer, producer.checked_timeout(timeout), goes_on=on_failure is not None)
+        largest = min(_FRAME_SIZE, config.max_message_size // 2, self._most_size // 2)
+        self._former = Former(self.count, largest, self._most_size // 2)
+        seconds = producer.checked_timeout(timeout)
+        self._flight = Flight(producer, seconds, largest=largest, goes_on=on_failure is not None)
         self._position = 0
         self._handed = self._handed_size = self._failed = 0
         self._no_route: dict[str, RocketMQError] = {}
@@ -84,6 +85,7 @@ class Many:
             SendManyError: a frame has failed, and nobody wants to go on.
         """
         self._hear()
+        self._former.size = self._flight.largest
         first = self._position
         self._position += len(messages)
         frame = self._former.whole(messages, first)
@@ -141,7 +143,7 @@ class Many:
             return None
         info = self._producer.client.routes.publish_info(message.topic)
         if info is None:
-            raise self._no_route.get(message.topic) or ConfigError(f"the queues of {message.topic} have gone")
+            raise self._no_route.get(message.topic) or _gone(message.topic)
         return sharding_queue(info.queues, key)
 
     # --- frames out --------------------------------------------------------------------------------------
@@ -191,6 +193,10 @@ class Many:
 def _sharding_key(message: object) -> str | None:
     """That of a message; what is none has none, and is refused when it is encoded."""
     return message.sharding_key if isinstance(message, Message) else None
+
+
+def _gone(topic: str) -> RocketMQError:
+    return TopicNotFoundError(f"the queues of {topic} have gone a moment ago: send again when it is back", topic=topic)
 
 
 # --- on trio -------------------------------------------------------------------------------------------

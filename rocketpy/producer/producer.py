@@ -286,7 +286,6 @@ class Producer(NotPicklable):
 
     def prepare_many(self, messages: Sequence[Message]) -> Outgoing:
         """Check and encode what travels in one frame, from any thread; for `start_send`."""
-        self._lifecycle.check_open()
         return self._preparer.one(messages[0]) if len(messages) == 1 else self._preparer.batch(messages)
 
     async def ensure_route(self, topic: str) -> None:

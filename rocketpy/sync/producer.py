@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageQueue
+    from rocketpy.portal import Portal
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
     from rocketpy.sync.client import MQClientInstance
@@ -192,12 +193,8 @@ class Producer(Lifetime[TrioProducer]):
                     home.call(step)
             for step in many.finish():
                 home.call(step)
-        except Exception as error:
-            home.call(many.stop, error)
-            raise
-        except BaseException:  # Ctrl-C
-            home.post(many.abort)
-            home.call(many.stop)
+        except BaseException as error:
+            _end(home, many, error)
             raise
         return many.result()
 
@@ -208,3 +205,14 @@ class Producer(Lifetime[TrioProducer]):
     def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
         """Create a topic on every broker that creates topics. See `rocketpy.Producer.create_topic`."""
         self._portal.call(self._inner.create_topic, topic, queues=queues, timeout=timeout)
+
+
+def _end(home: Portal, many: Many, error: BaseException) -> None:
+    """Wait until what is in flight has ended; where it is Ctrl-C that ends it, give it up."""
+    if not isinstance(error, Exception):
+        home.post(many.abort)
+    try:
+        home.call(many.stop, error)
+    except BaseException:
+        home.post(many.abort)
+        raise

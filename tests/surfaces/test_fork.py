@@ -42,13 +42,13 @@ def first_step(awaitable):
     return "went on"
 
 
-@pytest.mark.parametrize("method", ["send", "send_oneway", "send_batch", "queues"])
+@pytest.mark.parametrize("method", ["send", "send_oneway", "send_batch", "send_many", "queues"])
 def test_threat_L12_a_producer_used_in_a_child_says_what_to_do(surface, namesrv, topic, method):
     async def main():
         async with entered(surface.module.Producer("pg", namesrv=namesrv)) as producer:
             await call(producer.send(Message(topic, b"parent")))
             message = Message(topic, b"child")
-            argument = {"send_batch": [message], "queues": topic}.get(method, message)
+            argument = {"send_batch": [message], "send_many": [message], "queues": topic}.get(method, message)
             said = in_child(lambda: first_step(getattr(producer, method)(argument)))
             assert said.startswith("ClientClosedError")
             assert "fork" in said
