@@ -63,12 +63,17 @@ def own_file(spark: SparkSession, path: Path, group: str | None, values: Sequenc
     rows = spark.read.csv(str(path.resolve()), header=True, inferSchema=True, multiLine=True, escape='"')
     if not rows.columns or rows.isEmpty():
         raise UnreadableInputError(f"{path} holds no records")
-    for name in (*([group] if group else []), *values):
-        if name not in rows.columns:
-            raise UnreadableInputError(f"{path} has no column {name!r}; it has {', '.join(rows.columns)}")
+    check_columns(path, rows.columns, (*([group] if group else []), *values))
     group = group or rows.columns[0]
     numbers = [name for name, kind in rows.dtypes if kind.partition("(")[0] in NUMBERS and name != group]
     return _source(path.name, rows.repartition(OWN_FILE_PARTITIONS), group, tuple(values) or tuple(numbers[:2]))
+
+
+def check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse columns that are not there."""
+    for name in wanted:
+        if name not in columns:
+            raise UnreadableInputError(f"{path} has no column {name!r}; it has {', '.join(columns)}")
 
 
 def _source(name: str, rows: DataFrame, group: str, values: tuple[str, ...]) -> Source:

@@ -1,0 +1,175 @@
+"""The Spark demo and the example of a sink: what they count, and, with a JVM, as a user starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from examples.quickstart.records import UnreadableInputError
+from examples.spark_demo.compare import show, verdict
+from examples.spark_demo.progress import shown
+from examples.spark_demo.server import own_server
+from examples.spark_demo.source import check_columns
+from examples.spark_demo.tally import Tally
+from rocketpy.message import Message, MessageExt
+from rocketpy.sync import Producer
+from rocketpy_broker_sim import BlockingLocalCluster
+
+ROOT = Path(__file__).resolve().parents[2]
+CSV = 'shop,cups,"price.€"\n' + "".join(f'"{"NS"[n % 2]}, street",{n},{n}.25\n' for n in range(600)) + "\n,7,\n"
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    quiet = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false pyspark-shell"}
+    command = [sys.executable, "-m", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | quiet, capture_output=True, text=True, timeout=200)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[BlockingLocalCluster]:
+    with BlockingLocalCluster() as cluster:
+        yield cluster
+
+
+# --- with Spark ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_a_file_of_the_users_own(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text(CSV, "utf-8")
+    ran = run("examples.spark_demo", file)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    lines = [" ".join(line.split()) for line in ran.stdout.splitlines()]
+    assert "N, street 300 300 89,700 89,700 89,775 89,775" in lines
+    assert "S, street 300 300 90,000 90,000 90,075 90,075" in lines
+    assert "(none) 1 1 7 7 - -" in lines
+    assert lines[-1] == "totals from the messages equal Spark's: 601 of 601 rows, 3 groups by shop"
+
+
+@pytest.mark.spark
+def test_any_name_server_and_chosen_columns(tmp_path: Path, cluster: BlockingLocalCluster) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text(CSV, "utf-8")
+    options = ("--namesrv", cluster.name_server_addresses, "--group", "cups", "--value", "price.€")
+    ran = run("examples.spark_demo", file, *options)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "and 580 more" in ran.stdout
+    assert ran.stdout.endswith("equal Spark's: 601 of 601 rows, 600 groups by cups\n")
+
+
+@pytest.mark.spark
+def test_the_example_of_a_sink(cluster: BlockingLocalCluster) -> None:
+    ran = run("examples.spark_sink", "--namesrv", cluster.name_server_addresses)
+    assert ran.returncode == 0, ran.stderr
+    sent = cluster.messages("Orders")
+    assert ran.stdout == f"3 orders sent, {sum(len(message.body) for message in sent)} bytes\n"
+    assert sorted(message.keys for message in sent) == [("42",), ("43",), ("44",)]
+    bodies = {message.tags: json.loads(message.body) for message in sent if message.keys != ("42",)}
+    assert bodies["tea"] == {"id": "43", "drink": "tea", "price": 2.0}
+
+
+def test_the_example_is_short() -> None:
+    assert len((ROOT / "examples" / "spark_sink.py").read_text("utf-8").splitlines()) < 40
+
+
+# --- without ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [(["no-such-file.csv"], "no-such-file.csv is not a file"), (["--namesrv", "127.0.0.1:1"], "no name server")],
+)
+def test_what_cannot_work_is_one_line(arguments: list[str], reason: str, java: None) -> None:
+    ran = run("examples.spark_demo", *arguments)
+    assert ran.returncode == 2
+    assert reason in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_command_says_so_before_it_installs_anything(tmp_path: Path) -> None:
+    command = [sys.executable, ROOT / "dev", "spark-demo"]
+    ran = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("dev: Spark needs Java 17 or newer, and there is no java on PATH.")
+
+
+def test_a_column_that_is_not_there() -> None:
+    check_columns(Path("own.csv"), ["shop", "cups"], ["cups"])
+    with pytest.raises(UnreadableInputError, match=r"^own.csv has no column 'none'; it has shop, cups$"):
+        check_columns(Path("own.csv"), ["shop", "cups"], ["cups", "none"])
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is new enough, wherever the tests run; nothing gets as far as using it."""
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+
+def arrived(number: int, group: str | None, value: object) -> MessageExt | Message:
+    origin = {"SPARK_APP": "local-1", "SPARK_STAGE": "4", "SPARK_PART": "0", "SPARK_SEQ": str(number)}
+    body = json.dumps({"shop": group, "price": value, "cups": 1 if value else None})
+    return Message("T", body.encode(), properties=origin)
+
+
+def test_what_came_twice_is_counted_once() -> None:
+    tally = Tally("shop", ("price", "cups"))
+    tally.take([arrived(1, "N", "2.250000000"), arrived(2, "N", 0.1), arrived(3, None, None)])
+    tally.take([arrived(2, "N", 0.1), arrived(4, "S", "-1")])
+    assert (tally.received, tally.duplicates) == (4, 1)
+    assert tally.totals() == {"N": (2, Decimal("2.35"), 2), None: (1, None, None), "S": (1, -1, 1)}
+
+
+def test_what_differs_is_said() -> None:
+    spark = {"N": (2, Decimal("2.35")), "S": (1, None)}
+    assert verdict("shop", spark, dict(spark)) == (
+        True,
+        "totals from the messages equal Spark's: 3 of 3 rows, 2 groups by shop",
+    )
+    for messages in ({"N": (2, Decimal("2.35"))}, spark | {"N": (2, Decimal("2.36"))}, spark | {"X": (1, None)}):
+        equal, text = verdict("shop", spark, messages)
+        assert not equal
+        assert text.startswith("TOTALS FROM THE MESSAGES DIFFER FROM SPARK'S: ")
+
+
+def test_the_table_has_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
+    show("shop", ["price"], {"N": (2, Decimal("2.350000000")), "a\nb": (1, None)}, {"N": (1200, Decimal(1200))})
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["shop", "rows", "by", "messages", "price", "by", "messages"],
+        ["N", "2", "1,200", "2.35", "1,200"],
+        ["a", "b", "1", "missing", "-", "missing"],
+    ]
+
+
+def test_progress_without_a_terminal_is_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("examples.spark_demo.progress.TICK", 0.001)
+    monkeypatch.setattr("examples.spark_demo.progress.LINE_EVERY", 0.0)
+    looked = threading.Event()
+
+    def received() -> int:
+        looked.set()
+        return 1
+
+    with shown(2000, lambda: 2000, received):
+        assert looked.wait(10)
+    assert capsys.readouterr().out.splitlines()[0].split() == ["2,000", "sent", "1", "received"]
+
+
+def test_the_embedded_server_is_a_process_of_its_own_and_ends_with_the_block() -> None:
+    with own_server() as address, Producer("p", namesrv=address) as producer:
+        producer.create_topic("T", queues=1)
+        assert len(producer.queues("T")) == 1
