@@ -140,7 +140,8 @@ class NameServers:
 
 
 def _unreachable(doing: str, tried: Sequence[tuple[str, Exception]]) -> NameServerUnreachableError:
-    what = "; ".join(f"{address}: {_reason(error)}" for address, error in tried)
+    # An address that was tried again failed in much the same way.
+    what = "; ".join(f"{address}: {_reason(error)}" for address, error in dict(tried).items())
     return NameServerUnreachableError(
         f"no name server answered when {doing} ({what}); check that they run and that this host may reach them",
         topic="",

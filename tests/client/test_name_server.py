@@ -109,6 +109,16 @@ async def test_S6_all_name_servers_down_lists_them_within_the_deadline(autojump_
         assert e.value.__cause__ is not None
 
 
+async def test_one_that_was_asked_twice_is_told_of_once(autojump_clock: trio.testing.MockClock) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network, 1) as (asked, servers):
+        network.refuse(servers[0].address)
+        with pytest.raises(NameServerUnreachableError) as caught:
+            await api.topic_route(asked, "T", timeout=3.0)
+        assert str(caught.value).count("next try") <= 1
+        assert str(caught.value).count(f"({servers[0].address}: ") == 1
+
+
 async def test_a_restarted_single_name_server_is_asked_again(autojump_clock: trio.testing.MockClock) -> None:
     network = MemoryNetwork()
     async with name_servers(network, 1) as (asked, servers):

@@ -54,6 +54,14 @@ async def test_S12_the_number_of_tries_is_one_and_the_retries(autojump_clock, op
     assert isinstance(caught.value.__cause__, ServiceNotAvailableError)
 
 
+async def test_tries_that_came_to_the_same_are_told_once(autojump_clock, opened):
+    a, _ = both([14] * 9)
+    async with opened(a, retry_times_when_send_failed=2) as (producer, _):
+        with pytest.raises(SendError, match=r"in 3 tries: <broker-a at .* after 0, 0, 0 ms: ") as caught:
+            await producer.send(message())
+    assert str(caught.value).count("broker-a") == 1
+
+
 async def test_S12_an_answer_that_is_final_is_not_tried_again(autojump_clock, opened):
     a, b = both([13] * 3, [13] * 3)
     async with opened(a, b) as (producer, _):
