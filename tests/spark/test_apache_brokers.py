@@ -1,0 +1,138 @@
+"""The Spark sink on Apache's servers: their consumer gets every row, as what its columns say."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from rocketpy.spark import sink
+from tests.interop import jvm, lines
+from tests.interop.apache import LINES, Apache, unavailable
+from tests.interop.drivers import JavaPushConsumer, java_push_consumer
+from tests.interop.requirement import require
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from tests.interop.drivers import Event
+
+pytestmark = pytest.mark.interop
+
+TOPIC = "From-spark"
+QUEUES = 4
+MANY = 5000
+
+
+class Watched(NamedTuple):
+    """Apache's consumer of the topic that all tests here send to."""
+
+    line: str
+    namesrv: str
+    consumer: JavaPushConsumer
+
+    def of(self, tags: str, count: int = 1) -> list[Event]:
+        """The deliveries with this tag, once there are so many, by place."""
+
+        def found() -> list[Event] | None:
+            messages = [each for each in self.consumer.messages if each["tags"] == tags]
+            return messages if len(messages) >= count else None
+
+        messages = self.consumer.process.wait_until(found, f"{count} messages with the tag {tags}", 60.0)
+        assert len(messages) == count
+        return sorted(messages, key=lambda each: (each["queueId"], each["queueOffset"]))
+
+
+@pytest.fixture(scope="module", params=LINES)
+def watched(request: pytest.FixtureRequest) -> Iterator[Watched]:
+    """Servers of a line, with their own consumer."""
+    version: str = request.param
+    require(unavailable(version))
+    apache = Apache.resolve(version, options=jvm.QUICK)
+    with apache.cluster() as cluster:
+        cluster.create_topic(TOPIC, queues=QUEUES)
+        with java_push_consumer(apache, cluster.namesrv, "from-spark", TOPIC) as consumer:
+            yield Watched(version, cluster.namesrv, consumer)
+
+
+def body(message: Event) -> bytes:
+    return base64.b64decode(message["body"])
+
+
+def test_all_rows_of_a_dataframe_arrive_once(spark: SparkSession, watched: Watched) -> None:
+    rows = spark.sql(
+        f"""select 'rows' as tags, concat('row-', id) as keys, map('Größe', concat(id, ' µm')) as properties,
+                   id as number, repeat('x', cast(id % 300 as int)) as filling from range(0, {MANY}, 1, 4)"""
+    )
+    to = sink(
+        TOPIC, namesrv=watched.namesrv, columns={"value": "*"}, value_format="json", provenance=True, batch_size=64
+    )
+    rows.foreachPartition(to)
+    assert (to.counts.sent, to.counts.failed, to.counts.skipped) == (MANY, 0, 0)
+    messages = watched.of("rows", MANY)
+    found = {}
+    for message in messages:
+        value = json.loads(body(message))
+        number = value["number"]
+        found[number] = message
+        assert value["filling"] == "x" * (number % 300)
+        assert (message["keys"], message["properties"]["Größe"]) == (f"row-{number}", f"{number} µm")
+    assert sorted(found) == list(range(MANY))
+    assert {message["queueId"] for message in messages} == set(range(QUEUES))
+    origins = {(each["properties"]["SPARK_PART"], each["properties"]["SPARK_SEQ"]) for each in messages}
+    assert len(origins) == MANY
+    assert len({each["properties"]["SPARK_APP"] for each in messages}) == 1
+
+
+def test_rows_of_one_sharding_key_stay_in_order(spark: SparkSession, watched: Watched) -> None:
+    rows = spark.sql(
+        """select 'shards' as tags, cast(id as string) as value, concat('carrier-', id % 5) as sharding_key
+           from range(0, 1000, 1, 1)"""
+    )
+    rows.foreachPartition(sink(TOPIC, namesrv=watched.namesrv, value_format="string", batch_size=16))
+    messages = watched.of("shards", 1000)
+    for number in range(5):
+        of_one = [each for each in messages if each["properties"]["__SHARDINGKEY"] == f"carrier-{number}"]
+        assert len({each["queueId"] for each in of_one}) == 1
+        assert [int(body(each)) for each in of_one] == list(range(number, 1000, 5))
+
+
+def test_a_level_delays_a_row_among_others(spark: SparkSession, watched: Watched) -> None:
+    rows = spark.sql(
+        """select 'levels' as tags, cast(id as string) as value, if(id = 3, 1, 0) as delay_level
+           from range(0, 6, 1, 1)"""
+    )
+    rows.foreachPartition(sink(TOPIC, namesrv=watched.namesrv, value_format="string"))
+    waited = {int(body(each)): each["storeTimestamp"] - each["bornTimestamp"] for each in watched.of("levels", 6)}
+    assert sorted(waited) == list(range(6))
+    assert waited.pop(3) >= 900  # a second by the broker's table; the stored copy is the one that was put back
+    assert all(delay < 900 for delay in waited.values())
+
+
+def test_a_moment_delays_a_row_until_then(spark: SparkSession, watched: Watched) -> None:
+    now = round(time.time() * 1000)
+    due = now + 4000
+    rows = spark.sql(f"select 'moments' as tags, 'then' as value, timestamp_millis({due}) as deliver_at")
+    rows.foreachPartition(sink(TOPIC, namesrv=watched.namesrv, value_format="string"))
+    (message,) = watched.of("moments")
+    assert body(message) == b"then"
+    assert message["bornTimestamp"] < due - 1000
+    if watched.line == lines.OLDER:  # it has no timer, and delivers at once whatever moment a message names
+        assert message["storeTimestamp"] < due
+    else:
+        assert message["storeTimestamp"] >= due - 1000
+
+
+def test_a_refusal_of_apaches_broker_names_the_row(spark: SparkSession, watched: Watched) -> None:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    rows = spark.sql("select repeat('0123456789', 500000) as value, 'AA-1' as keys")
+    to = sink(TOPIC, namesrv=watched.namesrv, value_format="string", max_message_size=2**23)
+    with pytest.raises((PySparkException, Py4JJavaError), match=r"RowError: row 1 of partition 0 \(keys 'AA-1'\)"):
+        rows.foreachPartition(to)
