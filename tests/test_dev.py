@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.machinery
 import importlib.util
 import json
@@ -14,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from chores import doctor, second_spark
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -148,6 +151,7 @@ def test_interop_says_what_is_missing(
 def ready_tree(dev: ModuleType) -> dict[str, str]:
     """Make the temporary tree one that `dev` takes for installed, with this interpreter in it."""
     shutil.copy(ROOT / "dev", dev.ROOT / "dev")
+    shutil.copytree(ROOT / "chores", dev.ROOT / "chores", ignore=shutil.ignore_patterns("__pycache__"))
     dev.BIN.mkdir(parents=True)
     dev.PYTHON.symlink_to(sys.executable)
     dev.STAMP.write_text(json.dumps({"fingerprint": dev.fingerprint(), "groups": ["test"]}))
@@ -175,15 +179,68 @@ def test_run_passes_signals_on(dev: ModuleType) -> None:
         assert process.wait(timeout=10) == -signal.SIGTERM
 
 
+def tree(dev: ModuleType) -> doctor.Tree:
+    return doctor.Tree(dev.ROOT, dev.PYTHON, None, ("trio>=0.26",), dev.ROOT / "second")
+
+
 @pytest.mark.parametrize(("origin", "state"), [(None, "ok"), ("/elsewhere/rocketpy/__init__.py", "FAIL")])
 def test_doctor_knows_whose_name_it_is(dev: ModuleType, origin: str | None, state: str) -> None:
-    assert dev.check_import_name("environment", origin)[1] == state
+    assert doctor.check_import_name(dev.ROOT, "environment", origin)[1] == state
 
 
 def test_doctor_names_other_packages_that_speak_rocketmq(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dev, "json_of", lambda *_a, **_k: [None, [["RocketMQ_Client", "1.0"], ["trio", "0.26"]]])
-    rows = list(dev.check_packages())
+    monkeypatch.setattr(doctor, "json_of", lambda *_a, **_k: [None, [["RocketMQ_Client", "1.0"], ["trio", "0.26"]]])
+    rows = list(doctor.check_packages(tree(dev)))
     assert ("RocketMQ packages", "warn", "this Python also holds rocketmq-client") in rows
+
+
+def test_doctor_tells_both_lines_of_pyspark(dev: ModuleType) -> None:
+    here = dataclasses.replace(tree(dev), python=Path(sys.executable), groups=frozenset({"spark"}))
+    assert [detail[:13] for _name, _state, detail in doctor.check_spark(tree(dev))] == ["not installed"] * 2
+    older = here.second_spark / "pyspark"
+    older.mkdir(parents=True)
+    (older / "__init__.py").touch()
+    (older / "version.py").write_text('__version__: str = "3.5.8"\n')
+    assert list(doctor.check_spark(here))[1] == ("PySpark 3.5", "ok", f"3.5.8 in {here.second_spark}")
+
+
+def test_the_second_spark_is_installed_once_and_anew_when_another_is_asked_for(tmp_path: Path) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def pip(*arguments: str) -> None:
+        asked.append(arguments)
+        Path(arguments[3]).mkdir()
+
+    place = tmp_path / "pyspark-3.5"
+    for requirement in ("pyspark~=3.5.6", "pyspark~=3.5.6", "pyspark~=3.5.7"):
+        second_spark.install(place, [requirement], pip)
+        assert place.is_dir()
+    assert [arguments[-1] for arguments in asked] == ["pyspark~=3.5.6", "pyspark~=3.5.7"]
+    assert asked[0][:3] == ("install", "--no-deps", "--target")
+
+
+def test_a_second_spark_half_installed_is_not_taken_for_done(tmp_path: Path) -> None:
+    def pip(*arguments: str) -> None:
+        Path(arguments[3]).mkdir()
+        raise OSError("no network")
+
+    with pytest.raises(OSError, match="no network"):
+        second_spark.install(tmp_path / "spark", ["pyspark"], pip)
+    assert not (tmp_path / "spark").exists()
+
+
+@pytest.mark.parametrize(("task", "runs"), [(["spark"], 2), (["test", "--all"], 2), (["test"], 1)])
+def test_spark_is_tried_on_both_lines(
+    dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, task: list[str], runs: int
+) -> None:
+    expected: list[str | None] = []
+    monkeypatch.setattr(dev, "require_java", lambda *, hard: None)
+    monkeypatch.setattr(dev.second_spark, "install", lambda *_arguments: None)
+    monkeypatch.setattr(
+        dev, "run", lambda *_command, more: expected.append(more[second_spark.EXPECTED]) or len(expected)
+    )
+    assert dev.main(task) != 0, "one failure is a failure"
+    assert expected == ["4", "3.5"][:runs]
 
 
 @pytest.mark.parametrize(("ci", "status"), [("", 0), ("true", 1)])

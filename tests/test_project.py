@@ -65,7 +65,7 @@ def test_every_extra_is_part_of_all() -> None:
 def test_dev_lists_its_tasks() -> None:
     listed = dev("help")
     assert listed.returncode == 0
-    for task in ("quickstart", "test", "check", "bench", "build", "docs", "interop", "doctor", "run", "help"):
+    for task in ("quickstart", "test", "check", "bench", "build", "docs", "interop", "spark", "doctor", "run", "help"):
         assert re.search(rf"^  {task} +\S", listed.stdout, re.MULTILINE), task
 
 
@@ -78,9 +78,9 @@ def test_dev_refuses_an_unknown_task_in_one_line() -> None:
 
 
 def test_dev_imports_nothing_but_the_standard_library() -> None:
-    text = (ROOT / "dev").read_text("utf-8")
-    imported = set(re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE))
-    assert imported <= set(sys.stdlib_module_names)
+    for path in (ROOT / "dev", *(ROOT / "chores").glob("*.py")):
+        imported = set(re.findall(r"^(?:import|from) (\w+)", path.read_text("utf-8"), re.MULTILINE))
+        assert imported <= {*sys.stdlib_module_names, "chores"}, path
 
 
 def test_scripts_can_be_executed() -> None:
