@@ -17,7 +17,7 @@ from rocketpy.message import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
 from rocketpy.serialization.plain import scalar_text
 from rocketpy.wire.names import NOT_ALLOWED_SEND, check_topic
 
-__all__ = ["FIELDS", "PUTS", "TOPIC", "VALUE", "WHOLE_ROW", "Put", "checked_body", "key_texts", "topic_name"]
+__all__ = ["FIELDS", "PUTS", "TOPIC", "VALUE", "WHOLE_ROW", "Put", "encoded_body", "key_texts", "topic_name"]
 
 Put = Callable[[dict[str, str], Any], None]
 """Writes the value of a column, which is not null, into the properties of a message, under the names of the wire."""
@@ -35,18 +35,25 @@ _known_names: set[str] = set()
 _known_topics: set[str] = set()
 
 
-def checked_body(body: bytes) -> bytes:
-    """The body of a message, which cannot be empty.
+def encoded_body(value: object, encode: Callable[[object], Any]) -> bytes:
+    """The body of a message, of what is not null and does not become empty.
 
     Raises:
-        ConfigError: it is empty.
+        ConfigError: it is null or empty.
+        SerializationError: the format does not take it.
+        TypeError: a format of the user's own gives something else than bytes.
     """
+    body = None if value is None else encode(value)
+    if type(body) is bytes and body:
+        return body
+    if value is not None and not isinstance(body, bytes | bytearray | memoryview):
+        raise TypeError(f"a value format has to give bytes, not {_type(body)}")
     if not body:
         raise ConfigError(
-            "the value is empty, and RocketMQ takes no message without a body: filter such rows out, or skip them "
-            'with bad_rows="skip"'
+            f"the value is {'null' if value is None else 'empty'}, and RocketMQ takes no message without a body: "
+            'filter such rows out, or skip them with bad_rows="skip"'
         )
-    return body
+    return bytes(body)
 
 
 def topic_name(value: object) -> str:

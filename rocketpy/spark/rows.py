@@ -8,14 +8,14 @@ needs Spark: the rules of a column are in `rocketpy.spark.columns`, the forms of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from rocketpy.errors import ConfigError, RocketMQError, RowError, SerializationError
-from rocketpy.message import Message
+from rocketpy.message import Message, PropertyName
 from rocketpy.serialization import Serializer, serializer
-from rocketpy.spark.columns import FIELDS, PUTS, TOPIC, VALUE, WHOLE_ROW, checked_body, key_texts, topic_name
+from rocketpy.spark.columns import FIELDS, PUTS, TOPIC, VALUE, WHOLE_ROW, encoded_body, key_texts, topic_name
 from rocketpy.spark.row_shapes import NOTHING, Columns, named_values, whole_row
 
 __all__ = ["BadRow", "RowMapping"]
@@ -23,10 +23,8 @@ __all__ = ["BadRow", "RowMapping"]
 Column: TypeAlias = str | int | None
 Values: TypeAlias = tuple[Any, ...]
 
-_NO_VALUE = (
-    "the value is null, and RocketMQ takes no message without a body: filter such rows out, or skip them with "
-    'bad_rows="skip"'
-)
+_new: Final = Message.__new__
+_WAIT: Final = PropertyName.WAIT
 
 
 def _copied(columns: Mapping[str, Column] | None) -> dict[str, Column]:
@@ -178,13 +176,12 @@ def _compiled(mapping: RowMapping, columns: Columns, places: Mapping[str, int]) 
     def message_of(values: Values) -> Message:
         try:
             value = values[value_at] if value_at >= 0 else whole_row(columns, values)
-            if type(value) is not as_it_is:
-                if value is None:
-                    raise ConfigError(_NO_VALUE)
-                value = encode(value)
-            to = topic if topic_at is None else topic_name(values[topic_at] or topic)
-            message = Message(to, value or checked_body(value))
-            properties = message.properties
+            # Made without its constructor, which would look at everything again.
+            message = _new(Message)
+            message.body = value if type(value) is as_it_is and value else encoded_body(value, encode)
+            message.topic = topic if topic_at is None else topic_name(values[topic_at] or topic)
+            message.flag = 0
+            message.properties = properties = {_WAIT: "true"}
             for place, put in puts:
                 column = values[place]
                 if column is not None:

@@ -62,6 +62,18 @@ def test_every_part_of_a_message_can_come_from_a_column() -> None:
     assert message.properties["carrier"] == "UA"
 
 
+@pytest.mark.parametrize("body", [b"paid", bytearray(b"paid"), memoryview(b"paid")])
+def test_a_message_of_a_row_is_one_as_any_other(body: bytes) -> None:
+    message, other = message_of(Row(value=body, keys="AA-1")), Message("Orders", b"paid", keys="AA-1")
+    assert type(message) is Message
+    assert {name: getattr(message, name) for name in Message.__slots__} == {
+        name: getattr(other, name) for name in Message.__slots__
+    }
+    assert [type(getattr(message, name)) for name in Message.__slots__] == [
+        type(getattr(other, name)) for name in Message.__slots__
+    ]
+
+
 def test_what_is_null_is_left_out() -> None:
     row = Row(
         value=b"paid", tags=None, keys=None, properties=None, sharding_key=None, delay_level=None, deliver_at=None,
@@ -142,6 +154,16 @@ def test_a_value_format_of_ones_own_that_fails_is_no_bad_row_to_skip() -> None:
     assert (error.reason, error.skippable) == ("the value format failed with TypeError: see the cause", False)
     assert error.keys == ("AA-1",)
     assert isinstance(error.__cause__, TypeError)
+
+
+class NoBytes(Doubled):
+    def encode(self, value: object) -> Any:
+        return "text"
+
+
+def test_a_value_format_of_ones_own_has_to_give_bytes() -> None:
+    error = bad_row(Row(value=b"x"), value_format=NoBytes())
+    assert (str(error.__cause__), error.skippable) == ("a value format has to give bytes, not str", False)
 
 
 @pytest.mark.parametrize("format_", ["binary", "string", "json", "msgpack"])
