@@ -7,6 +7,8 @@ the part of Validators, of the first half of DefaultMQProducerImpl.sendKernelImp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
+from operator import contains
 from typing import TYPE_CHECKING
 
 import attrs
@@ -122,9 +124,8 @@ class Preparer:
         self._check_all(messages)
         ids = self._unique_ids.take(len(messages))
         key = PropertyName.UNIQUE_KEY
-        for number, message in enumerate(messages):
-            if key in message.properties:
-                ids[number] = message.properties[key]
+        if any(map(contains, [message.properties for message in messages], repeat(key))):
+            ids = [message.properties.get(key, own) for message, own in zip(messages, ids, strict=True)]
         body = encode_batch(messages, ids)
         if len(body) > self._config.max_message_size:
             raise ConfigError(

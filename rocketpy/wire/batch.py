@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
-from typing import NamedTuple
+from itertools import chain, repeat
+from typing import Final, NamedTuple
 
 from rocketpy.errors import ConfigError, LocalProtocolError, MessageDecodeError
 from rocketpy.message import Message, PropertyName
@@ -22,7 +22,10 @@ _LENGTH_16 = struct.Struct(">h")
 _ITEM = struct.Struct(">i8xii")
 """The head as it is read: whatever magic number and checksum say, nobody looks at them."""
 _FIXED = _HEAD.size + _LENGTH_16.size
-_DELAYS = frozenset({PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELIVER_MS})
+_TIMERS = frozenset({PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELIVER_MS})
+_DELAYS = _TIMERS | {PropertyName.DELAY}
+_WAIT: Final = PropertyName.WAIT
+"""At hand: it is asked for with every message."""
 _UNIQUE_KEY = b"%b\x01" % PropertyName.UNIQUE_KEY.encode()
 
 
@@ -44,28 +47,24 @@ def check_batch(messages: Sequence[Message]) -> None:
     """
     if not messages:
         raise ConfigError("a batch needs at least one message")
-    topic, wait = messages[0].topic, messages[0].wait_store_ok
+    topic, wait = messages[0].topic, messages[0].properties.get(_WAIT)
     if is_retry_topic(topic):
         raise ConfigError(f"messages to the retry topic {topic} cannot be sent as a batch")
-    checked: dict[str, str] | None = None
+    usual = _DELAYS.isdisjoint
     for message in messages:
         if message.topic != topic:
             raise ConfigError(f"a batch goes to one topic, this one to {topic} and {message.topic}")
         properties = message.properties
-        if properties == checked:
-            continue  # as is usual: what the one before was not refused for, this one is not either
-        if message.wait_store_ok != wait:
+        if properties.get(_WAIT) == wait and usual(properties):
+            continue
+        if message.wait_store_ok != messages[0].wait_store_ok:
             raise ConfigError("the messages of a batch differ in wait_store_ok: give them the same value")
-        if not _DELAYS.isdisjoint(properties) or message.delay_level > 0:
+        if not _TIMERS.isdisjoint(properties) or message.delay_level > 0:
             raise ConfigError("a batch cannot hold delayed messages: send them one by one")
-        checked = properties
 
 
 def encode_batch(messages: Sequence[Message], unique_ids: Iterable[str] | None = None) -> bytes:
     """The body of a batch request; the rules are those of `check_batch`, which the caller has asked.
-
-    One pass with as little as possible for each message: properties like those of the message before are not encoded
-    again, nor are lengths and flag when they are the same.
 
     Args:
         messages: What the batch holds.
@@ -73,6 +72,59 @@ def encode_batch(messages: Sequence[Message], unique_ids: Iterable[str] | None =
 
     Raises:
         LocalProtocolError: the properties of a message cannot be encoded, or are too long.
+    """
+    properties = [message.properties for message in messages]
+    if properties and properties[0] != properties[-1]:
+        ids = None if unique_ids is None else list(unique_ids)
+        return _in_columns(messages, properties, ids) or _one_by_one(messages, ids)
+    return _one_by_one(messages, unique_ids)
+
+
+def _in_columns(
+    messages: Sequence[Message], properties: Sequence[dict[str, str]], unique_ids: Sequence[str] | None
+) -> bytes | None:
+    """The batch of messages with the same properties but other values, such as keys; None where they are not like that,
+    or one is at fault.
+
+    Part after part of all messages together, so that the loops are the interpreter's own.
+    """
+    names = tuple(properties[0])
+    if len(set(map(tuple, properties))) > 1:
+        return None
+    texts = _texts(names, [tuple(each.values()) for each in properties], unique_ids)
+    if texts is None:
+        return None
+    bodies = [message.body for message in messages]
+    try:
+        packed = list(map(str.encode, texts))
+        sizes, body_sizes = list(map(len, packed)), list(map(len, bodies))
+        lengths = {size: _LENGTH_16.pack(size) for size in set(sizes)}
+        totals = [_FIXED + size + body_size for size, body_size in zip(sizes, body_sizes, strict=True)]
+        heads = map(_HEAD.pack, totals, repeat(0), repeat(0), [message.flag for message in messages], body_sizes)
+        items = zip(heads, bodies, map(lengths.__getitem__, sizes), packed, strict=False)
+        return b"".join(chain.from_iterable(items))
+    except (struct.error, UnicodeEncodeError):
+        return None
+
+
+def _texts(
+    names: Sequence[str], values: Sequence[tuple[str | None, ...]], unique_ids: Sequence[str] | None
+) -> list[str] | None:
+    """Encoded properties that have these names; None when a value is none, or one holds a separator."""
+    if None in chain.from_iterable(values):
+        return None
+    if unique_ids is not None and PropertyName.UNIQUE_KEY not in names:
+        names = (*names, PropertyName.UNIQUE_KEY)
+        values = [(*each, unique_id) for each, unique_id in zip(values, unique_ids, strict=False)]
+    form = "".join([name.replace("%", "%%") + "\x01%s\x02" for name in names])
+    texts = list(map(form.__mod__, values))
+    joined, right = "".join(texts), len(names) * len(texts)
+    return texts if joined.count("\x01") == joined.count("\x02") == right else None
+
+
+def _one_by_one(messages: Sequence[Message], unique_ids: Iterable[str] | None) -> bytes:
+    """One pass with as little as possible for each message: properties like those of the message before are not encoded
+    again, nor are lengths and flag when they are the same.
     """
     parts: list[bytes] = []
     known: dict[str, str] | None = None

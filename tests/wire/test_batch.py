@@ -177,3 +177,41 @@ def test_an_inner_batch_that_is_none_is_a_decode_error() -> None:
     whole = decode_record(encode_record(**{**PLAIN, "sys_flag": INNER_BATCH | NEED_UNWRAP}))
     with pytest.raises(MessageDecodeError):
         unwrap_inner_batch(whole)
+
+
+VALUE = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=9)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["A", "%s", "KEYS", "UNIQ_KEY", "Größe"]), st.none(), min_size=1),
+    st.lists(st.lists(st.one_of(VALUE, st.just("same")), min_size=5, max_size=5), min_size=2, max_size=6),
+    st.booleans(),
+)
+def test_messages_that_differ_in_values_are_encoded_as_one_after_the_other(names, values, named):
+    batch = []
+    for number, each in enumerate(values):
+        message = Message("T", b"%d" % number * (number + 1))
+        message.flag = number
+        message.properties = dict(zip(names, each, strict=False))
+        batch.append(message)
+    ids = [f"{number:032X}" for number in range(len(batch))] if named else None
+    each_alone = b"".join(encode_batch([message], ids and [ids[at]]) for at, message in enumerate(batch))
+    assert encode_batch(batch, ids) == each_alone
+
+
+def test_a_value_that_is_none_is_left_out_wherever_it_stands() -> None:
+    batch = [Message("T", b"x", keys=f"k{number}") for number in range(3)]
+    batch[1].properties["KEYS"] = None  # type: ignore[assignment]  # nothing keeps users from it
+    found = [decode_properties(item.properties.decode()) for item in decode_batch(encode_batch(batch))]
+    assert [each.get("KEYS") for each in found] == ["k0", None, "k2"]
+
+
+@pytest.mark.parametrize("value", ["x" * 32_767, "\ud800", "\x02", "a\x01b\x02c"])
+def test_a_message_at_fault_is_told_as_if_it_were_alone(value: str) -> None:
+    batch = [Message("T", b"x", keys=f"k{number}") for number in range(5)]
+    batch[3].properties["KEYS"] = value
+    with pytest.raises(LocalProtocolError) as alone:
+        encode_batch([batch[3]], ["id"])
+    with pytest.raises(LocalProtocolError) as among_others:
+        encode_batch(batch, ["id"] * 5)
+    assert str(among_others.value) == str(alone.value)
