@@ -14,9 +14,9 @@ import attrs
 
 from rocketpy.errors import ConfigError, RocketMQError, RowError, SerializationError
 from rocketpy.message import Message, PropertyName
-from rocketpy.serialization import Serializer, serializer
+from rocketpy.serialization import BinarySerializer, Serializer, StringSerializer, serializer
 from rocketpy.spark.columns import FIELDS, PUTS, TOPIC, VALUE, WHOLE_ROW, encoded_body, key_texts, topic_name
-from rocketpy.spark.row_shapes import NOTHING, Columns, named_values, whole_row
+from rocketpy.spark.row_shapes import NOTHING, Columns, OpenColumns, named_values, whole_row
 
 __all__ = ["BadRow", "RowMapping"]
 
@@ -25,6 +25,10 @@ Values: TypeAlias = tuple[Any, ...]
 
 _new: Final = Message.__new__
 _WAIT: Final = PropertyName.WAIT
+_NEEDED = (TOPIC, VALUE)
+_WHOLE: Final = -1
+"""In place of a column's place: the whole row."""
+_MOST_SHAPES = 100
 
 
 def _copied(columns: Mapping[str, Column] | None) -> dict[str, Column]:
@@ -81,6 +85,8 @@ class RowMapping:
             return
         if self.topic is not None:
             topic_name(self.topic)
+        elif TOPIC in self.columns and self.columns[TOPIC] is None:
+            raise ConfigError("a message needs a topic: give one for all rows, or name the column")
         for field, column in self.columns.items():
             _check_column(field, column)
 
@@ -98,7 +104,11 @@ class RowMapping:
         Raises:
             ConfigError: a column that is asked for is not there; the text lists those there are.
         """
-        return _compiled(self, columns, self._places(columns))
+        places = self._places(columns)
+        single = isinstance(serializer(self.value_format), BinarySerializer | StringSerializer)
+        if single and columns is not None and places[VALUE] == _WHOLE:
+            raise ConfigError('a whole row is no single value: choose value_format="json" or "msgpack"')
+        return _compiled(self, columns, places)
 
     def to_message(self) -> Callable[[Any], Message | None]:
         """Return a function that makes a message of a row, of whatever kind, or None where the row is to be left out.
@@ -115,10 +125,10 @@ class RowMapping:
             if column is None:
                 continue
             if column == WHOLE_ROW:
-                places[field] = -1
+                places[field] = _WHOLE
             elif columns is not None and column in columns:
                 places[field] = _only_place(columns, column)
-            elif field in self.columns or field in (VALUE, TOPIC):
+            elif field in _NEEDED or (field in self.columns and not isinstance(columns, OpenColumns)):
                 raise _missing(field, column, columns)
         return places
 
@@ -128,7 +138,7 @@ class RowMapping:
         if field == TOPIC and self.topic is not None:
             return None
         # The columns of a whole row are data, whatever their names: only what is asked for is taken out of them.
-        return field if field in (VALUE, TOPIC) or self.columns.get(VALUE) != WHOLE_ROW else None
+        return field if field in _NEEDED or self.columns.get(VALUE) != WHOLE_ROW else None
 
 
 def _check_column(field: str, column: object) -> None:
@@ -168,14 +178,14 @@ def _missing(field: str, column: str | int, columns: Columns) -> ConfigError:
 def _compiled(mapping: RowMapping, columns: Columns, places: Mapping[str, int]) -> Callable[[Values], Message]:
     """The loop's body; what does not change from row to row is in its cells."""
     encoder = serializer(mapping.value_format)
-    encode, as_it_is = encoder.encode, bytes if encoder.name == "binary" else None
+    encode, as_it_is = encoder.encode, bytes if isinstance(encoder, BinarySerializer) else None
     topic, topic_at, value_at = mapping.topic or "", places.get(TOPIC), places[VALUE]
     puts = [(places[field], put) for field, put in PUTS.items() if field in places]
     keys_at = places.get("keys")
 
     def message_of(values: Values) -> Message:
         try:
-            value = values[value_at] if value_at >= 0 else whole_row(columns, values)
+            value = values[value_at] if value_at != _WHOLE else whole_row(columns, values)
             # Made without its constructor, which would look at everything again.
             message = _new(Message)
             message.body = value if type(value) is as_it_is and value else encoded_body(value, encode)
@@ -194,12 +204,12 @@ def _compiled(mapping: RowMapping, columns: Columns, places: Mapping[str, int]) 
 
 
 def _by_columns(mapping: RowMapping) -> Callable[[Any], Message]:
-    known: object = object()  # unlike any columns
+    shapes = _Shapes(mapping)
+    known: object = shapes  # unlike any columns
     message_of: Callable[[Values], Message]
 
     def to_message(row: Any) -> Message:
         nonlocal known, message_of
-        # Rows of a DataFrame; a plain attribute access is all that most rows cost.
         columns = getattr(row, "__fields__", None)
         if columns is not None:
             values = NOTHING + row
@@ -207,18 +217,32 @@ def _by_columns(mapping: RowMapping) -> Callable[[Any], Message]:
             columns, values = named_values(row)
         if columns is not known:
             if columns != known:
-                message_of = _looked_up(mapping, columns)
+                message_of = shapes.look_up(columns)
             known = columns
         return message_of(values)
 
     return to_message
 
 
-def _looked_up(mapping: RowMapping, columns: Columns) -> Callable[[Values], Message]:
-    try:
-        return mapping.compile(columns)
-    except ConfigError as exc:
-        raise BadRow(str(exc), skippable=False) from exc
+class _Shapes:
+    """What was looked up for the columns seen so far: dicts have now these, now those."""
+
+    def __init__(self, mapping: RowMapping) -> None:
+        self._mapping = mapping
+        self._compiled: dict[object, Callable[[Values], Message]] = {}
+
+    def look_up(self, columns: Columns) -> Callable[[Values], Message]:
+        shape = type(columns), None if columns is None else tuple(columns)
+        message_of = self._compiled.get(shape)
+        if message_of is None:
+            try:
+                message_of = self._mapping.compile(columns)
+            except ConfigError as exc:
+                raise BadRow(str(exc), skippable=isinstance(columns, OpenColumns)) from exc
+            if len(self._compiled) >= _MOST_SHAPES:
+                self._compiled.clear()
+            self._compiled[shape] = message_of
+        return message_of
 
 
 def _by_function(function: Callable[[Any], object]) -> Callable[[Any], Message | None]:

@@ -156,6 +156,16 @@ def test_a_value_format_of_ones_own_that_fails_is_no_bad_row_to_skip() -> None:
     assert isinstance(error.__cause__, TypeError)
 
 
+class OtherBinary(Doubled):
+    """Has the name of a format of ours, and is another."""
+
+    name = "binary"
+
+
+def test_a_value_format_of_ones_own_may_have_any_name() -> None:
+    assert message_of(Row(value=b"ab"), value_format=OtherBinary()).body == b"abab"
+
+
 class NoBytes(Doubled):
     def encode(self, value: object) -> Any:
         return "text"
@@ -256,6 +266,11 @@ def test_a_row_without_columns_is_no_value_as_null() -> None:
             'it with columns={"value": "*"}, or give to_message',
         ),
         (Row.of(["value", "value"], [b"1", b"2"]), {}, "there are several columns 'value': rename them (alias)"),
+        (
+            Row(a=1),
+            {"columns": {"value": "*"}, "value_format": "string"},
+            'a whole row is no single value: choose value_format="json" or "msgpack"',
+        ),
     ],
 )
 def test_a_missing_column_is_an_error_that_lists_those_there_are(
@@ -287,6 +302,22 @@ def test_columns_are_looked_up_again_where_rows_differ() -> None:
         else:
             found.append((message.body, message.keys))
     assert found == [(b"1", ("a",)), (b"2", ("b",)), (b"3", ()), None, (b"5", ("e",))]
+
+
+def test_a_dict_may_leave_out_what_is_null() -> None:
+    assert message_of({"value": b"x"}, columns={"keys": "id", "tags": "kind"}).properties == {"WAIT": "true"}
+    error = bad_row({"keys": "AA-1"})
+    assert error.reason.startswith("there is no column 'value' for the value; the columns are 'keys'")
+    assert error.skippable
+
+
+def test_dicts_of_many_shapes_are_all_read() -> None:
+    to_message = RowMapping(topic="Orders", columns={"keys": "id"}).to_message()
+    for _ in range(2):
+        for number in range(250):
+            row = {f"other-{number}": None, "value": b"%d" % number} | ({"id": number} if number % 2 else {})
+            message = to_message(row)
+            assert (message.body, message.keys) == (b"%d" % number, (str(number),) if number % 2 else ())
 
 
 # --- functions ----------------------------------------------------------------------------------------
@@ -328,6 +359,7 @@ def test_a_function_returns_a_message_or_none() -> None:
     [
         ({"columns": {"body": "b"}}, "a message has no part 'body'; columns can give topic, value, tags, keys,"),
         ({"columns": {"value": None}}, "a message needs a value"),
+        ({"topic": None, "columns": {"topic": None}}, "a message needs a topic"),
         ({"columns": {"keys": "*"}}, r"the whole row \(\*\) can be the value, not the keys"),
         ({"columns": {"keys": ["a", "b"]}}, r"the column of the keys is \['a', 'b'\]: give its name, or its position"),
         ({"columns": {"keys": True}}, "the column of the keys is True"),
@@ -339,7 +371,7 @@ def test_a_function_returns_a_message_or_none() -> None:
 )
 def test_settings_that_cannot_be_meant_are_refused_at_once(settings: dict[str, Any], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
-        RowMapping(**settings)
+        RowMapping(**{"topic": "Orders", **settings} if "function" not in settings else settings)
 
 
 @pytest.mark.parametrize("value_format", ["json", Doubled()])
