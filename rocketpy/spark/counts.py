@@ -26,7 +26,7 @@ class Counts(NamedTuple):
     failed: int = 0
     """Rows given up because they could not be sent, with ``failed_sends="count"``."""
     skipped: int = 0
-    """Rows passed over: a function answered None, or the value was null or empty with ``bad_rows="skip"``."""
+    """Rows passed over: a function answered None, or they could be no message, with ``bad_rows="skip"``."""
     bytes: int = 0
     """Bytes of the bodies of the messages that were sent."""
 

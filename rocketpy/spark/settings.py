@@ -69,7 +69,7 @@ class SinkConfig:
     batch_size: int = attrs.field(default=512, validator=whole(1, 65_535))
     """Messages in a frame, at most."""
     bad_rows: str = attrs.field(default="fail", validator=one_of("fail", "skip"))
-    """Whether a null or empty value fails the task, or is passed over and counted."""
+    """Whether a row that cannot become a message fails the task, or is passed over and counted."""
     failed_sends: str = attrs.field(default="fail", validator=one_of("fail", "count"))
     """Whether messages that cannot be sent fail the task, or are given up and counted."""
     provenance: bool = attrs.field(default=False, validator=_flag)

@@ -140,7 +140,8 @@ def sink(
             taken from the column of its own name. ``{"value": "*"}`` sends the whole row as an object.
         to_message: a function from a row to a message, or to None for none, in place of columns.
         value_format: how the value becomes bytes: "binary", "string", "json", "msgpack", or a serializer.
-        bad_rows: "fail", or "skip" for passing over rows whose value is null or empty, counted.
+        bad_rows: "fail", or "skip" for passing over rows that cannot become a message, such as one whose value is null,
+            counted.
         failed_sends: "fail", or "count" for giving up what cannot be sent, counted.
         provenance: whether messages say which row they are, so that consumers can drop duplicates.
         batch_size: messages in a frame, at most.
