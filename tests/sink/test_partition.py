@@ -12,6 +12,7 @@ from rocketpy.spark.rows import RowMapping
 from rocketpy.spark.settings import SinkConfig
 from rocketpy.spark.task import Task
 from rocketpy.sync import Message
+from tests.serialization.rows import Row
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_rows_without_a_value_are_passed_over_and_counted(write, bodies):
 
 def test_what_is_wrong_with_all_rows_is_not_passed_over(write):
     with pytest.raises(RowError, match="there is no column 'value'"):
-        write([{"payload": b"one"}], bad_rows="skip")
+        write([Row(payload=b"one")], bad_rows="skip")
 
 
 def test_the_error_of_a_function_is_the_cause(write, topic):
