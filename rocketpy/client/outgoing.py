@@ -115,13 +115,17 @@ class Preparer:
         self._encoded = properties.copy(), text  # replaced as a whole: other threads read it
         return text
 
-    def batch(self, messages: Sequence[Message]) -> Outgoing:
+    def batch(self, messages: Sequence[Message], *, alike: bool = False) -> Outgoing:
         """Make a batch ready: one frame, one queue, a unique id for every message.
+
+        Args:
+            messages: what travels together.
+            alike: whether somebody has seen already that they may.
 
         Raises:
             ConfigError: the messages cannot travel together, or are too large together.
         """
-        self._check_all(messages)
+        self._check_all(messages, alike=alike)
         ids = self._unique_ids.take(len(messages))
         key = PropertyName.UNIQUE_KEY
         if any(map(contains, [message.properties for message in messages], repeat(key))):
@@ -136,7 +140,7 @@ class Preparer:
         text = encode_properties({PropertyName.WAIT: first.properties.get(PropertyName.WAIT, "true")})
         return Outgoing(first, _SEND_BATCH, body, text, 0, ",".join(ids), is_batch=True)
 
-    def _check_all(self, messages: Sequence[Message]) -> None:
+    def _check_all(self, messages: Sequence[Message], *, alike: bool) -> None:
         """Check every message by itself, and all of them together."""
         if not isinstance(messages, Sequence):
             raise ConfigError(f"a batch is a list of messages, not {messages!r:.100}")
@@ -144,7 +148,8 @@ class Preparer:
         for message in messages:
             if type(message) is not Message or type(body := message.body) is not bytes or not 0 < len(body) <= limit:
                 self._check(message)  # which says what is wrong
-        check_batch(messages)
+        if not alike:
+            check_batch(messages)
         self._check(messages[0])  # for the topic, which all share
 
     def _check(self, message: Message) -> None:

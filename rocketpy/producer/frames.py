@@ -7,7 +7,7 @@ to a retry topic, what is no message at all) are frames of one. Plays the part o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -28,6 +28,9 @@ _DELAYS: Final = frozenset(
 )
 _SPECIAL: Final = _DELAYS | {PropertyName.SHARDING_KEY}
 """A message with none of these goes with any other of its topic."""
+
+_Key: TypeAlias = MessageQueue | tuple[str, str | None]
+"""What the messages of a frame have in common: the queue, or topic and wait_store_ok."""
 
 _MAX_OPEN: Final = 4096
 """Messages that may wait for their frames to fill. Beyond it the oldest frame goes as it is."""
@@ -88,7 +91,7 @@ class Former:
         self._count = count
         self.size = size
         self._open_size = open_size
-        self._open: dict[MessageQueue | tuple[str, str | None], _Open] = {}
+        self._open: dict[_Key, _Open] = {}
         self._waiting = 0
         self._waiting_size = 0
 
@@ -110,19 +113,16 @@ class Former:
             return None
         return Frame(messages, range(first, first + len(messages)), None, size)
 
-    def add(self, message: Message, position: int, queue: MessageQueue | None) -> Iterator[Frame]:
+    def add(self, message: Message, position: int, queue: MessageQueue | None) -> Sequence[Frame]:
         """Put a message into its frame; gives the frames that may go now, in the order of their messages."""
         if _goes_alone(message):
-            if queue is not None:
-                yield from self._close(queue)
-            yield Frame([message], [position], queue, _body_size(message))
-            return
+            before = [self._close(queue)] if queue in self._open else []
+            return [*before, Frame([message], [position], queue, _body_size(message))]
         wait, size = message.properties.get(_WAIT), _body_size(message)
         key = queue or (message.topic, wait)
-        found = self._open.get(key)
+        found, full = self._open.get(key), None
         if found is not None and (found.wait != wait or found.size + size > self.size):
-            yield from self._close(key)
-            found = None
+            found, full = None, self._close(key)
         if found is None:
             found = self._open[key] = _Open(wait)
         found.messages.append(message)
@@ -130,23 +130,31 @@ class Former:
         found.size += size
         self._waiting += 1
         self._waiting_size += size
-        if len(found.messages) >= self._count:
-            yield from self._close(key)
-        while self._waiting >= _MAX_OPEN or self._waiting_size > self._open_size:
-            yield from self._close(next(iter(self._open)))
+        if full is not None or len(found.messages) >= self._count or self._is_too_much():
+            return [*([] if full is None else [full]), *self._closed(key)]
+        return ()
+
+    def _is_too_much(self) -> bool:
+        return self._waiting >= _MAX_OPEN or self._waiting_size > self._open_size
+
+    def _closed(self, key: _Key) -> Iterator[Frame]:
+        """That frame when it is full, and the oldest ones while too much waits."""
+        if len(self._open[key].messages) >= self._count:
+            yield self._close(key)
+        while self._is_too_much():
+            yield self._close(next(iter(self._open)))
 
     def rest(self) -> Iterator[Frame]:
         """The frames that are not full."""
         for key in list(self._open):
-            yield from self._close(key)
+            yield self._close(key)
 
-    def _close(self, key: MessageQueue | tuple[str, str | None]) -> Iterator[Frame]:
-        found = self._open.pop(key, None)
-        if found is not None:
-            self._waiting -= len(found.messages)
-            self._waiting_size -= found.size
-            queue = key if isinstance(key, MessageQueue) else None
-            yield Frame(found.messages, found.positions, queue, found.size)
+    def _close(self, key: _Key) -> Frame:
+        found = self._open.pop(key)
+        self._waiting -= len(found.messages)
+        self._waiting_size -= found.size
+        queue = key if isinstance(key, MessageQueue) else None
+        return Frame(found.messages, found.positions, queue, found.size)
 
 
 def _goes_alone(message: object) -> bool:

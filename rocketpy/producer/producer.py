@@ -285,8 +285,9 @@ class Producer(NotPicklable):
         self._lifecycle.check_open()
 
     def prepare_many(self, messages: Sequence[Message]) -> Outgoing:
-        """Check and encode what travels in one frame, from any thread; for `start_send`."""
-        return self._preparer.one(messages[0]) if len(messages) == 1 else self._preparer.batch(messages)
+        """Encode what may travel in one frame, from any thread; for `start_send`."""
+        preparer = self._preparer
+        return preparer.one(messages[0]) if len(messages) == 1 else preparer.batch(messages, alike=True)
 
     async def ensure_route(self, topic: str) -> None:
         """Have the queues of a topic at hand, also of one that sending will create.

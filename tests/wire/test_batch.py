@@ -96,8 +96,9 @@ def test_messages_with_and_without_an_id_and_with_equal_properties_may_be_mixed(
         {"properties": {"p": "x" * 32_767}},
         {"properties": {"p": "\ud800"}},
         {"properties": {"p": "\x02"}},
+        {"properties": {"p\x02": "v", "\x01q": "w"}},
     ],
-    ids=["flag", "properties", "surrogate", "separator"],
+    ids=["flag", "properties", "surrogate", "separator", "separators in names"],
 )
 def test_threat_M7_what_a_batch_cannot_carry_is_refused(change: dict[str, Any]) -> None:
     message = Message("T", b"a")
@@ -105,6 +106,20 @@ def test_threat_M7_what_a_batch_cannot_carry_is_refused(change: dict[str, Any]) 
         setattr(message, name, value)
     with pytest.raises(LocalProtocolError):
         encode_batch([message])
+
+
+def test_names_are_taken_as_they_are_and_values_of_none_are_left_out() -> None:
+    batch = [Message("T", b"a") for _ in range(4)]
+    odd: list[dict[str, Any]] = [{"100%": "1", "%s": "%d"}, {"p": None, "q": "v"}, {"p": "v", "q": None}, {"p": "v"}]
+    for message, properties in zip(batch, odd, strict=True):
+        message.properties = properties
+    texts = [item.properties for item in decode_batch(encode_batch(batch, "wxyz"))]
+    assert texts == [
+        b"100%\x011\x02%s\x01%d\x02UNIQ_KEY\x01w\x02",
+        b"q\x01v\x02UNIQ_KEY\x01x\x02",
+        b"p\x01v\x02UNIQ_KEY\x01y\x02",
+        b"p\x01v\x02UNIQ_KEY\x01z\x02",
+    ]
 
 
 ITEM = encode_batch([Message("T", b"body")])
