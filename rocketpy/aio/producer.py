@@ -11,7 +11,8 @@ from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
-from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, chunks_async
+from rocketpy.producer.chunks import chunks_async
+from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 from rocketpy.producer.pending import PendingSend
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Producer(Lifetime[TrioProducer]):
         self._inner.check_open()
         many = Many(self._inner, bridge.portal.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
         try:
-            async with aclosing(chunks_async(messages, many.count)) as parts:
+            async with aclosing(chunks_async(messages, many)) as parts:
                 async for part in parts:
                     await asyncio.sleep(0)
                     for step in many.feed(part):

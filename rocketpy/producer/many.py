@@ -6,10 +6,9 @@ the surface runs in the trio thread in its own way.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
@@ -17,6 +16,7 @@ import trio
 from rocketpy.client.selection import sharding_queue
 from rocketpy.errors import ClientClosedError, ConfigError, RocketMQError, SendManyError, TopicNotFoundError
 from rocketpy.message import Message
+from rocketpy.producer.chunks import chunks_async
 from rocketpy.producer.flight import Flight
 from rocketpy.producer.frames import Former, Frame
 from rocketpy.results import SendManyResult
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
     from rocketpy.producer.producer import Producer
 
-__all__ = ["BATCH_SIZE", "Many", "OnFailure", "chunks", "chunks_async"]
+__all__ = ["BATCH_SIZE", "Many", "OnFailure", "call_now", "send_all"]
 
 BATCH_SIZE = 256
 """Messages that a frame of `send_many` may have, unless told otherwise."""
@@ -74,7 +74,8 @@ class Many:
         self._flight = Flight(producer, seconds, largest=largest, goes_on=on_failure is not None)
         self._position = 0
         self._handed = self._handed_size = self._failed = 0
-        self._no_route: dict[str, RocketMQError] = {}
+        self._queues: dict[str, tuple[MessageQueue, ...] | RocketMQError] = {}
+        """Of the topics of a chunk whose messages have sharding keys; or why there are none."""
 
     # --- messages in -------------------------------------------------------------------------------------
 
@@ -92,16 +93,12 @@ class Many:
         if frame is not None:
             yield from self._hand_over(frame)
             return
-        yield from self._look_up(messages)
-        for position, message in enumerate(messages, first):
-            try:
-                queue = self._queue_of(message)
-            except RocketMQError as error:
-                self._flight.refused(Frame([message], [position], None, 0), error)
-                self._hear()
-                continue
-            for frame in self._former.add(message, position, queue):
+        keys = [_sharding_key(message) for message in messages]
+        yield from self._look_up(messages, keys)
+        for position, (message, key) in enumerate(zip(messages, keys, strict=True), first):
+            for frame in self._put(message, position, key):
                 yield from self._hand_over(frame)
+        self._hear()
 
     def finish(self) -> Iterator[Step]:
         """Send what is left, and wait for every answer.
@@ -114,6 +111,11 @@ class Many:
         yield self._flight.wait_ended
         self._hear()
 
+    @property
+    def largest(self) -> int:
+        """Bytes of bodies that a frame may have, by what the broker is known to take."""
+        return self._flight.largest
+
     def result(self) -> SendManyResult:
         """What it came to, at the end."""
         flight = self._flight
@@ -121,30 +123,36 @@ class Many:
 
     # --- queues ------------------------------------------------------------------------------------------
 
-    def _look_up(self, messages: Sequence[Message]) -> Iterator[Step]:
-        """Have the routes of all topics at hand whose queues are chosen by sharding keys."""
-        routes = self._producer.client.routes
-        topics = {each.topic for each in messages if _sharding_key(each) is not None}
-        self._no_route.clear()
-        for topic in topics:
-            if routes.publish_info(topic) is None:
+    def _look_up(self, messages: Sequence[Message], keys: Sequence[str | None]) -> Iterator[Step]:
+        """Have the queues at hand of all topics whose queues are chosen by sharding keys."""
+        self._queues.clear()
+        for topic in {message.topic for message, key in zip(messages, keys, strict=True) if key is not None}:
+            if self._producer.client.routes.publish_info(topic) is None:
                 yield partial(self._ensure, topic)
+            else:
+                self._know(topic)
 
     async def _ensure(self, topic: str) -> None:
         try:
             await self._producer.ensure_route(topic)
         except RocketMQError as error:
-            self._no_route[topic] = error
+            self._queues[topic] = error
+        else:
+            self._know(topic)
 
-    def _queue_of(self, message: Message) -> MessageQueue | None:
-        """Where a message with a sharding key goes."""
-        key = _sharding_key(message)
+    def _know(self, topic: str) -> None:
+        info = self._producer.client.routes.publish_info(topic)
+        self._queues[topic] = info.queues if info is not None and info.queues else _gone(topic)
+
+    def _put(self, message: Message, position: int, key: str | None) -> Iterable[Frame]:
+        """Put a message into its frame; gives those that may go now."""
         if key is None:
-            return None
-        info = self._producer.client.routes.publish_info(message.topic)
-        if info is None:
-            raise self._no_route.get(message.topic) or _gone(message.topic)
-        return sharding_queue(info.queues, key)
+            return self._former.add(message, position, None)
+        queues = self._queues[message.topic]
+        if isinstance(queues, tuple):
+            return self._former.add(message, position, sharding_queue(queues, key))
+        self._flight.refused(Frame([message], [position], None, 0), queues)
+        return ()
 
     # --- frames out --------------------------------------------------------------------------------------
 
@@ -210,7 +218,7 @@ def call_now(function: Callable[[Frame], None], frame: Frame) -> None:
 async def send_all(many: Many, messages: Iterable[Message] | AsyncIterable[Message]) -> SendManyResult:
     """Send them from a task of trio."""
     try:
-        async with aclosing(chunks_async(messages, many.count)) as parts:
+        async with aclosing(chunks_async(messages, many)) as parts:
             async for part in parts:
                 await trio.lowlevel.checkpoint()
                 for step in many.feed(part):
@@ -225,42 +233,7 @@ async def send_all(many: Many, messages: Iterable[Message] | AsyncIterable[Messa
     return many.result()
 
 
-# --- what was given ------------------------------------------------------------------------------------
-
-
-def chunks(messages: Iterable[Message], count: int) -> Iterator[list[Message]]:
-    """The messages, so many at a time.
-
-    Raises:
-        ConfigError: they are nothing to iterate over.
-    """
-    if not isinstance(messages, Iterable):
-        raise ConfigError(f"send_many takes an iterable of messages, not {messages!r:.100}")
-    iterator = iter(messages)
-    while chunk := list(islice(iterator, count)):
-        yield chunk
-
-
-async def chunks_async(
-    messages: Iterable[Message] | AsyncIterable[Message], count: int
-) -> AsyncGenerator[list[Message], None]:
-    """The same, of what may have to be awaited.
-
-    Raises:
-        ConfigError: they are nothing to iterate over.
-    """
-    if not isinstance(messages, AsyncIterable):
-        for chunk in chunks(messages, count):
-            yield chunk
-        return
-    chunk = []
-    async for message in messages:
-        chunk.append(message)
-        if len(chunk) == count:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
+# --- arguments -----------------------------------------------------------------------------------------
 
 
 def _checked_batch_size(batch_size: Any) -> int:

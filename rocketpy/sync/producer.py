@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
-from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, chunks
+from rocketpy.producer.chunks import chunks
+from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 from rocketpy.producer.pending import PendingSend
 from rocketpy.sync.gate import Gate
 from rocketpy.sync.lifetime import Lifetime
@@ -188,7 +189,7 @@ class Producer(Lifetime[TrioProducer]):
         self._inner.check_open()
         many = Many(self._inner, home.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
         try:
-            for part in chunks(messages, many.count):
+            for part in chunks(messages, many):
                 for step in many.feed(part):
                     home.call(step)
             for step in many.finish():

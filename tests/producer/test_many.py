@@ -177,6 +177,31 @@ async def test_bytes_under_way_are_bounded_too(autojump_clock, opened):
     assert sizes[:6] == [500] * 6
 
 
+@pytest.mark.parametrize("awaited", [False, True], ids=["iterable", "async iterable"])
+async def test_no_more_bytes_are_taken_than_there_is_room_for(autojump_clock, opened, awaited):
+    taken = 0
+
+    def counted():
+        nonlocal taken
+        for _ in range(100):
+            taken += 1
+            yield Message("T", b"x" * 600)
+
+    async def slowly():
+        for each in counted():
+            yield each
+
+    broker = Slow()
+    async with opened(broker, back_pressure_for_async_send_size=4000) as (producer, _), trio.open_nursery() as nursery:
+        await producer.send(Message("T", b"connects"))
+        nursery.start_soon(producer.send_many, slowly() if awaited else counted())
+        await wait_all_tasks_blocked()
+        assert [len(held) for _, _, held in broker.due] == [3, 3]
+        assert taken == 10  # two frames that fly, one that waits for room, and one that did not fit into it
+        await broker.release_all()
+    assert sum(len(bodies(each)) for each in broker.taken[1:]) == 100
+
+
 async def test_with_one_message_under_way_nothing_is_pipelined(autojump_clock, opened):
     broker = Slow()
     async with opened(broker, back_pressure_for_async_send_num=1) as (producer, _), trio.open_nursery() as nursery:
