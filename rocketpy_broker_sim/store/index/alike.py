@@ -23,6 +23,7 @@ _LANE = 8
 _STEPS = 6
 """Characters that are added to a lane between two masks: 32 bits grow by five for each."""
 _PAIR_END, _SPACE = 2, 32
+_UNIQUE, _KEYS = b"UNIQ_KEY", b"KEYS"
 
 Span = tuple[int, int]
 
@@ -69,20 +70,20 @@ def _spans(first: bytes, joined: bytes, count: int) -> list[Span] | None:
     if joined.count(_PAIR_END) != count * len(pairs):
         return None
     at, fixed = 0, []
-    found: dict[bytes, Span] = {}
+    found: dict[bytes, list[Span]] = {_UNIQUE: [], _KEYS: []}
     for pair in pairs:
         name = pair.partition(b"\x01")[0]
-        end = at + len(pair)
-        found[name] = span = at + len(name) + 1, end
-        fixed += [range(at, span[0]), (end,)]
+        begin, end = at + len(name) + 1, at + len(pair)
+        fixed += [range(at, begin), (end,)]
+        if name in found:
+            found[name].append((begin, end))
         at = end + 1
     width = len(first)
-    if len(found) != len(pairs) or any(joined[at::width].count(first[at]) != count for at in chain(*fixed)):
+    if max(map(len, found.values())) > 1 or any(joined[at::width].count(first[at]) != count for at in chain(*fixed)):
         return None
-    keys = found.get(b"KEYS", (0, 0))
-    if b" " in joined and any(_SPACE in joined[at::width] for at in range(*keys)):
+    if b" " in joined and any(_SPACE in joined[at::width] for span in found[_KEYS] for at in range(*span)):
         return None  # several keys
-    return [span for span in (found.get(b"UNIQ_KEY", (0, 0)), keys) if span[0] < span[1]]
+    return [span for span in (*found[_UNIQUE], *found[_KEYS]) if span[0] < span[1]]
 
 
 def _hashes(begun: int, joined: bytes, count: int, span: Span) -> list[int]:

@@ -10,7 +10,7 @@ from rocketpy_broker_sim.store.index import keys as index_keys
 from rocketpy_broker_sim.store.index.alike import FEW, alike_hashes, by_length
 from rocketpy_broker_sim.store.index.keys import KeyHashes
 
-ADDED = b"MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01C\x02"
+ADDED = b"WAIT\x01true\x02MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01C\x02"
 UNIQUE = b"UNIQ_KEY\x017F00000100002A139A55%012X\x02"
 
 
@@ -56,6 +56,7 @@ def test_no_loop_over_messages_is_taken_when_they_are_alike(monkeypatch: pytest.
         (b"A\x01KEYS\x01%04d\x02", True),
         (b"A\x01a b\x02KEYS\x01%04d\x02", True),
         (b"KEYS\x02A\x01B\x01%04d\x02", True),
+        (b"A\x01b\x02KEYS\x01%04d\x02A\x01b\x02", True),
         (b"KEYS\x01a %04d\x02", False),
         (b"KEYS\x01%04d", False),
         (b"KEYS\x01%04d\x02KEYS\x01last\x02", False),
