@@ -134,7 +134,8 @@ def sink(
     """Make a sink: ``df.foreachPartition(rocketpy.spark.sink("Flights", namesrv="127.0.0.1:9876"))``.
 
     Args:
-        topic: where rows go that name no topic themselves.
+        topic: where the messages go; where `columns` names a column for the topic, only those of rows in which that
+            is null.
         namesrv: name servers, "a:9876;b:9876" or a list; NAMESRV_ADDR of the driver when left out.
         columns: which column holds what, such as ``{"value": "payload", "keys": "order_id"}``; what is not named is
             taken from the column of its own name. ``{"value": "*"}`` sends the whole row as an object.
@@ -145,7 +146,8 @@ def sink(
         failed_sends: "fail", or "count" for giving up what cannot be sent, counted.
         provenance: whether messages say which row they are, so that consumers can drop duplicates.
         batch_size: messages in a frame, at most.
-        job_id: stands for the id of the application, or of the streaming query, in provenance.
+        job_id: stands for the id of the application, or of the streaming query, in provenance; rows of different runs
+            need different ones.
         producer_settings: those of `rocketpy.ProducerConfig`, such as `group`, `access_key` and `send_timeout`.
 
     Raises:
