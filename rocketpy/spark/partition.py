@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from rocketpy.errors import RowError, SendManyError
+from rocketpy.errors import RowError, SendError, SendManyError
 from rocketpy.logs import get_logger
 from rocketpy.spark.counts import Counts
 from rocketpy.spark.producers import producers
@@ -93,10 +93,19 @@ class _Partition:
 
     def _row_error(self, error: SendManyError) -> RowError:
         """The error of the first row of what failed."""
-        row = self.numbers.row_of(error.first)
+        row, why = self.numbers.row_of(error.first), _why(error.__cause__)
         if error.count == 1:
-            reason = f"its message could not be sent: {error.__cause__}"
+            reason = f"its message could not be sent: {why}"
         else:
             last = self.numbers.row_of(error.last)
-            reason = f"its frame with {error.count} rows, the last of them row {last}, was not sent: {error.__cause__}"
+            reason = f"its frame with {error.count} rows, the last of them row {last}, was not sent: {why}"
         return RowError(reason, row=row, partition=self._task.partition, keys=error.keys)
+
+
+def _why(error: BaseException | None) -> str:
+    """Why a frame failed, on one line of the driver: of many tries the last one. All of them are in the cause."""
+    if isinstance(error, SendError) and error.attempts:
+        last = error.attempts[-1]
+        tries = len(error.attempts)
+        return f"none of {tries} tries was acknowledged; the last of them, at {last.broker_name}: {last.error}"
+    return str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketpy.config import ProducerConfig
-from rocketpy.errors import ConfigError, RowError
+from rocketpy.errors import ConfigError, RowError, SendError
 from rocketpy.spark.partition import write_partition
 from rocketpy.spark.producers import producers
 from rocketpy.spark.rows import RowMapping
@@ -105,11 +105,14 @@ def test_what_cannot_be_sent_is_given_up_and_counted(write, bodies, caplog):
 
 
 def test_a_frame_that_is_not_acknowledged_is_named_by_its_first_row(write, cluster, topic):
+    producer = {"retry_times_when_send_failed": 2}
+    write(rows(b"one"), producer=producer)  # now the way is known
     cluster.stop_broker(0)
     try:
         with pytest.raises(RowError, match=r"^row 2 of partition 3 \(keys 'k2'\): its frame with 3 rows") as caught:
-            write(rows(None, b"two", b"three", b"four"), bad_rows="skip")
-        assert "the last of them row 4" in caught.value.reason
+            write(rows(None, b"two", b"three", b"four"), bad_rows="skip", producer=producer)
     finally:
         cluster.start_broker(0)
-    assert caught.value.__cause__ is not None
+    assert "the last of them row 4" in caught.value.reason
+    assert "none of 3 tries was acknowledged; the last of them, at broker-a: cannot connect" in caught.value.reason
+    assert isinstance(caught.value.__cause__, SendError)
