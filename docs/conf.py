@@ -31,11 +31,12 @@ html_title = f"rocketpy {release}"
 nitpicky = True
 nitpick_ignore_regex = [
     # Other people's, whose pages are not asked when these are built.
-    ("py:.*", r"(trio|attrs|asyncio|concurrent|collections|contextlib|pathlib|types|typing)\..*"),
+    ("py:.*", r"(trio|attrs|asyncio|concurrent|collections|contextlib|os|pathlib|types|typing)\..*"),
     ("py:class", r"Any|Awaitable|Callable|CancelScope|Future|Iterable|Path|Self|Sequence|TracebackType|TypeVar|T"),
     ("py:class", r"datetime|timedelta"),
     # Ours that no user has to name: what embedding code gets from, or hands to, functions that are documented.
     ("py:class", r"Broker|NameServer|RunnerMaker|Network|Storage|ServerLimits|RequestHook|BrokerConfig|NamesrvConfig"),
+    ("py:class", r"Column|OnFailure|RowMapping|Tally"),  # said in words where they are asked for
     ("py:.*", r"rocketpy(_broker_sim)?\.[a-z_]+\..*"),
 ]
 default_role = "code"  # one backtick in a docstring is a name in code, not a link

@@ -58,7 +58,7 @@ class SendResult(NamedTuple):
 
 @attrs.frozen
 class SendManyResult:
-    """What a `send_many` came to. All that it counts is acknowledged, save `failed`."""
+    """What a `send_many` came to. All that it counts is acknowledged, save `failed`; `bytes` are of the bodies."""
 
     messages: int
     """Messages that are stored."""

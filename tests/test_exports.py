@@ -104,7 +104,7 @@ PUBLIC: dict[str, set[str]] = {
         "StringSerializer",
         "serializer",
     },
-    "rocketpy.spark": {"Sink", "archive", "provenance_of", "sink"},
+    "rocketpy.spark": {"Counts", "Origin", "Sink", "SinkConfig", "archive", "provenance_of", "sink"},
     "rocketpy_broker_sim": {
         "AsyncioLocalCluster",
         "BlockingLocalCluster",

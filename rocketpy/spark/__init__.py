@@ -7,7 +7,9 @@ here imports PySpark before Spark is in use.
 from __future__ import annotations
 
 from rocketpy.spark.archive import archive
-from rocketpy.spark.provenance import provenance_of
+from rocketpy.spark.counts import Counts
+from rocketpy.spark.provenance import Origin, provenance_of
+from rocketpy.spark.settings import SinkConfig
 from rocketpy.spark.sink import Sink, sink
 
-__all__ = ["Sink", "archive", "provenance_of", "sink"]
+__all__ = ["Counts", "Origin", "Sink", "SinkConfig", "archive", "provenance_of", "sink"]

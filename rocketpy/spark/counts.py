@@ -19,14 +19,14 @@ _lock = threading.Lock()
 
 
 class Counts(NamedTuple):
-    """How many rows, and how much of them."""
+    """How many rows, and the `bytes` of the bodies that were sent."""
 
     sent: int = 0
     """Messages that a broker has acknowledged."""
     failed: int = 0
     """Rows given up because they could not be sent, with ``failed_sends="count"``."""
     skipped: int = 0
-    """Rows passed over: a function answered None, or they could be no message, with ``bad_rows="skip"``."""
+    """Rows passed over, for a function answered None, or they could be no message, with ``bad_rows="skip"``."""
     bytes: int = 0
     """Bytes of the bodies of the messages that were sent."""
 
