@@ -128,9 +128,15 @@ class RowMapping:
                 places[field] = _WHOLE
             elif columns is not None and column in columns:
                 places[field] = _only_place(columns, column)
-            elif field in _NEEDED or (field in self.columns and not isinstance(columns, OpenColumns)):
+            elif self._is_needed(field, columns):
                 raise _missing(field, column, columns)
         return places
+
+    def _is_needed(self, field: str, columns: Columns) -> bool:
+        """Whether a part has to have a column: what a dict leaves out is null, and may be where null may be."""
+        if isinstance(columns, OpenColumns):
+            return field == VALUE or (field == TOPIC and self.topic is None)
+        return field in _NEEDED or field in self.columns
 
     def _column_of(self, field: str) -> Column:
         if field in self.columns:
@@ -197,7 +203,7 @@ def _compiled(mapping: RowMapping, columns: Columns, places: Mapping[str, int]) 
                 if column is not None:
                     put(properties, column)
         except Exception as exc:
-            raise _bad_row(exc, "the value format", None if keys_at is None else values[keys_at]) from exc
+            raise _bad_values(exc, columns, values, keys_at) from exc
         return message
 
     return message_of
@@ -257,6 +263,12 @@ def _by_function(function: Callable[[Any], object]) -> Callable[[Any], Message |
         raise BadRow(f"to_message returned a {kind}: return a Message, or None to skip the row", skippable=False)
 
     return to_message
+
+
+def _bad_values(error: Exception, columns: Columns, values: Values, keys_at: int | None) -> BadRow:
+    if columns is not None and len(values) != len(columns):
+        return BadRow(f"the row has {len(values)} values for its {len(columns)} columns: fill it up with nulls")
+    return _bad_row(error, "the value format", None if keys_at is None else values[keys_at])
 
 
 def _bad_row(error: Exception, what: str, keys: object = None) -> BadRow:

@@ -311,6 +311,18 @@ def test_a_dict_may_leave_out_what_is_null() -> None:
     assert error.skippable
 
 
+def test_a_dict_without_a_topic_goes_where_the_sink_says() -> None:
+    row = {"value": b"x"}
+    assert message_of(row, topic="Others", columns={"topic": "to"}).topic == "Others"
+    assert "no column 'to' for the topic" in bad_row(row, topic=None, columns={"topic": "to"}).reason
+
+
+def test_a_row_may_have_fewer_values_than_columns() -> None:
+    """PySpark lets a class of rows be called with too few values."""
+    error = bad_row(Row.of(["value", "keys"], [b"x"]))
+    assert (error.reason, error.skippable) == ("the row has 1 values for its 2 columns: fill it up with nulls", True)
+
+
 def test_dicts_of_many_shapes_are_all_read() -> None:
     to_message = RowMapping(topic="Orders", columns={"keys": "id"}).to_message()
     for _ in range(2):
