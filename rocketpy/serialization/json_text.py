@@ -21,7 +21,7 @@ import attrs
 
 from rocketpy.errors import SerializationError
 from rocketpy.serialization.bounds import MAX_MEMBERS, check_depth, too_deep, too_many
-from rocketpy.serialization.plain import MAX_DEPTH, Leaves, duration_text, plain
+from rocketpy.serialization.plain import MAX_DEPTH, Leaves, decimal_text, duration_text, plain
 
 __all__ = ["JsonSerializer"]
 
@@ -133,7 +133,7 @@ _LEAVES: Leaves = {
     bytes: _base64,
     bytearray: _base64,
     memoryview: _base64,
-    Decimal: str,
+    Decimal: decimal_text,
     datetime: datetime.isoformat,
     date: date.isoformat,
     time: time.isoformat,

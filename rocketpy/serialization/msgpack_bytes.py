@@ -17,7 +17,7 @@ import msgpack
 
 from rocketpy.errors import SerializationError
 from rocketpy.serialization.bounds import MAX_MEMBERS, check_depth, too_deep, too_many
-from rocketpy.serialization.plain import MAX_DEPTH, Leaves, duration_text, plain
+from rocketpy.serialization.plain import MAX_DEPTH, Leaves, decimal_text, duration_text, plain
 
 __all__ = ["MsgpackSerializer"]
 
@@ -128,7 +128,7 @@ _LEAVES: Leaves = {
     bytes: _same,
     bytearray: _same,
     memoryview: bytes,
-    Decimal: str,
+    Decimal: decimal_text,
     datetime: _moment,
     date: date.isoformat,
     time: time.isoformat,

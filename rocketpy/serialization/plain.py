@@ -17,7 +17,7 @@ from typing import Any
 from rocketpy.errors import SerializationError
 from rocketpy.logs import quote
 
-__all__ = ["MAX_DEPTH", "Leaves", "duration_text", "plain", "scalar_text"]
+__all__ = ["MAX_DEPTH", "Leaves", "decimal_text", "duration_text", "plain", "scalar_text"]
 
 MAX_DEPTH = 64
 """How deep lists and objects may stand in one another; rows of Spark stay far below."""
@@ -25,6 +25,8 @@ MAX_DEPTH = 64
 Leaves = Mapping[type, Callable[[Any], Any]]
 """How a format writes values that are neither list nor object, by their exact type."""
 
+_LONGEST_DECIMAL = 80
+"""Digits before the point, and zeros after it; twice what Spark's decimals have."""
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -69,12 +71,17 @@ def duration_text(value: timedelta) -> str:
     return f"{'-' if value < timedelta() else ''}PT{whole}{fraction}S"
 
 
+def decimal_text(value: Decimal) -> str:
+    """Return a Decimal digit by digit, so `0.000` and not `0E-3`, as long as that stays short."""
+    return format(value, "f") if -_LONGEST_DECIMAL <= value.adjusted() <= _LONGEST_DECIMAL else str(value)
+
+
 _TEXTS: Mapping[type, Callable[[Any], str]] = {
     str: str,
     int: str,
     float: repr,
     bool: lambda value: "true" if value else "false",
-    Decimal: str,
+    Decimal: decimal_text,
     datetime: datetime.isoformat,
     date: date.isoformat,
     time: time.isoformat,

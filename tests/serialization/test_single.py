@@ -38,6 +38,10 @@ def test_binary_takes_nothing_else_for_bytes(value: object, advice: str) -> None
         (True, "true"),
         (False, "false"),
         (Decimal("12.50"), "12.50"),
+        (Decimal("0E-18"), "0.000000000000000000"),
+        (Decimal("-1E+3"), "-1000"),
+        (Decimal("1E+100000"), "1E+100000"),
+        (Decimal("NaN"), "NaN"),
         (date(2013, 1, 2), "2013-01-02"),
         (datetime(2013, 1, 2, 3, 4, 5, 600), "2013-01-02T03:04:05.000600"),  # noqa: DTZ001 - Spark gives such
         (datetime(2013, 1, 2, tzinfo=UTC), "2013-01-02T00:00:00+00:00"),

@@ -64,7 +64,10 @@ def test_msgpack_comes_back_as_it_was(value: object) -> None:
             {1: "a", False: "b", 2.5: "c", date(2013, 1, 2): "d"},
             {"1": "a", "false": "b", "2.5": "c", "2013-01-02": "d"},
         ),
-        ({"n": Decimal("1.10"), "d": date(2013, 1, 2)}, {"n": "1.10", "d": "2013-01-02"}),
+        (
+            {"n": Decimal("1.10"), "z": Decimal("0E-9"), "d": date(2013, 1, 2)},
+            {"n": "1.10", "z": "0.000000000", "d": "2013-01-02"},
+        ),
         ({"t": NAIVE, "i": timedelta(seconds=90)}, {"t": "2013-01-02T03:04:05", "i": "PT90S"}),
         ({"c": Colour.RED, "w": Word("word")}, {"c": 3, "w": "word"}),
         (None, None),
