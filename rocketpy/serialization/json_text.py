@@ -25,8 +25,6 @@ from rocketpy.serialization.plain import MAX_DEPTH, Leaves, decimal_text, durati
 
 __all__ = ["JsonSerializer"]
 
-_FLAT = frozenset({str, int, float, bool, NoneType})
-_NAMES = frozenset({str})
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
@@ -50,18 +48,23 @@ class JsonSerializer:
         Raises:
             SerializationError: something inside has a type that cannot be written, or it is nested too deep.
         """
-        if type(value) is dict and _FLAT.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
-            try:
-                return _encode(value).encode()
-            except ValueError:  # a NaN, or half a surrogate pair: looked at closely below
-                pass
         try:
-            return _encode(plain(value, _LEAVES, max_depth=self.max_depth)).encode()
-        except UnicodeEncodeError as exc:
-            raise SerializationError(f"a text inside the value cannot be written in UTF-8: {exc.reason}") from None
+            if not (type(value) is dict and _SAME.issuperset(map(type, value.values())) and _names(value)):
+                value = plain(value, _LEAVES, max_depth=self.max_depth)
+            return _encode(value).encode()
         except SerializationError:
             raise
-        except ValueError as exc:  # a number of thousands of digits
+        except ValueError:  # a NaN, half a surrogate pair, or a number of thousands of digits
+            return self._encode_with_care(value)
+
+    def _encode_with_care(self, value: object) -> bytes:
+        """Encode a value with numbers that JSON has not; or say what cannot be written."""
+        value = plain(value, _FINITE_LEAVES, max_depth=self.max_depth)
+        try:
+            return _encode(value).encode()
+        except UnicodeEncodeError as exc:
+            raise SerializationError(f"a text inside the value cannot be written in UTF-8: {exc.reason}") from None
+        except ValueError as exc:
             raise SerializationError(f"a number inside the value cannot be written: {exc}") from None
 
     def decode(self, body: bytes) -> Any:
@@ -116,26 +119,27 @@ def _float(value: float) -> float | str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def _same(value: Any) -> Any:
-    return value
+def _names(value: dict[Any, Any]) -> bool:
+    return _TEXTS.issuperset(map(type, value))
 
 
 def _base64(value: bytes | bytearray | memoryview) -> str:
     return b64encode(value).decode("ascii")
 
 
-_LEAVES: Leaves = {
-    NoneType: _same,
-    str: _same,
-    bool: _same,
-    int: _same,
-    float: _float,
-    bytes: _base64,
-    bytearray: _base64,
-    memoryview: _base64,
-    Decimal: decimal_text,
-    datetime: datetime.isoformat,
-    date: date.isoformat,
-    time: time.isoformat,
-    timedelta: duration_text,
-}
+_TEXTS = frozenset({str})
+_SAME: frozenset[type] = frozenset({str, int, float, bool, NoneType})
+_LEAVES = Leaves(
+    _SAME,
+    {
+        bytes: _base64,
+        bytearray: _base64,
+        memoryview: _base64,
+        Decimal: decimal_text,
+        datetime: datetime.isoformat,
+        date: date.isoformat,
+        time: time.isoformat,
+        timedelta: duration_text,
+    },
+)
+_FINITE_LEAVES = Leaves(_SAME - {float}, {**_LEAVES.others, float: _float})

@@ -21,9 +21,6 @@ from rocketpy.serialization.plain import MAX_DEPTH, Leaves, decimal_text, durati
 
 __all__ = ["MsgpackSerializer"]
 
-_FLAT = frozenset({str, int, float, bool, NoneType, bytes, bytearray})
-_NAMES = frozenset({str})
-
 
 @attrs.frozen
 class MsgpackSerializer:
@@ -46,7 +43,7 @@ class MsgpackSerializer:
                 bits, or is nested too deep.
         """
         flat = (
-            type(value) is dict and _FLAT.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value))
+            type(value) is dict and _SAME.issuperset(map(type, value.values())) and _TEXTS.issuperset(map(type, value))
         )
         if not flat:
             value = plain(value, _LEAVES, max_depth=self.max_depth)
@@ -111,26 +108,20 @@ def _no_extension(code: int, _data: bytes) -> NoReturn:
     raise SerializationError(f"the body holds an extension of msgpack of type {code}, which is not known here")
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _moment(value: datetime) -> datetime | str:
     return value.isoformat() if value.utcoffset() is None else value
 
 
-_LEAVES: Leaves = {
-    NoneType: _same,
-    str: _same,
-    bool: _same,
-    int: _same,
-    float: _same,
-    bytes: _same,
-    bytearray: _same,
-    memoryview: bytes,
-    Decimal: decimal_text,
-    datetime: _moment,
-    date: date.isoformat,
-    time: time.isoformat,
-    timedelta: duration_text,
-}
+_TEXTS = frozenset({str})
+_SAME: frozenset[type] = frozenset({str, int, float, bool, NoneType, bytes, bytearray})
+_LEAVES = Leaves(
+    _SAME,
+    {
+        memoryview: bytes,
+        Decimal: decimal_text,
+        datetime: _moment,
+        date: date.isoformat,
+        time: time.isoformat,
+        timedelta: duration_text,
+    },
+)

@@ -14,6 +14,8 @@ from decimal import Decimal
 from numbers import Integral, Rational, Real
 from typing import Any
 
+import attrs
+
 from rocketpy.errors import SerializationError
 from rocketpy.logs import quote
 
@@ -22,8 +24,19 @@ __all__ = ["MAX_DEPTH", "Leaves", "decimal_text", "duration_text", "plain", "sca
 MAX_DEPTH = 64
 """How deep lists and objects may stand in one another; rows of Spark stay far below."""
 
-Leaves = Mapping[type, Callable[[Any], Any]]
-"""How a format writes values that are neither list nor object, by their exact type."""
+
+@attrs.frozen
+class Leaves:
+    """How a format writes values that are neither list nor object.
+
+    Attributes:
+        same: Exact types that the encoder takes as they are.
+        others: What is made of values of other types, by their exact type.
+    """
+
+    same: frozenset[type]
+    others: Mapping[type, Callable[[Any], Any]]
+
 
 _LONGEST_DECIMAL = 80
 """Digits before the point, and zeros after it; twice what Spark's decimals have."""
@@ -90,7 +103,10 @@ _TEXTS: Mapping[type, Callable[[Any], str]] = {
 
 
 def _plain(value: Any, leaves: Leaves, room: int) -> Any:
-    leaf = leaves.get(type(value))
+    kind = type(value)
+    if kind in leaves.same:
+        return value
+    leaf = leaves.others.get(kind)
     if leaf is not None:
         return leaf(value)
     if room == 0:
@@ -126,8 +142,12 @@ def _array(values: Iterable[Any], leaves: Leaves, room: int) -> list[Any]:
 
 def _object(pairs: Iterable[tuple[Any, Any]], count: int, leaves: Leaves, room: int) -> dict[str, Any]:
     result: dict[str, Any] = {}
+    same = leaves.same
     for key, item in pairs:
         name = key if type(key) is str else _key(key)
+        if type(item) in same:
+            result[name] = item
+            continue
         try:
             result[name] = _plain(item, leaves, room)
         except _UnfitError as exc:
@@ -151,7 +171,7 @@ def _subclass(value: object, leaves: Leaves) -> Any:
     if single is None:
         known = "None, bool, numbers, text, bytes, dates, durations, and lists, dicts and rows of them"
         raise _UnfitError(f"has the type {type(value).__name__}, which cannot be written; known are {known}")
-    return leaves[type(single)](single)
+    return _plain(single, leaves, 0)
 
 
 def _base_value(value: object) -> Any:
