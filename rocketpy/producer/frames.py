@@ -7,7 +7,7 @@ to a retry topic, what is no message at all) are frames of one. Plays the part o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -113,26 +113,33 @@ class Former:
             return None
         return Frame(messages, range(first, first + len(messages)), None, size)
 
-    def add(self, message: Message, position: int, queue: MessageQueue | None) -> Sequence[Frame]:
+    def add(self, message: Any, position: int, queue: MessageQueue | None) -> Sequence[Frame]:
         """Put a message into its frame; gives the frames that may go now, in the order of their messages."""
-        if _goes_alone(message):
-            before = [self._close(queue)] if queue in self._open else []
-            return [*before, Frame([message], [position], queue, _body_size(message))]
-        wait, size = message.properties.get(_WAIT), _body_size(message)
+        if not isinstance(message, Message) or not _DELAYS.isdisjoint(message.properties):
+            return self._alone(message, position, queue)
+        wait, body = message.properties.get(_WAIT), message.body
+        size = len(body) if type(body) is bytes else 0
         key = queue or (message.topic, wait)
-        found, full = self._open.get(key), None
-        if found is not None and (found.wait != wait or found.size + size > self.size):
-            found, full = None, self._close(key)
-        if found is None:
+        found = self._open.get(key)
+        before: Sequence[Frame] = ()
+        if found is None or found.wait != wait or found.size + size > self.size:
+            if is_retry_topic(message.topic):
+                return self._alone(message, position, queue)
+            before = [self._close(key)] if found is not None else ()
             found = self._open[key] = _Open(wait)
         found.messages.append(message)
         found.positions.append(position)
         found.size += size
         self._waiting += 1
         self._waiting_size += size
-        if full is not None or len(found.messages) >= self._count or self._is_too_much():
-            return [*([] if full is None else [full]), *self._closed(key)]
-        return ()
+        if len(found.messages) >= self._count or self._is_too_much():
+            return [*before, *self._closed(key)]
+        return before
+
+    def _alone(self, message: Any, position: int, queue: MessageQueue | None) -> Sequence[Frame]:
+        """A message that cannot travel with others, behind those of its queue."""
+        before = [self._close(queue)] if queue in self._open else []
+        return [*before, Frame([message], [position], queue, _body_size(message))]
 
     def _is_too_much(self) -> bool:
         return self._waiting >= _MAX_OPEN or self._waiting_size > self._open_size
@@ -155,12 +162,6 @@ class Former:
         self._waiting_size -= found.size
         queue = key if isinstance(key, MessageQueue) else None
         return Frame(found.messages, found.positions, queue, found.size)
-
-
-def _goes_alone(message: object) -> bool:
-    return (
-        not isinstance(message, Message) or not _DELAYS.isdisjoint(message.properties) or is_retry_topic(message.topic)
-    )
 
 
 def _body_size(message: object) -> int:

@@ -34,6 +34,9 @@ _MAX_BATCH_SIZE = 65_535
 _FRAME_SIZE = 1 << 20
 """Bytes of bodies that a frame may have: well below the 4 MiB that a broker takes, names and properties aside."""
 
+_MAX_KEYS = 10_000
+"""Sharding keys whose queues are remembered."""
+
 OnFailure: TypeAlias = Callable[[SendManyError], object]
 """Told of every frame that failed."""
 
@@ -41,6 +44,20 @@ Step: TypeAlias = Callable[[], Awaitable[None]]
 """What to wait for, in the trio thread."""
 
 _Post: TypeAlias = Callable[[Callable[[Frame], None], Frame], object]
+
+
+class _ByKey(dict[str, "MessageQueue"]):
+    """The queues of sharding keys, each computed once: few keys and many messages are usual."""
+
+    def __init__(self, queues: tuple[MessageQueue, ...]) -> None:
+        super().__init__()
+        self.queues = queues
+
+    def __missing__(self, key: str) -> MessageQueue:
+        if len(self) >= _MAX_KEYS:
+            self.clear()
+        found = self[key] = sharding_queue(self.queues, key)
+        return found
 
 
 class Many:
@@ -74,7 +91,7 @@ class Many:
         self._flight = Flight(producer, seconds, largest=largest, goes_on=on_failure is not None)
         self._position = 0
         self._handed = self._handed_size = self._failed = 0
-        self._queues: dict[str, tuple[MessageQueue, ...] | RocketMQError] = {}
+        self._queues: dict[str, _ByKey | RocketMQError] = {}
         """Of the topics of a chunk whose messages have sharding keys; or why there are none."""
 
     # --- messages in -------------------------------------------------------------------------------------
@@ -125,8 +142,9 @@ class Many:
 
     def _look_up(self, messages: Sequence[Message], keys: Sequence[str | None]) -> Iterator[Step]:
         """Have the queues at hand of all topics whose queues are chosen by sharding keys."""
-        self._queues.clear()
-        for topic in {message.topic for message, key in zip(messages, keys, strict=True) if key is not None}:
+        topics = {message.topic for message, key in zip(messages, keys, strict=True) if key is not None}
+        self._queues = {topic: self._queues[topic] for topic in topics if topic in self._queues}
+        for topic in topics:
             if self._producer.client.routes.publish_info(topic) is None:
                 yield partial(self._ensure, topic)
             else:
@@ -141,16 +159,19 @@ class Many:
             self._know(topic)
 
     def _know(self, topic: str) -> None:
-        info = self._producer.client.routes.publish_info(topic)
-        self._queues[topic] = info.queues if info is not None and info.queues else _gone(topic)
+        info, known = self._producer.client.routes.publish_info(topic), self._queues.get(topic)
+        if info is None or not info.queues:
+            self._queues[topic] = _gone(topic)
+        elif not isinstance(known, _ByKey) or known.queues is not info.queues:
+            self._queues[topic] = _ByKey(info.queues)
 
     def _put(self, message: Message, position: int, key: str | None) -> Iterable[Frame]:
         """Put a message into its frame; gives those that may go now."""
         if key is None:
             return self._former.add(message, position, None)
         queues = self._queues[message.topic]
-        if isinstance(queues, tuple):
-            return self._former.add(message, position, sharding_queue(queues, key))
+        if isinstance(queues, _ByKey):
+            return self._former.add(message, position, queues[key])
         self._flight.refused(Frame([message], [position], None, 0), queues)
         return ()
 

@@ -56,6 +56,13 @@ def test_what_cannot_travel_with_others_goes_alone(message):
     assert former.whole([message, message], 0) is None
 
 
+def test_messages_of_a_class_of_ones_own_travel_like_any_other():
+    class Mine(Message):
+        pass
+
+    assert formed(Former(100, BIG, BIG), [Mine("T", b"x"), Message("T", b"x"), Mine("T", b"x")]) == [[0, 1, 2]]
+
+
 def test_messages_of_one_queue_keep_their_order_whatever_parts_them():
     kinds = [{}, {"wait_store_ok": False}, {}, {"delay_level": 2}, {}, {}]
     messages = [Message("T", b"x", sharding_key="k", **fields) for fields in kinds]
