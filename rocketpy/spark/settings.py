@@ -21,10 +21,12 @@ GROUP = "rocketpy-spark-sink"
 """The producer group of sinks that are not given one."""
 _DEFAULTS: Mapping[str, Any] = {
     "group": GROUP,
+    "send_timeout": 30.0,
     "back_pressure_for_async_send_num": 8192,
     "back_pressure_for_async_send_size": 32 * MIB,
 }
-"""Where a sink differs from other producers: many frames under way, and little memory of a worker that has others."""
+"""Where a sink differs from other producers: many frames under way, little memory of a worker that has others, and
+patience: nobody waits for an answer but the job, and a task that gives up begins from its first row."""
 
 
 def producer_config(namesrv: Any, settings: Mapping[str, Any]) -> ProducerConfig:

@@ -64,6 +64,11 @@ def test_a_sink_without_name_servers_is_refused_on_the_driver(monkeypatch):
         sink("Orders")
 
 
+def test_a_sink_is_patient_unless_told_otherwise():
+    assert sink("T", namesrv="a:1").config.producer.send_timeout == 30.0
+    assert sink("T", namesrv="a:1", send_timeout=2).config.producer.send_timeout == 2.0
+
+
 def test_the_text_of_a_sink_holds_no_keys_and_no_secrets():
     to = sink("Orders", namesrv="host:9876", access_key="An4ccess", secret_key="S3cret", security_token="T0ken")
     for text in (repr(to), str(to), repr(to.config), f"{to!r}"):
