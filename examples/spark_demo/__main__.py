@@ -24,7 +24,7 @@ from examples.spark_demo.compare import rows_of, show, verdict
 from examples.spark_demo.java import NoSparkError, check_java
 from examples.spark_demo.progress import shown
 from examples.spark_demo.server import own_server
-from examples.spark_demo.session import session
+from examples.spark_demo.session import FailedJobError, session, told_in_a_line
 from examples.spark_demo.source import Source, flights, own_file
 from examples.spark_demo.tally import Tally
 from rocketpy.sync import ConsumeFromWhere
@@ -71,7 +71,8 @@ def send_and_receive(source: Source, total: int, namesrv: str, topic: str) -> Ta
 
     with consumers(namesrv, topic, tally), shown(total, sent, lambda: tally.received):
         started = time.perf_counter()
-        source.rows.foreachPartition(sink)
+        with told_in_a_line():
+            source.rows.foreachPartition(sink)
         sending = time.perf_counter() - started
         await_all(tally, total)
         receiving = time.perf_counter() - started
@@ -119,9 +120,11 @@ def main() -> int:
     options = arguments()
     try:
         equal = run(options.file, options.namesrv, options.group, options.value)
-    except (UnreadableInputError, NoSparkError, rocketpy.RocketMQError) as exc:
+    except (UnreadableInputError, NoSparkError, FailedJobError, rocketpy.RocketMQError) as exc:
         print(f"spark-demo: {exc}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0 if equal else 1
 
 

@@ -26,6 +26,8 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 """
 """What goes wrong in a task arrives as an exception; the log of the driver would only say it five times more."""
+MASTER = "local[*,4]"
+"""As many tasks at a time as there are cores, each tried up to four times; `local[*]` would try once."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -34,6 +36,28 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.execution.arrow.pyspark.enabled": "false",
 }
+
+
+class FailedJobError(Exception):
+    """Spark gave a job up; the text is the last line of the task that failed."""
+
+
+@contextlib.contextmanager
+def told_in_a_line() -> Iterator[None]:
+    """Turn what Spark raises, pages of Java's and Python's stacks, into one line.
+
+    Raises:
+        FailedJobError: the job in the block failed.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as exc:
+        lines = str(exc).splitlines()
+        ours = (line for line in lines if line.startswith("rocketpy."))
+        raise FailedJobError(next(reversed([*ours]), lines[0] if lines else type(exc).__name__)) from exc
 
 
 @contextlib.contextmanager
@@ -52,7 +76,7 @@ def session(name: str) -> Iterator[SparkSession]:
     with tempfile.TemporaryDirectory(prefix="spark-demo-") as folder:
         log = Path(folder, "log4j2.properties")
         log.write_text(QUIET, "utf-8")
-        builder = SparkSession.builder.master("local[*]").appName(name)
+        builder = SparkSession.builder.master(MASTER).appName(name)
         builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log.as_uri()}")
         builder.config("spark.local.dir", folder)
         for key, value in SETTINGS.items():

@@ -17,6 +17,7 @@ from examples.quickstart.records import UnreadableInputError
 from examples.spark_demo.compare import show, verdict
 from examples.spark_demo.progress import shown
 from examples.spark_demo.server import own_server
+from examples.spark_demo.session import FailedJobError, told_in_a_line
 from examples.spark_demo.source import check_columns
 from examples.spark_demo.tally import Tally
 from rocketpy.message import Message, MessageExt
@@ -64,6 +65,17 @@ def test_any_name_server_and_chosen_columns(tmp_path: Path, cluster: BlockingLoc
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "and 580 more" in ran.stdout
     assert ran.stdout.endswith("equal Spark's: 601 of 601 rows, 600 groups by cups\n")
+
+
+@pytest.mark.spark
+def test_a_job_that_failed_is_one_line() -> None:
+    from pyspark.errors import PySparkException
+
+    pages = "An exception\n  File x\nrocketpy.SendError: a\nrocketpy.RowError: row 3 of partition 1: b\n\tat java"
+    with pytest.raises(FailedJobError, match=r"^rocketpy\.RowError: row 3 of partition 1: b$"), told_in_a_line():
+        raise PySparkException(pages)
+    with pytest.raises(FailedJobError, match=r"^out of disk$"), told_in_a_line():
+        raise PySparkException("out of disk\n\tat java")
 
 
 @pytest.mark.spark
