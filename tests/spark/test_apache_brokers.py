@@ -69,9 +69,8 @@ def test_all_rows_of_a_dataframe_arrive_once(spark: SparkSession, watched: Watch
         f"""select 'rows' as tags, concat('row-', id) as keys, map('Größe', concat(id, ' µm')) as properties,
                    id as number, repeat('x', cast(id % 300 as int)) as filling from range(0, {MANY}, 1, 4)"""
     )
-    to = sink(
-        TOPIC, namesrv=watched.namesrv, columns={"value": "*"}, value_format="json", provenance=True, batch_size=64
-    )
+    columns = {"value": "*", "tags": "tags", "keys": "keys", "properties": "properties"}
+    to = sink(TOPIC, namesrv=watched.namesrv, columns=columns, value_format="json", provenance=True, batch_size=64)
     rows.foreachPartition(to)
     assert (to.counts.sent, to.counts.failed, to.counts.skipped) == (MANY, 0, 0)
     messages = watched.of("rows", MANY)
@@ -133,6 +132,8 @@ def test_a_refusal_of_apaches_broker_names_the_row(spark: SparkSession, watched:
     from pyspark.errors import PySparkException
 
     rows = spark.sql("select repeat('0123456789', 500000) as value, 'AA-1' as keys")
-    to = sink(TOPIC, namesrv=watched.namesrv, value_format="string", max_message_size=2**23)
+    more = 2**23  # than the broker takes, and nothing is compressed that is smaller
+    limits = {"max_message_size": more, "compress_body_over": more}
+    to = sink(TOPIC, namesrv=watched.namesrv, value_format="string", **limits)
     with pytest.raises((PySparkException, Py4JJavaError), match=r"RowError: row 1 of partition 0 \(keys 'AA-1'\)"):
         rows.foreachPartition(to)
