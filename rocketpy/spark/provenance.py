@@ -54,6 +54,8 @@ class Origin(NamedTuple):
     """The micro-batch of the query, or the stage of the application; None outside of Spark."""
     partition: int
     row: int
+    streamed: bool = False
+    """Whether the step is a micro-batch; a job and a query with one `job_id` may both have a step 0."""
 
 
 class Provenance:
@@ -111,7 +113,7 @@ def provenance_of(message: MessageExt | Message) -> Origin | None:
     step = _number(step_text)
     if row is None or partition is None or not source or (step is None and step_text is not None):
         return None
-    return Origin(message.topic, source, step, partition, row)
+    return Origin(message.topic, source, step, partition, row, streamed=batch is not None)
 
 
 def _number(text: str | None) -> int | None:

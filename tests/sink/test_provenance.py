@@ -31,7 +31,17 @@ def test_a_micro_batch_says_query_and_batch_and_nothing_that_changes_when_it_is_
     first = Provenance(app="local-17", query="q", batch=0, stage=4, partition=0).mark(message(), 1)
     again = Provenance(app="local-18", query="q", batch=0, stage=9, partition=0).mark(message(), 1)
     assert "SPARK_STAGE" not in first.properties
-    assert provenance_of(received(first)) == provenance_of(received(again)) == Origin("Orders", "q", 0, 0, 1)
+    assert (
+        provenance_of(received(first))
+        == provenance_of(received(again))
+        == Origin("Orders", "q", 0, 0, 1, streamed=True)
+    )
+
+
+def test_a_job_and_a_query_of_one_name_do_not_mix_up() -> None:
+    job = Provenance(app="nightly", stage=0, partition=0).mark(message(), 1)
+    query = Provenance(query="nightly", batch=0, partition=0).mark(message(), 1)
+    assert provenance_of(job) != provenance_of(query)
 
 
 def test_outside_of_spark_there_is_no_stage() -> None:
@@ -50,7 +60,7 @@ def test_nothing_is_left_of_where_a_message_came_from_before() -> None:
     old = Provenance(query="q", batch=7, partition=5).mark(message(), 1)
     marked = Provenance(app="local-17", stage=4, partition=3).mark(old, 2)
     assert provenance_of(marked) == Origin("Orders", "local-17", 4, 3, 2)
-    assert provenance_of(old) == Origin("Orders", "q", 7, 5, 1)
+    assert provenance_of(old) == Origin("Orders", "q", 7, 5, 1, streamed=True)
     assert marked.properties["carrier"] == "UA"
     assert "SPARK_QID" not in marked.properties
 
