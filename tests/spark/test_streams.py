@@ -12,6 +12,7 @@ import pytest
 from rocketpy.message import MessageExt
 from rocketpy.spark import provenance_of, sink
 from rocketpy_broker_sim import BlockingLocalCluster
+from tests.spark.local_spark import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -152,6 +153,31 @@ def test_a_stream_of_ticks_arrives_while_it_runs(spark: SparkSession, servers: B
     found = [json.loads(message.body) for message in messages]
     assert all(set(each) == {"timestamp", "value"} for each in found)
     assert len({each["value"] for each in found}) == len(found)
+
+
+def test_the_example_goes_on_where_it_was(
+    spark: SparkSession,
+    servers: BlockingLocalCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from examples import spark_stream  # which imports PySpark, and that may not be here
+
+    inbox, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    inbox.mkdir()
+    arguments = [str(inbox), str(checkpoint), "--namesrv", servers.name_server_addresses]
+    monkeypatch.setattr("sys.argv", ["spark_stream", *arguments])
+    (inbox / "a.txt").write_text("one\ntwo\n\nthree\n", "utf-8")
+    spark_stream.main()
+    (inbox / "b.txt").write_text("four\n", "utf-8")
+    spark_stream.main()
+    assert capsys.readouterr().out.splitlines() == [
+        "lines sent: 3, empty ones skipped: 1",
+        "lines sent: 1, empty ones skipped: 0",
+    ]
+    assert bodies(servers.messages("Lines")) == ["four", "one", "three", "two"]
+    assert len((ROOT / "examples" / "spark_stream.py").read_text("utf-8").splitlines()) < 40
 
 
 def test_two_streams_have_counts_of_their_own(files: Files, servers: BlockingLocalCluster) -> None:
