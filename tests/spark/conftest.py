@@ -15,12 +15,16 @@ import pytest
 
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.interop.requirement import require
+from tests.spark.connect import server_comes_along
 from tests.spark.local_spark import LOG, local_session, missing_for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
+
+# Where there is no server of Connect there is nothing to try, which is not the same as skipping it.
+collect_ignore = [] if server_comes_along() else ["test_connect.py"]
 
 # PySpark 3.5 leaves the sockets that it reads results from to the garbage collector.
 NOT_OURS = ("ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

@@ -1,0 +1,63 @@
+"""A Spark Connect client that sends through a sink: a DataFrame, a stream, and a row that fails.
+
+Run by test_connect.py as ``python -m tests.spark.connect_job HOME NAMESRV``: a process can have a session of Connect or
+one of its own, and the other tests have the latter. Connect starts its server as a JVM beside it, ended with the job.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocketpy.spark import sink
+from tests.spark.local_spark import SETTINGS, environment, make_home, pytest_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def send(spark: SparkSession, namesrv: str, home: Path) -> None:
+    """Send by every way that Connect has."""
+    to = sink("Connected", namesrv=namesrv, value_format="string", provenance=True, job_id="connected-job")
+    rows = spark.sql("select cast(id as string) as value, concat('key-', id) as keys from range(0, 50, 1, 2)")
+    rows.foreachPartition(to)
+    try:
+        print(to.counts)
+    except Exception as error:  # noqa: BLE001 - this is about its text
+        print(f"no counts: {type(error).__name__}: {error}")
+    (home / "in").mkdir()
+    (home / "in" / "a.txt").write_text("".join(f"{number}\n" for number in range(100, 130)), "utf-8")
+    stream = spark.readStream.text(str(home / "in")).writeStream.foreachBatch(to)
+    query = stream.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination(60)
+    try:
+        spark.sql("select cast(null as string) as value").foreachPartition(to)
+    except Exception:  # noqa: BLE001 - this is about its text
+        traceback.print_exc(file=sys.stdout)
+
+
+def main() -> None:
+    """Run it all."""
+    home, namesrv = Path(sys.argv[1]), sys.argv[2]
+    make_home(home / "spark")
+    with pytest_environment(environment(home / "spark")):
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.remote("local[2]")
+        for key, value in SETTINGS.items():
+            builder = builder.config(key, value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            spark = builder.getOrCreate()
+        try:
+            send(spark, namesrv, home)
+        finally:
+            spark.stop()
+    print("all of it was sent")
+
+
+if __name__ == "__main__":
+    main()

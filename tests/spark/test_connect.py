@@ -1,0 +1,46 @@
+"""A sink with Spark Connect, whose driver is elsewhere: partitions and streams as ever, and no counts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from rocketpy.spark import provenance_of
+from rocketpy_broker_sim import BlockingLocalCluster
+from tests.interop.requirement import require
+from tests.spark.connect import missing_for_connect
+from tests.spark.local_spark import ROOT, missing_for_spark
+
+LONG = 300.0
+
+
+def test_a_connect_client_sends_frames_and_streams(tmp_path: Path) -> None:
+    require(missing_for_spark() or missing_for_connect())
+    with BlockingLocalCluster() as cluster:
+        # SPARK_TESTING gives the server a free port, where its own default is always the same one.
+        command = [sys.executable, "-m", "tests.spark.connect_job", str(tmp_path), cluster.name_server_addresses]
+        run = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONWARNINGS": "ignore", "SPARK_TESTING": "1"},
+            capture_output=True,
+            text=True,
+            timeout=LONG,
+            check=False,
+        )
+        assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
+        assert "all of it was sent" in run.stdout
+        messages = cluster.wait_messages("Connected", 80)
+    assert sorted(int(message.body) for message in messages) == [*range(50), *range(100, 130)]
+    assert len({provenance_of(message) for message in messages}) == 80
+    streamed = [message for message in messages if "SPARK_BID" in message.properties]
+    assert {(each.properties["SPARK_QID"], each.properties["SPARK_BID"]) for each in streamed} == {
+        ("connected-job", "0")
+    }
+    assert len(streamed) == 30
+    said = run.stdout.splitlines()
+    (counts,) = [line for line in said if line.startswith("no counts: ")]
+    assert "Spark Connect" in counts
+    assert any(line.startswith("rocketpy.RowError: row 1 of partition 0") for line in said)
