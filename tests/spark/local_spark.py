@@ -9,6 +9,7 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ SETTINGS = {
     "spark.python.daemon.module": "tests.spark.quick_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # starts sooner, costs less
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
@@ -138,5 +140,9 @@ def stop(session: SparkSession) -> None:
     process = gateway.proc
     gateway.shutdown()
     process.stdin.close()  # the JVM waits for the end of this
-    process.wait(timeout=JAVA_ENDS_WITHIN)
+    try:
+        process.wait(timeout=JAVA_ENDS_WITHIN)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
     SparkContext._gateway = SparkContext._jvm = None

@@ -1,0 +1,47 @@
+"""Ten thousand partitions of one row: a producer a worker process, not a producer a partition."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocketpy.spark import sink
+from rocketpy_broker_sim import BlockingLocalCluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rocketpy.spark import Sink
+
+PARTITIONS = 10_000
+AT_A_TIME = 2  # local[2]
+
+
+def write_with_process(written: Sink, numbers: Iterable[int]) -> None:
+    """Send every number, with the process that does so as its key."""
+
+    def rows() -> Iterator[dict[str, str]]:
+        for number in numbers:
+            yield {"value": str(number), "keys": str(os.getpid())}
+
+    written(rows())
+
+
+@pytest.mark.slow
+def test_ten_thousand_partitions_make_no_more_producers_than_worker_processes(
+    spark: SparkSession, servers: BlockingLocalCluster, topic: str
+) -> None:
+    written = sink(topic, namesrv=servers.name_server_addresses, value_format="string")
+    numbers = spark.sparkContext.parallelize(range(PARTITIONS), PARTITIONS)
+    numbers.foreachPartition(lambda rows: write_with_process(written, rows))
+
+    messages = servers.messages(topic)
+    assert sorted(int(message.body) for message in messages) == list(range(PARTITIONS))
+    assert written.counts.sent == PARTITIONS
+    connections = {(message.keys, message.born_host) for message in messages}
+    processes = {keys for keys, _host in connections}
+    assert len(connections) == len(processes), "a process has connected more than once"
+    assert len(processes) <= AT_A_TIME
