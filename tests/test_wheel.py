@@ -52,6 +52,10 @@ def test_the_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> 
     run(bin_dir / "python", "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
     said = run(bin_dir / "python", ROOT / "tests" / "wheel_smoke.py", cwd=tmp_path)
     assert "one message sent and stored" in said
+    run(bin_dir / "python", "-c", "import rocketpy.spark; rocketpy.spark.archive('rocketpy.zip')", cwd=tmp_path)
+    assert {"rocketpy/spark/sink.pyc", "rocketpy/LICENSE", "rocketpy/NOTICE"} <= set(
+        zipfile.ZipFile(tmp_path / "rocketpy.zip").namelist()
+    )
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
     for script in scripts:
         assert "usage" in run(bin_dir / script, "--help", cwd=tmp_path).lower(), script
