@@ -10,6 +10,29 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+
+
+def try_msgpack() -> None:
+    """The one of the archive is written in Python, and has to behave as the compiled one does."""
+    import msgpack
+
+    from rocketpy.errors import SerializationError
+    from rocketpy.serialization import serializer
+
+    assert msgpack.Packer.__module__ == "msgpack.fallback"
+    form = serializer("msgpack")
+    value = {
+        "a": [1, -(2**63), 2**64 - 1, 2.5, None, True, b"\xff"],
+        "t": datetime(2013, 1, 2, microsecond=5, tzinfo=UTC),
+    }
+    assert form.decode(form.encode(value)) == value
+    for body in (b"", b"\xc1", b"\x91" * 100_000, b"\xdd\xff\xff\xff\xff", b"\x81\x01\x02", b"\xa1\xff", b"\xd4\x05a"):
+        with suppress(SerializationError):
+            raise AssertionError(f"{body[:8]!r} was read as {form.decode(body)!r}")
+    with suppress(SerializationError):
+        raise AssertionError(f"{form.encode({'n': 2**64})!r} was written")
 
 
 def main(archive: str, namesrv: str) -> None:
@@ -25,6 +48,7 @@ def main(archive: str, namesrv: str) -> None:
         name for name, module in sys.modules.items() if "site-packages" in (getattr(module, "__file__", "") or "")
     }
     assert not strange, strange
+    try_msgpack()
     with rocketpy.sync.Producer("archived", namesrv=namesrv) as producer:
         producer.send(rocketpy.Message("Archived", b"one", keys=["k"]))
     try:
