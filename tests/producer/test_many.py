@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -427,6 +429,25 @@ async def test_a_halved_frame_with_sharding_keys_keeps_its_order(autojump_clock,
     assert result.messages == 39
     arrived = [body for each in broker.taken if b"13" not in bodies(each) for body in bodies(each)]
     assert arrived == [b"%d" % number for number in range(40) if number != 13]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_whatever_brokers_do_every_message_is_acknowledged_or_told_of_once(autojump_clock, opened, seed):
+    random = Random(seed)
+    steps = [0] * 12 + [BUSY, ILLEGAL, ILLEGAL, ResponseCode.SYSTEM_BUSY, 10, "hang up", "silence"]
+    brokers = [SendBroker(name, random.choices(steps, k=60)) for name in ("broker-a", "broker-b")]
+    fields = [{}, {}, {"sharding_key": "a"}, {"sharding_key": "b"}, {"delay_level": 1}, {"wait_store_ok": False}]
+    messages = [Message("T", b"%d" % number, **random.choice(fields)) for number in range(600)]
+    failures = []
+    settings = {"back_pressure_for_async_send_num": random.choice([1, 16, 100, 1024]), "send_timeout": 1.0}
+    async with opened(*brokers, **settings) as (producer, _):
+        result = await producer.send_many(messages, batch_size=random.randrange(1, 40), on_failure=failures.append)
+    assert result.messages + result.failed == 600
+    assert result.failed == sum(failure.count for failure in failures)
+    arrived = {body for broker in brokers for each in broker.taken for body in bodies(each)}
+    for number in {*range(600)} - set(map(int, arrived)):
+        assert any(failure.first <= number <= failure.last for failure in failures)
+    assert producer._under_way == 0
 
 
 # --- the end -------------------------------------------------------------------------------------------

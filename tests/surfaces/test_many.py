@@ -202,6 +202,32 @@ def test_ctrl_c_gives_up_what_is_in_flight(faulty):
         assert producer.send(Message("Orders", b"x")).status is SendStatus.SEND_OK
 
 
+def test_a_broker_that_restarts_meanwhile_loses_nothing_that_was_acknowledged(surface, faulty):
+    failures = []
+
+    def messages():
+        for number in range(2000):
+            if number == 1000:
+                faulty.restart_broker(0)
+            yield Message("Orders", b"%d" % number)
+
+    async def main():
+        async with entered(surface.module.Producer("pg", namesrv=faulty.name_server_addresses)) as producer:
+            await call(producer.send(Message("Orders", b"0")))
+            result = await call(producer.send_many(messages(), batch_size=50, on_failure=failures.append))
+            assert result.messages + result.failed == 2000
+            again = [
+                Message("Orders", b"%d" % number)
+                for failure in failures
+                for number in range(failure.first, failure.last + 1)
+            ]
+            assert len(again) == result.failed
+            assert (await call(producer.send_many(again))).messages == len(again)
+
+    surface.run(main)
+    assert {int(each.body) for each in faulty.messages("Orders")} == set(range(2000))
+
+
 def test_many_threads_share_one_producer(cluster, namesrv, topic):
     with SURFACES["blocking"].module.Producer("pg", namesrv=namesrv) as producer:
         results = []
