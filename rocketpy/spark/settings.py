@@ -22,11 +22,13 @@ GROUP = "rocketpy-spark-sink"
 _DEFAULTS: Mapping[str, Any] = {
     "group": GROUP,
     "send_timeout": 30.0,
+    "retry_times_when_send_failed": 10,
     "back_pressure_for_async_send_num": 8192,
     "back_pressure_for_async_send_size": 32 * MIB,
 }
 """Where a sink differs from other producers: many frames under way, little memory of a worker that has others, and
-patience: nobody waits for an answer but the job, and a task that gives up begins from its first row."""
+patience: nobody waits for an answer but the job, and a task that gives up begins from its first row. The pauses between
+dials of one broker double, so ten more tries last for about half a minute."""
 
 
 def producer_config(namesrv: Any, settings: Mapping[str, Any]) -> ProducerConfig:

@@ -148,8 +148,8 @@ def sink(
         batch_size: messages in a frame, at most.
         job_id: stands for the id of the application, or of the streaming query, in provenance; rows of different runs
             need different ones.
-        producer_settings: those of `rocketpy.ProducerConfig`, such as `group`, `access_key` and `send_timeout`, which
-            is 30 seconds here.
+        producer_settings: those of `rocketpy.ProducerConfig`, such as `group` and `access_key`. A frame has 30 seconds
+            here and 10 tries after the first, which outlast the restart of a broker; with sharding keys a single try.
 
     Raises:
         ConfigError: a setting cannot be used.

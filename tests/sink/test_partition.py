@@ -116,3 +116,16 @@ def test_a_frame_that_is_not_acknowledged_is_named_by_its_first_row(write, clust
     assert "the last of them row 4" in caught.value.reason
     assert "none of 3 tries was acknowledged; the last of them, at broker-a: cannot connect" in caught.value.reason
     assert isinstance(caught.value.__cause__, SendError)
+
+
+def test_a_broker_that_is_started_again_is_waited_for(write, cluster, topic):
+    def meanwhile():
+        for number, row in enumerate(rows(*(b"%04d" % number for number in range(4000)))):
+            if number == 2000:
+                cluster.stop_broker(0)
+            if number == 3000:
+                cluster.start_broker(0)
+            yield row
+
+    assert write(meanwhile(), batch_size=100).sent == 4000
+    assert {message.body for message in cluster.messages(topic)} == {b"%04d" % number for number in range(4000)}
