@@ -11,7 +11,15 @@ import trio
 
 import rocketpy
 import rocketpy.sync
-from rocketpy import BrokerError, ConfigError, Message, SendStatus, TopicNotFoundError
+from rocketpy import (
+    BrokerError,
+    ConfigError,
+    Message,
+    MessageIllegalError,
+    SendManyError,
+    SendStatus,
+    TopicNotFoundError,
+)
 from tests.interop import lines
 from tests.interop.drivers import JavaPushConsumer, java_push_consumer
 from tests.interop.failure import InteropError
@@ -210,3 +218,32 @@ async def test_apaches_refusals_come_as_errors(producer: rocketpy.Producer, apac
 def test_the_harness_reports_an_unknown_id(apache_admin: JavaAdmin) -> None:
     with pytest.raises(InteropError):
         apache_admin.run("view", topic=TOPIC, id="no-id")
+
+
+def test_many_arrive_once_and_those_of_a_sharding_key_in_order(
+    watched: Watched, blocking: rocketpy.sync.Producer
+) -> None:
+    shards = [None, "JFK", None, "LGA", "Zürich"]
+    messages = [Message(TOPIC, b"%d" % n, keys="many", sharding_key=shards[n % 5]) for n in range(600)]
+    result = blocking.send_many(messages, batch_size=50)
+    assert (result.messages, result.failed) == (600, 0)
+    assert result.frames < 40
+    got = watched.of("many", 600)
+    assert sorted(int(body(each)) for each in got) == list(range(600))
+    for shard in set(shards) - {None}:
+        mine = [each for each in got if each["properties"].get("__SHARDINGKEY") == shard]
+        assert len({each["queueId"] for each in mine}) == 1
+        assert [int(body(each)) for each in mine] == sorted(int(body(each)) for each in mine)
+
+
+def test_of_many_the_one_that_the_broker_refuses_is_named(watched: Watched) -> None:
+    limits = {"max_message_size": 8 << 20, "compress_body_over": 16 << 20}
+    messages = [Message(TOPIC, b"%d" % n, keys="refused") for n in range(20)]
+    messages[7] = Message(TOPIC, bytes(5 << 20), keys="refused too")
+    failures: list[SendManyError] = []
+    with rocketpy.sync.Producer("too-large", namesrv=watched.namesrv, **limits) as producer:
+        result = producer.send_many(messages, on_failure=failures.append)
+    assert [(each.first, each.last, each.keys) for each in failures] == [(7, 7, ("refused", "too"))]
+    assert isinstance(failures[0].__cause__, MessageIllegalError)
+    assert (result.messages, result.failed) == (19, 1)
+    assert len(watched.of("refused", 19)) == 19
