@@ -37,7 +37,7 @@ def loop_of(name: str, namesrv: str) -> Loop:
     from rocketpy.spark import sink
 
     send: Loop = (
-        sink(TOPIC, namesrv=namesrv) if name.startswith("df") else sink(TOPIC, namesrv=namesrv, to_message=to_message)
+        sink(TOPIC, namesrv=namesrv) if name.startswith("df") else sink(namesrv=namesrv, to_message=to_message)
     )
     return send
 
