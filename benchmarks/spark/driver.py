@@ -36,9 +36,7 @@ def loop_of(name: str, namesrv: str) -> Loop:
         return drain
     from rocketpy.spark import sink
 
-    send: Loop = (
-        sink(TOPIC, namesrv=namesrv) if name.startswith("df") else sink(namesrv=namesrv, to_message=to_message)
-    )
+    send: Loop = sink(TOPIC, namesrv=namesrv) if name.startswith("df") else sink(namesrv=namesrv, to_message=to_message)
     return send
 
 

@@ -91,7 +91,7 @@ def _in_columns(
     names = tuple(properties[0])
     if len(set(map(tuple, properties))) > 1:
         return None
-    texts = _texts(names, [tuple(each.values()) for each in properties], unique_ids)
+    texts = _texts(names, properties, unique_ids)
     if texts is None:
         return None
     bodies = [message.body for message in messages]
@@ -108,18 +108,29 @@ def _in_columns(
 
 
 def _texts(
-    names: Sequence[str], values: Sequence[tuple[str | None, ...]], unique_ids: Sequence[str] | None
+    names: Sequence[str], properties: Sequence[Mapping[str, str]], unique_ids: Sequence[str] | None
 ) -> list[str] | None:
-    """Encoded properties that have these names; None when a value is none, or one holds a separator."""
-    if None in chain.from_iterable(values):
-        return None
+    """Encoded properties that have these names; None when a value may be none, or one holds a separator.
+
+    Tuples of values are made one after the other: to keep them all would keep the garbage collector busy.
+    """
     if unique_ids is not None and PropertyName.UNIQUE_KEY not in names:
         names = (*names, PropertyName.UNIQUE_KEY)
-        values = [(*each, unique_id) for each, unique_id in zip(values, unique_ids, strict=False)]
-    form = "".join([name.replace("%", "%%") + "\x01%s\x02" for name in names])
-    texts = list(map(form.__mod__, values))
+        form = _form(names)
+        pairs = zip(properties, unique_ids, strict=False)
+        texts = [form % (*each.values(), unique_id) for each, unique_id in pairs]
+    else:
+        form = _form(names)
+        texts = [form % tuple(each.values()) for each in properties]
     joined, right = "".join(texts), len(names) * len(texts)
-    return texts if joined.count("\x01") == joined.count("\x02") == right else None
+    if "\x01None\x02" in joined or not joined.count("\x01") == joined.count("\x02") == right:
+        return None
+    return texts
+
+
+def _form(names: Iterable[str]) -> str:
+    """Encoded properties with places for the values."""
+    return "".join([name.replace("%", "%%") + "\x01%s\x02" for name in names])
 
 
 def _one_by_one(messages: Sequence[Message], unique_ids: Iterable[str] | None) -> bytes:
