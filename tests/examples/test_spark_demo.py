@@ -23,6 +23,8 @@ from examples.spark_demo.tally import Tally
 from rocketpy.message import Message, MessageExt
 from rocketpy.sync import Producer
 from rocketpy_broker_sim import BlockingLocalCluster
+from tests.interop.requirement import require
+from tests.spark.local_spark import missing_for_spark
 
 ROOT = Path(__file__).resolve().parents[2]
 CSV = 'shop,cups,"price.€"\n' + "".join(f'"{"NS"[n % 2]}, street",{n},{n}.25\n' for n in range(600)) + "\n,7,\n"
@@ -40,14 +42,20 @@ def cluster() -> Iterator[BlockingLocalCluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def a_spark() -> None:
+    require(missing_for_spark())
+
+
 # --- with Spark ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.spark
-def test_a_file_of_the_users_own(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("a_spark")
+def test_a_file_of_the_users_own_and_any_name_server(tmp_path: Path, cluster: BlockingLocalCluster) -> None:
     file = tmp_path / "own.csv"
     file.write_text(CSV, "utf-8")
-    ran = run("examples.spark_demo", file)
+    ran = run("examples.spark_demo", file, "--namesrv", cluster.name_server_addresses)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     lines = [" ".join(line.split()) for line in ran.stdout.splitlines()]
     assert "N, street 300 300 89,700 89,700 89,775 89,775" in lines
@@ -57,17 +65,7 @@ def test_a_file_of_the_users_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_any_name_server_and_chosen_columns(tmp_path: Path, cluster: BlockingLocalCluster) -> None:
-    file = tmp_path / "own.csv"
-    file.write_text(CSV, "utf-8")
-    options = ("--namesrv", cluster.name_server_addresses, "--group", "cups", "--value", "price.€")
-    ran = run("examples.spark_demo", file, *options)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "and 580 more" in ran.stdout
-    assert ran.stdout.endswith("equal Spark's: 601 of 601 rows, 600 groups by cups\n")
-
-
-@pytest.mark.spark
+@pytest.mark.usefixtures("a_spark")
 def test_a_job_that_failed_is_one_line() -> None:
     from pyspark.errors import PySparkException
 
@@ -79,6 +77,7 @@ def test_a_job_that_failed_is_one_line() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("a_spark")
 def test_the_example_of_a_sink(cluster: BlockingLocalCluster) -> None:
     ran = run("examples.spark_sink", "--namesrv", cluster.name_server_addresses)
     assert ran.returncode == 0, ran.stderr
