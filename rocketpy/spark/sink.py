@@ -68,8 +68,7 @@ class Sink:
         if batch_id is not None:
             self._write_batch(rows, batch_id)
             return
-        if hasattr(rows, "foreachPartition"):
-            raise ConfigError("a sink writes partitions: call df.foreachPartition(sink), not sink(df)")
+        _check_rows(rows)
         if self._config.provenance and self._app_id() is None:
             raise ConfigError("provenance needs the id of the application, which is not known here: give a job_id")
         self._write(rows, Task.here(app=self._app_id()))
@@ -98,6 +97,17 @@ class Sink:
     def __repr__(self) -> str:
         """Short form, without secrets."""
         return f"<Sink {self._config!r}>"
+
+
+def _check_rows(rows: Any) -> None:
+    """Refuse a frame, and a single row: as rows, its cells would be taken for some."""
+    if hasattr(rows, "foreachPartition"):
+        raise ConfigError("a sink writes partitions: call df.foreachPartition(sink), not sink(df)")
+    if isinstance(rows, tuple | Mapping | str | bytes | bytearray):
+        raise ConfigError(
+            f"a sink writes partitions, and this is one row, a {type(rows).__name__}: use foreachPartition(sink), or "
+            "foreachBatch(sink) of a stream, not foreach(sink)"
+        )
 
 
 class _MicroBatch:

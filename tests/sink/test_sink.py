@@ -76,6 +76,12 @@ def test_the_text_of_a_sink_holds_no_keys_and_no_secrets():
         assert not any(word in text for word in ("An4ccess", "S3cret", "T0ken"))
 
 
+@pytest.mark.parametrize("row", [Order("k", b"one"), ("k", b"one"), {"value": b"one"}, "one", b"one"])
+def test_a_row_in_place_of_rows_is_refused(row):
+    with pytest.raises(ConfigError, match=r"this is one row, a \w+: use foreachPartition\(sink\)"):
+        sink("T", namesrv="a:1", columns={"value": "*"}, value_format="json")(row)
+
+
 def test_a_data_frame_in_place_of_rows_is_refused():
     with pytest.raises(ConfigError, match=r"df\.foreachPartition\(sink\)"):
         sink("Orders", namesrv="127.0.0.1:9876")(Frame())
