@@ -1,7 +1,7 @@
-"""One Spark session and one cluster of ours for all tests of a run; a test that asks for the session is marked `spark`.
+"""One Spark session and one cluster of ours for all tests of a run; every test of this folder is marked `spark`.
 
-Those that start a Spark of their own mark themselves; the others of this folder need neither PySpark nor Java.
-Without PySpark or Java the tests skip and say what is missing; with CI set the same is a failure.
+What needs neither PySpark nor Java is in tests/sink, and part of every run. Without PySpark or Java the tests here skip
+and say what is missing; with CI set the same is a failure.
 """
 
 from __future__ import annotations
@@ -31,13 +31,10 @@ NOT_OURS = ("ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnr
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts Spark, so that no test is left out of, or let into, the wrong run."""
+    """Mark what lies in this folder, so that no test is left out of, or let into, the wrong run."""
     for item in items:
-        if HERE not in item.path.parents:
-            continue
-        if "spark" in getattr(item, "fixturenames", ()):
+        if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
-        if item.get_closest_marker("spark"):
             for warning in NOT_OURS:
                 item.add_marker(pytest.mark.filterwarnings(warning))
 
