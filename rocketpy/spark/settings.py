@@ -70,7 +70,7 @@ class SinkConfig:
     """How a row becomes a message."""
     producer: ProducerConfig = attrs.field(repr=_shown)
     """How the messages are sent."""
-    batch_size: int = attrs.field(default=512, validator=whole(1, 65_535))
+    batch_size: int = attrs.field(default=1024, validator=whole(1, 65_535))
     """Messages in a frame, at most."""
     bad_rows: str = attrs.field(default="fail", validator=one_of("fail", "skip"))
     """Whether a row that cannot become a message fails the task, or is passed over and counted."""
