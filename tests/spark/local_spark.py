@@ -89,7 +89,7 @@ def environment(home: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def local_session(
-    home: Path, *, master: str = "local[2,4]", settings: Mapping[str, str] | None = None
+    home: Path, *, master: str = "local[2,4]", settings: Mapping[str, str] | None = None, level: str = "warn"
 ) -> Iterator[SparkSession]:
     """A session in a JVM of its own, both gone at the end.
 
@@ -97,8 +97,9 @@ def local_session(
         home: A directory to make; Spark's log and its temporary files are in it.
         master: Two tasks at a time, each tried up to four times; without the second number local Spark tries once.
         settings: Spark's own settings on top of `SETTINGS`.
+        level: What goes into the log, of the driver and of executors.
     """
-    make_home(home)
+    make_home(home, level)
     with pytest_environment(environment(home)):
         from pyspark.sql import SparkSession
 

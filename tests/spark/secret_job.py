@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TOPIC = "Secrets"
 SENT = 60
+TALKATIVE = "this worker writes down all it has to say"
 NOWHERE = "127.0.0.1:1"
 
 
@@ -51,6 +52,7 @@ def show_error(job: Callable[[], object]) -> None:
 def from_a_talkative_worker(row: Row) -> dict[str, str]:
     """Make this worker process write down all that the client in it has to say."""
     logging.basicConfig(level=logging.DEBUG)
+    logging.debug(TALKATIVE)
     return {"value": row.value}
 
 
@@ -96,8 +98,7 @@ def main() -> None:
     (home / "events").mkdir()
     settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{home}/events"}
     settings |= {"spark.executor.memory": "1g", "spark.eventLog.compress": "false"}
-    with local_session(home / "spark", master=sys.argv[3], settings=settings) as spark:
-        spark.sparkContext.setLogLevel("ALL")
+    with local_session(home / "spark", master=sys.argv[3], settings=settings, level="all") as spark:
         to = signed_sink(namesrv)
         print(repr(to), str(to), vars(to) if hasattr(to, "__dict__") else "")
         batches(spark, to)
