@@ -33,6 +33,12 @@ def send(spark: SparkSession, namesrv: str, home: Path) -> None:
     stream = spark.readStream.text(str(home / "in")).writeStream.foreachBatch(to)
     query = stream.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination(60)
+    nameless = sink("Connected", namesrv=namesrv, value_format="string", provenance=True)
+    stream = spark.readStream.text(str(home / "in")).writeStream.foreachBatch(nameless)
+    try:
+        stream.trigger(availableNow=True).start().awaitTermination(60)
+    except Exception:  # noqa: BLE001 - this is about its text
+        traceback.print_exc(file=sys.stdout)
     try:
         spark.sql("select cast(null as string) as value").foreachPartition(to)
     except Exception:  # noqa: BLE001 - this is about its text

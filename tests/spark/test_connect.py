@@ -44,3 +44,4 @@ def test_a_connect_client_sends_frames_and_streams(tmp_path: Path) -> None:
     (counts,) = [line for line in said if line.startswith("no counts: ")]
     assert "Spark Connect" in counts
     assert any(line.startswith("rocketpy.RowError: row 1 of partition 0") for line in said)
+    assert "provenance needs the id of the query, which Spark does not tell here: give a job_id" in run.stdout
