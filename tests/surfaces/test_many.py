@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
+import subprocess
+import sys
+import textwrap
 import threading
 from functools import partial
 
@@ -200,6 +204,46 @@ def test_ctrl_c_gives_up_what_is_in_flight(faulty):
             producer.send_many(struck(), batch_size=100)
         faulty.heal()
         assert producer.send(Message("Orders", b"x")).status is SendStatus.SEND_OK
+
+
+@pytest.mark.parametrize("name", SURFACES)
+def test_ctrl_c_ends_a_program_that_waits_for_room(name):
+    """A broker that never answers stands for one that hangs; Ctrl-C must not."""
+    program = textwrap.dedent(
+        """
+        import asyncio, sys, trio, rocketpy, rocketpy.aio, rocketpy.sync
+        from rocketpy_broker_sim import BlockingLocalCluster
+        def messages():
+            for number in range(100_000):
+                if number == 1200:
+                    print("ready", flush=True)
+                yield rocketpy.Message("Orders", b"x")
+        with BlockingLocalCluster() as cluster:
+            settings = {"namesrv": cluster.name_server_addresses, "send_timeout": 600.0}
+            if sys.argv[1] == "blocking":
+                with rocketpy.sync.Producer("pg", **settings) as producer:
+                    producer.send(rocketpy.Message("Orders", b"connects"))
+                    cluster.lose_answers(1000)
+                    producer.send_many(messages())
+            else:
+                kind = rocketpy.Producer if sys.argv[1] == "trio" else rocketpy.aio.Producer
+                async def main():
+                    async with kind("pg", **settings) as producer:
+                        await producer.send(rocketpy.Message("Orders", b"connects"))
+                        cluster.lose_answers(1000)
+                        await producer.send_many(messages())
+                trio.run(main) if sys.argv[1] == "trio" else asyncio.run(main())
+        """
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        threading.Event().wait(0.3)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in errors
+    assert process.returncode in {-signal.SIGINT, 130, 1}
 
 
 def test_a_broker_that_restarts_meanwhile_loses_nothing_that_was_acknowledged(surface, faulty):
