@@ -371,14 +371,16 @@ class SendManyError(RocketMQError):
     """
 
     def __init__(
-        self, message: str, *, first: int, last: int, count: int = 1, keys: Sequence[str] = (), sent: int = 0
+        self, reason: str, *, first: int, last: int, count: int = 1, keys: Sequence[str] = (), sent: int = 0
     ) -> None:
-        super().__init__(message)
         self.first = first
         self.last = last
         self.count = count
         self.keys = tuple(keys)
         self.sent = sent
+        named = _of_keys(self.keys)
+        which = f"message {first}{named}" if count == 1 else f"{count} messages from {first}{named} to {last}"
+        super().__init__(f"{which} of those given to send_many (from 0) could not be sent: {reason}")
 
 
 # --- rows of a data frame --------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from rocketpy.errors import (
     MessageIllegalError,
     SendManyError,
 )
-from rocketpy.message import Message
+from rocketpy.message import Message, PropertyName
+from rocketpy.message.accessors import split_keys
 from rocketpy.producer.frames import Frame
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ __all__ = ["Flight"]
 
 _SMALL = 65_536
 """Bytes of bodies that a frame may have in any case: smaller ones would cost more than they spare."""
+
+_UNSENDABLE = (ConfigError, LocalProtocolError, AttributeError, TypeError, ValueError)
+"""What encoding raises of a message that may not be sent; the last three where somebody put in what does not belong."""
 
 
 @attrs.define(eq=False)
@@ -153,7 +157,12 @@ class Flight:
         """
         if frame.size > _SMALL:
             self.largest = min(self.largest, max(_SMALL, frame.size // 2))
-        return [part for half in frame.halves() for part in self.encoded(half)]
+        parts = [part for half in frame.halves() for part in self.encoded(half)]
+        # A message that was changed meanwhile may not be sent any more.
+        self.ended += len(frame) - sum(map(len, parts))
+        self.ended_size += frame.size - sum(part.size for part in parts)
+        self._changed.set()
+        return parts
 
     def _follow(self, queue: MessageQueue | None, again: list[Frame]) -> None:
         """What is to be sent now that a frame has its answer: parts of it, then the next one of its queue."""
@@ -174,7 +183,7 @@ class Flight:
             part = stack.pop()
             try:
                 part.outgoing = self._producer.prepare_many(part.messages)
-            except (ConfigError, LocalProtocolError) as error:
+            except _UNSENDABLE as error:
                 if len(part) > 1:
                     stack += reversed(part.halves())
                 else:
@@ -240,18 +249,14 @@ def _is_for_content(error: Exception) -> bool:
 
 
 def _failure(frame: Frame, cause: Exception, sent: int) -> SendManyError:
-    first, last, count = frame.positions[0], frame.positions[-1], len(frame)
-    message: object = frame.messages[0]
-    keys = message.keys if isinstance(message, Message) else ()
-    named = f" (keys {', '.join(map(repr, keys))})" if keys else ""
-    which = f"message {first}{named}" if count == 1 else f"{count} messages from {first}{named} to {last}"
-    error = SendManyError(
-        f"{which} of those given to send_many (from 0) could not be sent: {cause}",
-        first=first,
-        last=last,
-        count=count,
-        keys=keys,
-        sent=sent,
-    )
+    first, last = frame.positions[0], frame.positions[-1]
+    keys = _keys(frame.messages[0])
+    error = SendManyError(str(cause), first=first, last=last, count=len(frame), keys=keys, sent=sent)
     error.__cause__ = cause
     return error
+
+
+def _keys(message: object) -> tuple[str, ...]:
+    """Those of a message, as far as it has any: whatever somebody has put there is no reason for another error."""
+    text: object = message.properties.get(PropertyName.KEYS) if isinstance(message, Message) else None
+    return split_keys(text) if isinstance(text, str) else ()

@@ -257,7 +257,8 @@ class Producer(NotPicklable):
         message is by `send`.
 
         Args:
-            messages: taken as there is room, and never all at once.
+            messages: taken as there is room, and never all at once; each an object of its own, for it may be sent
+                later than the next one is asked for.
             batch_size: messages a frame may have; no more than half of what may be under way.
             timeout: seconds for each frame, `send_timeout` when None.
             on_failure: told of each frame that failed; the others are sent all the same then. Called where `send_many`

@@ -131,6 +131,22 @@ async def test_a_message_that_cannot_be_sent_at_all_is_named_by_its_own_position
     assert sent == {b"%d" % number for number in range(10)} - {b"4", b"7"}
 
 
+async def test_a_message_that_is_changed_while_its_frame_is_refused_is_told_of_too(autojump_clock, opened):
+    messages = [*numbered(20)]
+
+    class Late(Picky):
+        def send(self, connection, request):
+            messages[3].body = b""
+            messages[3].properties["KEYS"] = 3
+            return super().send(connection, request)
+
+    failures = []
+    async with opened(Late()) as (producer, _):
+        result = await producer.send_many(messages, on_failure=failures.append)
+    assert sorted((failure.first, failure.keys) for failure in failures) == [(3, ()), (13, ("k13",))]
+    assert (result.messages, result.failed) == (18, 2)
+
+
 async def test_arguments_that_cannot_be_used_are_refused(autojump_clock, opened):
     async with opened() as (producer, _):
         for fields in ({"batch_size": 0}, {"batch_size": True}, {"timeout": 0}, {"on_failure": "print"}):
