@@ -1,0 +1,268 @@
+"""`send_many`: what comes of frames that fail, of messages that cannot be sent, and of one that is ended."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from rocketpy.errors import (
+    ClientClosedError,
+    MessageIllegalError,
+    RequestTimeoutError,
+    SendManyError,
+    TopicNotFoundError,
+)
+from rocketpy.message import Message
+from rocketpy.wire.codes import ResponseCode
+from tests.producer.brokers import SendBroker
+from tests.producer.many import BUSY, ILLEGAL, Picky, Slow, bodies, numbered
+
+
+async def test_the_frame_that_fails_is_named(autojump_clock, opened):
+    broker = SendBroker(script=[0, 0, BUSY])
+    async with opened(broker, retry_times_when_send_failed=0) as (producer, _):
+        await producer.send(Message("T", b"connects, so that frames go in their order"))
+        with pytest.raises(SendManyError, match=r"10 messages from 10 \(keys 'k10'\) to 19") as caught:
+            await producer.send_many(numbered(25), batch_size=10, on_failure=None)
+    error = caught.value
+    assert (error.first, error.last, error.count, error.keys) == (10, 19, 10, ("k10",))
+    assert error.sent in (10, 15)  # the third frame may have been on its way
+    assert error.__cause__.code == BUSY
+
+
+async def test_of_a_frame_that_is_refused_for_its_content_the_guilty_message_is_named(autojump_clock, opened):
+    broker = Picky()
+    failures = []
+    async with opened(broker) as (producer, _):
+        with pytest.raises(SendManyError) as caught:
+            await producer.send_many(numbered(20), batch_size=20)
+        assert (caught.value.first, caught.value.last, caught.value.keys) == (13, 13, ("k13",))
+        assert isinstance(caught.value.__cause__, MessageIllegalError)
+        result = await producer.send_many(numbered(20), batch_size=20, on_failure=failures.append)
+    assert (result.messages, result.failed) == (19, 1)
+    assert [(failure.first, failure.count) for failure in failures] == [(13, 1)]
+
+
+async def test_a_message_that_cannot_be_sent_at_all_is_named_by_its_own_position(autojump_clock, opened):
+    broker = SendBroker()
+    messages = [*numbered(10)]
+    messages[4].properties["x"] = "a\x02b"
+    messages[7] = None
+    failures = []
+    async with opened(broker) as (producer, _):
+        result = await producer.send_many(messages, on_failure=failures.append)
+    assert sorted((failure.first, failure.last, failure.keys) for failure in failures) == [
+        (4, 4, ("k4",)),
+        (7, 7, ()),
+    ]
+    assert (result.messages, result.failed) == (8, 2)
+    sent = {body for taken in broker.taken for body in bodies(taken)}
+    assert sent == {b"%d" % number for number in range(10)} - {b"4", b"7"}
+
+
+async def test_a_message_that_is_changed_while_its_frame_is_refused_is_told_of_too(autojump_clock, opened):
+    messages = [*numbered(20)]
+
+    class Late(Picky):
+        def send(self, connection, request):
+            messages[3].body = b""
+            messages[3].properties["KEYS"] = 3
+            return super().send(connection, request)
+
+    failures = []
+    async with opened(Late()) as (producer, _):
+        result = await producer.send_many(messages, on_failure=failures.append)
+    assert sorted((failure.first, failure.keys) for failure in failures) == [(3, ()), (13, ("k13",))]
+    assert (result.messages, result.failed) == (18, 2)
+
+
+# --- failures ------------------------------------------------------------------------------------------
+
+
+async def test_frames_are_tried_again_as_messages_are(autojump_clock, opened):
+    broker = SendBroker(script=[0, BUSY, "hang up", 0])
+    async with opened(broker) as (producer, _):
+        await producer.send(Message("T", b"connects"))
+        result = await producer.send_many(numbered(30), batch_size=30)
+    assert (result.messages, result.frames, result.failed) == (30, 1, 0)
+    assert [len(bodies(each)) for each in broker.taken] == [1, 30, 30, 30]
+    assert len({each.body for each in broker.taken[1:]}) == 1  # the same ids: a consumer can tell
+
+
+async def test_a_frame_with_sharding_keys_is_tried_once(autojump_clock, opened):
+    broker = SendBroker(script=[0, BUSY])
+    async with opened(broker) as (producer, _):
+        await producer.send(Message("T", b"connects"))
+        with pytest.raises(SendManyError):
+            await producer.send_many(numbered(3, sharding_key="k"))
+    assert len(broker.taken) == 2
+
+
+async def test_after_a_failure_nothing_more_is_sent_and_what_is_in_flight_ends_first(autojump_clock, opened):
+    broker = Slow(script=[0, 0, BUSY])
+    raised = []
+
+    async def send():
+        with pytest.raises(SendManyError) as caught:
+            await producer.send_many(numbered(1000), batch_size=10)
+        raised.append(caught.value)
+
+    settings = {"retry_times_when_send_failed": 0, "back_pressure_for_async_send_num": 40}
+    async with opened(broker, **settings) as (producer, _), trio.open_nursery() as nursery:
+        await producer.send(Message("T", b"connects"))
+        nursery.start_soon(send)
+        await wait_all_tasks_blocked()
+        broker.release(1)  # the one that fails
+        await wait_all_tasks_blocked()
+        assert (len(broker.due), raised) == (3, [])
+        await broker.release_all()
+    [error] = raised
+    assert (error.first, error.last, error.sent) == (10, 19, 30)
+    assert len(broker.taken) == 5
+
+
+async def test_an_exception_of_the_iterable_comes_out_unchanged_when_what_is_in_flight_has_ended(
+    autojump_clock, opened
+):
+    class MineError(Exception):
+        pass
+
+    def broken():
+        yield from numbered(25)
+        raise MineError
+
+    ended = []
+
+    async def send():
+        with pytest.raises(MineError):
+            await producer.send_many(broken(), batch_size=10)
+        ended.append(len(broker.due))
+
+    broker = Slow()
+    async with opened(broker) as (producer, _), trio.open_nursery() as nursery:
+        await producer.send(Message("T", b"connects"))
+        nursery.start_soon(send)
+        await wait_all_tasks_blocked()
+        assert (len(broker.due), ended) == (2, [])
+        await broker.release_all()
+    assert ended == [0]
+
+
+async def test_with_on_failure_it_goes_on_and_counts(autojump_clock, opened):
+    broker = SendBroker(script=[0, 0, BUSY])
+    failures = []
+    async with opened(broker, retry_times_when_send_failed=0) as (producer, _):
+        await producer.send(Message("T", b"connects"))
+        result = await producer.send_many(numbered(50), batch_size=10, on_failure=failures.append)
+    assert (result.messages, result.frames, result.failed) == (40, 4, 10)
+    assert [(each.first, each.last, each.count) for each in failures] == [(10, 19, 10)]
+
+
+async def test_what_on_failure_raises_ends_everything(autojump_clock, opened):
+    def angry(error):
+        raise ValueError(error.first)
+
+    broker = SendBroker(script=[0, BUSY])
+    async with opened(broker, retry_times_when_send_failed=0, back_pressure_for_async_send_num=20) as (producer, _):
+        await producer.send(Message("T", b"connects"))
+        with pytest.raises(ValueError, match="0"):
+            await producer.send_many(numbered(10_000), batch_size=10, on_failure=angry)
+    assert len(broker.taken) < 10
+
+
+async def test_a_frame_without_an_answer_is_given_up_after_its_own_time(autojump_clock, opened):
+    broker = SendBroker(script=[0, "silence"])
+    async with opened(broker, retry_times_when_send_failed=0) as (producer, _):
+        await producer.send(Message("T", b"connects"))
+        started = trio.current_time()
+        with pytest.raises(SendManyError, match="whether") as caught:
+            await producer.send_many(numbered(3), timeout=1.5)
+        assert 1.4 < trio.current_time() - started < 1.7
+    assert isinstance(caught.value.__cause__, RequestTimeoutError)
+
+
+@pytest.mark.parametrize("fields", [{}, {"sharding_key": "k"}], ids=["plain", "with a sharding key"])
+async def test_a_topic_that_nobody_takes_is_told_as_such(autojump_clock, opened, fields):
+    failures = []
+    async with opened(SendBroker()) as (producer, _):
+        messages = [Message("Nowhere", b"x", keys=["lost"], **fields), Message("T", b"y", **fields)]
+        with pytest.raises(SendManyError) as caught:
+            await producer.send_many(messages)
+        result = await producer.send_many(messages, on_failure=failures.append)
+    assert isinstance(caught.value.__cause__, TopicNotFoundError)
+    assert [(each.first, each.keys) for each in failures] == [(0, ("lost",))]
+    assert (result.messages, result.failed) == (1, 1)
+
+
+async def test_a_halved_frame_with_sharding_keys_keeps_its_order(autojump_clock, opened):
+    broker = Picky()
+    failures = []
+    messages = [Message("T", b"%d" % number, sharding_key="k") for number in range(40)]
+    async with opened(broker) as (producer, _):
+        result = await producer.send_many(messages, batch_size=20, on_failure=failures.append)
+    assert [each.first for each in failures] == [13]
+    assert result.messages == 39
+    arrived = [body for each in broker.taken if b"13" not in bodies(each) for body in bodies(each)]
+    assert arrived == [b"%d" % number for number in range(40) if number != 13]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_whatever_brokers_do_every_message_is_acknowledged_or_told_of_once(autojump_clock, opened, seed):
+    random = Random(seed)
+    steps = [0] * 12 + [BUSY, ILLEGAL, ILLEGAL, ResponseCode.SYSTEM_BUSY, 10, "hang up", "silence"]
+    brokers = [SendBroker(name, random.choices(steps, k=60)) for name in ("broker-a", "broker-b")]
+    fields = [{}, {}, {"sharding_key": "a"}, {"sharding_key": "b"}, {"delay_level": 1}, {"wait_store_ok": False}]
+    messages = [Message("T", b"%d" % number, **random.choice(fields)) for number in range(600)]
+    failures = []
+    settings = {"back_pressure_for_async_send_num": random.choice([1, 16, 100, 1024]), "send_timeout": 1.0}
+    async with opened(*brokers, **settings) as (producer, _):
+        result = await producer.send_many(messages, batch_size=random.randrange(1, 40), on_failure=failures.append)
+    assert result.messages + result.failed == 600
+    assert result.failed == sum(failure.count for failure in failures)
+    arrived = {body for broker in brokers for each in broker.taken for body in bodies(each)}
+    for number in {*range(600)} - set(map(int, arrived)):
+        assert any(failure.first <= number <= failure.last for failure in failures)
+    assert producer._under_way == 0
+
+
+# --- the end -------------------------------------------------------------------------------------------
+
+
+async def test_one_that_is_cancelled_gives_up_what_is_in_flight(autojump_clock, opened):
+    broker = Slow()
+    async with opened(broker) as (producer, _):
+        await producer.send(Message("T", b"connects"))
+        with trio.move_on_after(1) as scope:
+            await producer.send_many(numbered(5000), batch_size=10)
+        assert scope.cancelled_caught
+        closing = trio.current_time()
+    assert trio.current_time() - closing < 0.1  # nothing was left to wait for
+
+
+async def test_a_producer_that_closes_ends_it_also_where_it_should_go_on(autojump_clock, opened):
+    broker = Slow()
+    raised = []
+
+    async def send():
+        with pytest.raises(SendManyError, match="clos") as caught:
+            await producer.send_many(numbered(5000), batch_size=10, on_failure=raised.append)
+        raised.append(caught.value)
+
+    async with trio.open_nursery() as nursery:
+        async with opened(broker, back_pressure_for_async_send_num=20) as (producer, _):
+            await producer.send(Message("T", b"connects"))
+            nursery.start_soon(send)
+            await wait_all_tasks_blocked()
+            nursery.start_soon(broker.release_all)
+    [error] = raised
+    assert isinstance(error.__cause__, ClientClosedError)
+    assert error.sent == 20
+
+
+async def test_one_that_is_not_open_says_so(autojump_clock, opened):
+    async with opened(enter=False) as (producer, _):
+        with pytest.raises(ClientClosedError, match="async with"):
+            await producer.send_many(numbered(1))
