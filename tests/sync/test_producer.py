@@ -31,12 +31,14 @@ def test_a_send_leaves_no_work_for_the_garbage_collector(namesrv, topic):
     with Producer("pg", namesrv=namesrv) as producer, garbage() as found:
         producer.create_topic(topic)
         producer.send(Message(topic, b"connects"))
-        before = found("PendingSend", "_Answered", "Future")
+        producer.send_many(Message(topic, b"x") for _ in range(500))
+        before = found("PendingSend", "_Answered", "Future", "Frame", "Flight", "Many")
         for _ in range(50):
             producer.send(Message(topic, b"x"))
         for _ in range(50):
             producer.send_soon(Message(topic, b"x")).result(10)
-        assert found("PendingSend", "_Answered", "Future") == before
+        producer.send_many(Message(topic, b"x", sharding_key=f"{n % 9}") for n in range(500))
+        assert found("PendingSend", "_Answered", "Future", "Frame", "Flight", "Many") == before
 
 
 def test_S2_send_soon_gives_futures_that_hold_results(namesrv, topic):
