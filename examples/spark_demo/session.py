@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +69,7 @@ def session(name: str) -> Iterator[SparkSession]:
         NoSparkError: Java or PySpark is missing.
     """
     check_java()
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # nor is it used here
     try:
         from pyspark.sql import SparkSession
     except ImportError as exc:
