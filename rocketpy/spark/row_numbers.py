@@ -1,14 +1,14 @@
 """Which row a message came from, when rows between were left out. Pure.
 
-Remembers where rows were left out, not every row: sixteen bytes for each run of them.
+Remembers one bit a row, up to the last row that was left out: 12 MB for a hundred million rows, whatever their pattern.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
-
 __all__ = ["RowNumbers"]
+
+_BLOCK = 4096
+"""Bytes whose bits are counted at once."""
 
 
 class RowNumbers:
@@ -19,21 +19,32 @@ class RowNumbers:
     """
 
     def __init__(self) -> None:
-        self._positions = array("q")
-        self._before = array("q")
+        self._bits = bytearray()
         self.left_out = 0
 
     def leave_out(self, row: int) -> None:
         """Say that a row has no message; in rising order."""
-        position = row - 1 - self.left_out
+        place, bit = divmod(row - 1, 8)
+        missing = place + 1 - len(self._bits)
+        if missing > 0:
+            self._bits.extend(bytes(missing))
+        self._bits[place] |= 1 << bit
         self.left_out += 1
-        if self._positions and self._positions[-1] == position:
-            self._before[-1] = self.left_out
-        else:
-            self._positions.append(position)
-            self._before.append(self.left_out)
 
     def row_of(self, position: int) -> int:
         """The number of the row of a message."""
-        run = bisect_right(self._positions, position) - 1
-        return position + 1 + (self._before[run] if run >= 0 else 0)
+        bits, start = self._bits, 0
+        while start < len(bits):
+            block = bits[start : start + _BLOCK]
+            kept = 8 * len(block) - int.from_bytes(block, "little").bit_count()
+            if position < kept:
+                return 8 * start + self._within(block, position)
+            position -= kept
+            start += len(block)
+        return 8 * len(bits) + position + 1
+
+    @staticmethod
+    def _within(block: bytearray, position: int) -> int:
+        """The same within a block, in which the message is."""
+        kept = (row for row in range(8 * len(block)) if not block[row >> 3] >> (row & 7) & 1)
+        return next(row for count, row in enumerate(kept) if count == position) + 1
