@@ -16,7 +16,7 @@ from types import ModuleType
 
 import pytest
 
-from chores import doctor, second_spark
+from tests.machine import doctor, second_spark
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -151,7 +151,10 @@ def test_interop_says_what_is_missing(
 def ready_tree(dev: ModuleType) -> dict[str, str]:
     """Make the temporary tree one that `dev` takes for installed, with this interpreter in it."""
     shutil.copy(ROOT / "dev", dev.ROOT / "dev")
-    shutil.copytree(ROOT / "chores", dev.ROOT / "chores", ignore=shutil.ignore_patterns("__pycache__"))
+    (dev.ROOT / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "__init__.py", dev.ROOT / "tests")
+    machine = Path("tests", "machine")
+    shutil.copytree(ROOT / machine, dev.ROOT / machine, ignore=shutil.ignore_patterns("__pycache__"))
     dev.BIN.mkdir(parents=True)
     dev.PYTHON.symlink_to(sys.executable)
     dev.STAMP.write_text(json.dumps({"fingerprint": dev.fingerprint(), "groups": ["test"]}))

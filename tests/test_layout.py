@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("rocketpy", "rocketpy_broker_sim")
-FOLDERS = (*PACKAGES, "examples", "benchmarks", "chores", "tests", "docs")
+FOLDERS = (*PACKAGES, "examples", "benchmarks", "tests", "docs")
 SOURCES = [ROOT / "dev", *sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))]
 LIBRARY = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in PACKAGES]
 
@@ -42,6 +42,12 @@ def name(path: Path) -> str:
 
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"), filename=name(path))
+
+
+def test_no_other_code_stands_at_the_top() -> None:
+    """Whoever looks at the tree sees first what it is; code that is new goes into one of its folders."""
+    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} == set(FOLDERS) - {"docs"}
+    assert not list(ROOT.glob("*.py"))
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name)

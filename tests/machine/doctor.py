@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from chores.asking import json_of, version_of
+from tests.machine.asking import json_of, version_of
 
 Row = tuple[str, str, str]
 OWNERS = """
