@@ -41,6 +41,8 @@ def producer_config(namesrv: Any, settings: Mapping[str, Any]) -> ProducerConfig
         raise ConfigError(
             "instance_name names one client, and every Python worker of Spark is one of its own: leave it out"
         )
+    if "config" in settings:
+        raise ConfigError("a sink takes the settings of a producer one by one, such as group='orders', not a config")
     given = settings if namesrv is None else {**settings, "namesrv": namesrv}
     config = ProducerConfig.of(None, **{**_DEFAULTS, **given})
     if not config.namesrv:

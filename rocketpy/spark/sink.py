@@ -69,11 +69,17 @@ class Sink:
             self._write_batch(rows, batch_id)
             return
         _check_rows(rows)
-        if self._config.provenance and self._app_id() is None:
+        app = self._app or self._app_id()
+        if self._config.provenance and app is None:
             raise ConfigError("provenance needs the id of the application, which is not known here: give a job_id")
-        self._write(rows, Task.here(app=self._app_id()))
+        self._write(rows, Task.here(app=app))
 
     def _write_batch(self, frame: Any, batch_id: int) -> None:
+        if not hasattr(frame, "foreachPartition"):
+            raise ConfigError(
+                f"with a batch_id a sink writes a DataFrame, and this is a {type(frame).__name__}: give the rows of a "
+                "partition alone, as foreachPartition(sink) does"
+            )
         query = self._config.job_id
         if self._config.provenance and query is None:
             query = query_id(frame)
@@ -85,14 +91,15 @@ class Sink:
         self._tally.add(write_partition(rows, self._config, task))
 
     def _app_id(self) -> str | None:
-        """What stands for the application in provenance; the driver looks it up when the sink leaves it."""
-        if self._app is None and self._config.provenance:
-            self._app = self._config.job_id or application_id()
-        return self._app
+        """What stands for the application in provenance, looked up on the driver.
+
+        Each time anew: one session may follow another in a process, and the stages of both begin at 0.
+        """
+        return (self._config.job_id or application_id()) if self._config.provenance else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The settings, the name of the application, and the accumulators."""
-        return _restored, (self._config, self._app_id(), self._tally)
+        """The settings, the name of the application, and the accumulators. On the driver, whenever a job begins."""
+        return _restored, (self._config, self._app_id() or self._app, self._tally)
 
     def __repr__(self) -> str:
         """Short form, without secrets."""

@@ -50,6 +50,8 @@ def test_a_function_makes_messages_or_passes_rows_over(cluster, namesrv, topic):
         ({"job_id": " "}, "job_id must be printable text"),
         ({"sendMsgTimeout": 3000}, "it is called send_timeout here"),
         ({"secret_key": "S3cret"}, "secret_key needs"),
+        ({"config": None}, "one by one"),
+        ({"columns": "payload"}, "columns is of the type str"),
     ],
 )
 def test_settings_are_checked_on_the_driver(settings, text):
@@ -87,6 +89,11 @@ def test_a_data_frame_in_place_of_rows_is_refused():
         sink("Orders", namesrv="127.0.0.1:9876")(Frame())
 
 
+def test_what_is_no_frame_is_refused_in_place_of_a_micro_batch():
+    with pytest.raises(ConfigError, match="with a batch_id a sink writes a DataFrame, and this is a list"):
+        sink("Orders", namesrv="127.0.0.1:9876")([(b"one",)], 3)
+
+
 # --- which row it is --------------------------------------------------------------------------------------
 
 
@@ -121,6 +128,17 @@ def test_messages_say_which_row_of_which_task_they_are(monkeypatch, namesrv, top
     monkeypatch.setattr(sinks, "application_id", lambda: None)  # an executor cannot ask
     travelled([(b"one",), (None,), (b"three",)])
     assert origins() == [("local-17", 7, 2, 1), ("local-17", 7, 2, 3)]
+
+
+def test_rows_of_a_session_that_follows_another_are_no_repetitions(monkeypatch, cluster, namesrv, topic):
+    monkeypatch.setattr(task, "_task_context", SparkTask)  # the stages of each begin at 0
+    to = sink(topic, namesrv=namesrv, columns={"value": 0}, provenance=True)
+    for application in ("local-17", "local-18"):
+        monkeypatch.setattr(sinks, "application_id", lambda named=application: named)
+        travelled = pickle.loads(pickle.dumps(to))
+        monkeypatch.setattr(sinks, "application_id", lambda: None)  # an executor cannot ask
+        travelled([(b"one",)])
+    assert {provenance_of(message).source for message in cluster.messages(topic)} == {"local-17", "local-18"}
 
 
 def test_a_job_id_stands_for_the_application_and_for_the_query(monkeypatch, namesrv, topic, origins):
