@@ -47,8 +47,11 @@ class Tally:
     def connect(self) -> None:
         """Make the accumulators, when they are missing and this is the driver of a SparkContext."""
         context = _active_context()
-        if self._accumulators is None and context is not None:
-            self._accumulators = tuple(context.accumulator(0) for _ in Counts._fields)
+        if context is None:
+            return
+        with _lock:  # jobs may begin in several threads, and all of them have to take the same ones along
+            if self._accumulators is None:
+                self._accumulators = tuple(context.accumulator(0) for _ in Counts._fields)
 
     def add(self, counts: Counts) -> None:
         """Add what one partition has written."""

@@ -75,6 +75,25 @@ def test_accumulators_are_made_once(spark):
     assert len(_registered) == 4
 
 
+def test_jobs_that_begin_at_once_take_the_same_accumulators_along(spark, monkeypatch):
+    tally = Tally()
+    other = threading.Thread(target=on_executor, args=(tally,))
+
+    class Slow(Context):
+        """Another job begins while the first one makes them."""
+
+        def accumulator(self, zero):
+            if threading.current_thread() is not other and not other.ident:
+                other.start()
+                other.join(0.05)
+            return super().accumulator(zero)
+
+    monkeypatch.setattr(counts, "_active_context", lambda: Slow())
+    on_executor(tally)
+    other.join()
+    assert len(_registered) == 4
+
+
 def test_executors_do_not_read(spark):
     spark()
     with pytest.raises(ConfigError, match="read on the driver"):
