@@ -32,6 +32,11 @@ _MOST_SHAPES = 100
 
 
 def _copied(columns: Mapping[str, Column] | None) -> dict[str, Column]:
+    if not isinstance(columns, Mapping | None):
+        raise ConfigError(
+            f"columns is of the type {type(columns).__name__}: give parts of a message and their columns, such as "
+            '{"value": "payload"}'
+        )
     return dict(columns or {})
 
 
@@ -93,8 +98,10 @@ class RowMapping:
     def _check_function(self) -> None:
         if not callable(self.function):
             raise ConfigError(f"to_message is of the type {type(self.function).__name__}: give a function of a row")
-        if self.topic is not None or self.columns:
-            raise ConfigError("to_message makes whole messages, with their topics: leave topic and columns out")
+        if self.topic is not None or self.columns or self.value_format != "binary":
+            raise ConfigError(
+                "to_message makes whole messages, with their topics: leave topic, columns and value_format out"
+            )
 
     def compile(self, columns: Columns) -> Callable[[Values], Message]:
         """Look the columns up; what comes back makes a message of the values of a row.
@@ -252,12 +259,23 @@ class _Shapes:
 
 
 def _by_function(function: Callable[[Any], object]) -> Callable[[Any], Message | None]:
+    last: Message | None = None
+
     def to_message(row: Any) -> Message | None:
+        nonlocal last
         try:
             message = function(row)
         except Exception as exc:
             raise _bad_row(exc, "to_message") from exc
-        if message is None or isinstance(message, Message):
+        if message is None:
+            return None
+        if message is last:
+            # The frame of the last row fills still: filled in anew for this row, the message would go out twice.
+            raise BadRow(
+                "to_message returned the Message of the row before again: make a new one for every row", skippable=False
+            )
+        if isinstance(message, Message):
+            last = message
             return message
         kind = type(message).__name__
         raise BadRow(f"to_message returned a {kind}: return a Message, or None to skip the row", skippable=False)

@@ -209,12 +209,17 @@ def _write_in_child(settings: ProducerConfig, parent: Producer, topic: str) -> N
 
 def test_they_are_closed_when_the_process_ends(namesrv, topic, cluster):
     program = f"""
+        import atexit
+        atexit.register(lambda: print(len(producers()), kept.is_open))  # what is registered first is called last
+
         from rocketpy.spark import sink
         from rocketpy.spark.producers import producers
-        sink({topic!r}, namesrv={namesrv!r}, columns={{"value": 0}})([(b"row",)])
-        assert len(producers()) == 1
+        to = sink({topic!r}, namesrv={namesrv!r}, columns={{"value": 0}})
+        to([(b"row",)])
+        with producers().use(to.config.producer) as kept:
+            print(len(producers()), kept.is_open)
     """
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(program)], check=True, timeout=30, cwd=os.getcwd()
-    )
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(program)]
+    ran = subprocess.run(command, check=True, timeout=30, cwd=os.getcwd(), capture_output=True, text=True)
+    assert (ran.stdout.splitlines(), ran.stderr) == (["1 True", "0 False"], "")
     assert [message.body for message in cluster.messages(topic)] == [b"row"]

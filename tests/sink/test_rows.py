@@ -363,6 +363,20 @@ def test_a_function_returns_a_message_or_none() -> None:
     )
 
 
+def test_a_message_that_is_filled_in_anew_for_every_row_is_refused() -> None:
+    message = Message("Orders", b"x")
+
+    def fill(row: dict[str, bytes]) -> Message:
+        message.body = row["v"]
+        return message
+
+    to_message = RowMapping(function=fill).to_message()
+    assert to_message({"v": b"one"}) is message
+    with pytest.raises(BadRow, match="make a new one for every row") as caught:
+        to_message({"v": b"two"})
+    assert not caught.value.skippable
+
+
 # --- the mapping itself -------------------------------------------------------------------------------
 
 
@@ -377,8 +391,11 @@ def test_a_function_returns_a_message_or_none() -> None:
         ({"columns": {"keys": True}}, "the column of the keys is True"),
         ({"value_format": "xml"}, "xml"),
         ({"function": 7}, "to_message is of the type int: give a function of a row"),
-        ({"function": len, "columns": {"keys": "a"}}, "leave topic and columns out"),
-        ({"function": len, "topic": "Orders"}, "leave topic and columns out"),
+        ({"columns": "payload"}, "columns is of the type str: give parts of a message and their columns"),
+        ({"columns": ["payload", "id"]}, "columns is of the type list"),
+        ({"function": len, "columns": {"keys": "a"}}, "leave topic, columns and value_format out"),
+        ({"function": len, "topic": "Orders"}, "leave topic, columns and value_format out"),
+        ({"function": len, "value_format": "json"}, "leave topic, columns and value_format out"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused_at_once(settings: dict[str, Any], reason: str) -> None:
