@@ -26,7 +26,8 @@ from rocketpy.serialization.plain import MAX_DEPTH, Leaves, decimal_text, durati
 __all__ = ["JsonSerializer"]
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
-_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+"""A text, also one without an end: otherwise every quote of a hostile body would be followed to the end in vain."""
 
 
 @attrs.frozen
@@ -75,7 +76,7 @@ class JsonSerializer:
         """
         try:
             text = str(body, "utf-8")
-            if body.count(b",") >= self.max_members:
+            if sum(map(body.count, (b",", b"[", b"{"))) > self.max_members:
                 self._check_members(text)
             value = json.loads(text, parse_constant=_no_constant)
         except UnicodeDecodeError as exc:
@@ -94,8 +95,10 @@ class JsonSerializer:
         return value
 
     def _check_members(self, text: str) -> None:
-        """Count commas that stand between members, not in texts."""
-        if _TEXT.sub("", text).count(",") >= self.max_members:
+        """Count members as msgpack does, an empty list or object for one, by what stands outside of texts: a list of
+        some has a comma fewer than members, and a bracket for that one.
+        """
+        if sum(map(_TEXT.sub("", text).count, ",[{")) > self.max_members:
             raise too_many(self.max_members)
 
 

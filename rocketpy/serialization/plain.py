@@ -69,6 +69,9 @@ def scalar_text(value: object) -> str | None:
     """Return a single value as text, the same in keys, in json and in the format "string"; None where it has no text.
 
     Numbers are written as Python writes them, booleans as `true` and `false`, moments as ISO 8601.
+
+    Raises:
+        SerializationError: it is a whole number of more digits than Python writes.
     """
     write = _TEXTS.get(type(value))
     if write is not None:
@@ -89,9 +92,16 @@ def decimal_text(value: Decimal) -> str:
     return format(value, "f") if -_LONGEST_DECIMAL <= value.adjusted() <= _LONGEST_DECIMAL else str(value)
 
 
+def _digits(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError as exc:  # so that nobody is kept busy with thousands of them
+        raise SerializationError(f"a whole number inside the value cannot be written: {exc}") from None
+
+
 _TEXTS: Mapping[type, Callable[[Any], str]] = {
     str: str,
-    int: str,
+    int: _digits,
     float: repr,
     bool: lambda value: "true" if value else "false",
     Decimal: decimal_text,
@@ -119,7 +129,7 @@ def _plain(value: Any, leaves: Leaves, room: int) -> Any:
             return _array(value, leaves, room - 1)
         return _object(zip(fields, value, strict=False), len(value), leaves, room - 1)
     if callable(getattr(value, "asDict", None)):
-        return _plain(value.asDict(), leaves, room)
+        return _plain(value.asDict(), leaves, room - 1)
     return _subclass(value, leaves)
 
 
@@ -183,8 +193,15 @@ def _base_value(value: object) -> Any:
     if isinstance(value, Real) and not isinstance(value, Rational):
         return float(value)
     if isinstance(value, datetime):  # pandas.Timestamp, for one
-        return datetime.combine(value.date(), value.timetz())
+        return _moment(value)
     return None
+
+
+def _moment(value: datetime) -> datetime | None:
+    try:
+        return datetime.combine(value.date(), value.timetz())
+    except ValueError:  # pandas.NaT, which is said to be a moment, and is none
+        return None
 
 
 def _place(path: list[object]) -> str:

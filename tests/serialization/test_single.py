@@ -68,3 +68,8 @@ def test_text_that_utf8_cannot_hold_is_refused_both_ways() -> None:
         string.encode("secret\ud800")
     with pytest.raises(SerializationError, match="not text in UTF-8: invalid start byte at byte 2"):
         string.decode(b"ab\xff")
+
+
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(SerializationError, match="a whole number inside the value cannot be written"):
+        string.encode(10**5000)

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import msgpack
 import pytest
@@ -136,10 +136,33 @@ def test_what_cannot_be_written_is_named_by_its_place(form: Serializer, value: o
 
 @both
 def test_values_that_contain_themselves_end(form: Serializer) -> None:
+    class Record:
+        def asDict(self) -> object:
+            return self
+
     value: list[Any] = []
     value.append({"again": value})
-    with pytest.raises(SerializationError, match="nested too deep, or contains itself"):
-        form.encode(value)
+    for endless in (value, Record()):
+        with pytest.raises(SerializationError, match="nested too deep, or contains itself"):
+            form.encode(endless)
+
+
+@both
+def test_keys_that_are_numbers_of_thousands_of_digits(form: Serializer) -> None:
+    with pytest.raises(SerializationError, match="a whole number inside the value cannot be written: Exceeds"):
+        form.encode({10**5000: 1})
+
+
+@both
+def test_a_moment_that_is_none(form: Serializer) -> None:
+    class NotATime(datetime):
+        """As pandas.NaT."""
+
+        def timetz(self) -> NoReturn:
+            raise ValueError("NotATime does not support timetz")
+
+    with pytest.raises(SerializationError, match="the value at 'a' has the type NotATime"):
+        form.encode({"a": NotATime(2013, 1, 2)})
 
 
 @pytest.mark.parametrize("form", [JsonSerializer(max_depth=3), MsgpackSerializer(max_depth=3)], ids=["json", "msgpack"])
@@ -183,6 +206,21 @@ def test_lists_of_a_byte_or_two_each_are_counted_together(form: Serializer, size
     body = form.encode([[[0] * size] * 100] * 10_001)
     with pytest.raises(SerializationError, match="more than 1000000 members"):
         form.decode(body)
+
+
+def test_lists_of_one_in_one_another_are_counted_too() -> None:
+    """There is no comma in them."""
+    body = b"[" + b",".join([b"[" * 60 + b"]" * 60] * 20_000) + b"]"
+    with pytest.raises(SerializationError, match="more than 1000000 members"):
+        serializer("json").decode(body)
+
+
+def test_quotes_without_an_end_are_counted_in_one_go() -> None:
+    """To look for the end of the text from each of them would take a week."""
+    with pytest.raises(SerializationError, match="more than 10 members"):
+        JsonSerializer(max_members=10).decode(b"," * 11 + b'\\"' * 1_000_000)
+    with pytest.raises(SerializationError, match="not JSON"):
+        JsonSerializer(max_members=10).decode(b'["' + b"," * 11 + b'\\"' * 1_000_000)
 
 
 @both
