@@ -159,7 +159,7 @@ class Preparer:
             self._check_topic(message.topic)
         body = message.body
         if type(body) is not bytes or not body:
-            raise ConfigError(f"the body of {message!r} was replaced by {body!r:.50}: it must be bytes, at least one")
+            raise _no_body(message)
         if len(body) > self._config.max_message_size:
             raise ConfigError(
                 f"the body has {len(body)} bytes, the limit is {self._config.max_message_size} (max_message_size); "
@@ -172,6 +172,15 @@ class Preparer:
             raise ConfigError(f"nobody may send to the topic {topic}: the broker writes it itself")
         if len(self._known_topics) < _MAX_KNOWN_TOPICS:
             self._known_topics.add(topic)
+
+
+def _no_body(message: Message) -> ConfigError:
+    """What is there now is not shown: it may be what nobody shall read in a log."""
+    body: object = message.body
+    found = "nothing" if body == b"" else f"an object of type {type(body).__name__}"
+    return ConfigError(
+        f"the body of a message to {message.topic} was replaced by {found}: it must be bytes, at least one"
+    )
 
 
 def _move_reconsume_times(outgoing: Outgoing) -> None:

@@ -21,9 +21,9 @@ from rocketpy.errors import (
     MessageIllegalError,
     SendManyError,
 )
-from rocketpy.message import Message, PropertyName
+from rocketpy.message import PropertyName
 from rocketpy.message.accessors import split_keys
-from rocketpy.producer.frames import Frame
+from rocketpy.producer.frames import Frame, is_sound
 
 if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
@@ -239,7 +239,8 @@ class Flight:
             await self._wait_change()
 
     async def _wait_change(self) -> None:
-        self._changed = trio.Event()
+        if self._changed.is_set():  # or somebody waits for it already
+            self._changed = trio.Event()
         await self._changed.wait()
 
 
@@ -258,5 +259,5 @@ def _failure(frame: Frame, cause: Exception, sent: int) -> SendManyError:
 
 def _keys(message: object) -> tuple[str, ...]:
     """Those of a message, as far as it has any: whatever somebody has put there is no reason for another error."""
-    text: object = message.properties.get(PropertyName.KEYS) if isinstance(message, Message) else None
+    text: object = message.properties.get(PropertyName.KEYS) if is_sound(message) else None
     return split_keys(text) if isinstance(text, str) else ()

@@ -7,7 +7,7 @@ to a retry topic, what is no message at all) are frames of one. Plays the part o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import attrs
 
@@ -15,7 +15,7 @@ from rocketpy.client.outgoing import Outgoing
 from rocketpy.message import Message, MessageQueue, PropertyName
 from rocketpy.wire.names import is_retry_topic
 
-__all__ = ["Former", "Frame"]
+__all__ = ["Former", "Frame", "is_sound"]
 
 _WAIT: Final = PropertyName.WAIT
 _DELAYS: Final = frozenset(
@@ -26,7 +26,8 @@ _DELAYS: Final = frozenset(
         PropertyName.TIMER_DELIVER_MS,
     }
 )
-_SPECIAL: Final = _DELAYS | {PropertyName.SHARDING_KEY}
+_SHARDING_KEY: Final = PropertyName.SHARDING_KEY
+_SPECIAL: Final = _DELAYS | {_SHARDING_KEY}
 """A message with none of these goes with any other of its topic."""
 
 _Key: TypeAlias = MessageQueue | tuple[str, str | None]
@@ -98,7 +99,7 @@ class Former:
     def whole(self, messages: Sequence[Message], first: int) -> Frame | None:
         """All of them as one frame, when they are alike and nothing about them is special, as is usual."""
         head = messages[0]
-        if type(head) is not Message or is_retry_topic(head.topic):
+        if not is_sound(head) or is_retry_topic(head.topic):
             return None
         topic, wait = head.topic, head.properties.get(_WAIT)
         size, ordinary = 0, _SPECIAL.isdisjoint
@@ -106,7 +107,7 @@ class Former:
             if type(message) is not Message or message.topic != topic or type(message.body) is not bytes:
                 return None
             properties = message.properties
-            if properties.get(_WAIT) != wait or not ordinary(properties):
+            if type(properties) is not dict or properties.get(_WAIT) != wait or not ordinary(properties):
                 return None
             size += len(message.body)
         if size > self.size:
@@ -114,8 +115,16 @@ class Former:
         return Frame(messages, range(first, first + len(messages)), None, size)
 
     def add(self, message: Any, position: int, queue: MessageQueue | None) -> Sequence[Frame]:
-        """Put a message into its frame; gives the frames that may go now, in the order of their messages."""
-        if not isinstance(message, Message) or not _DELAYS.isdisjoint(message.properties):
+        """Put a message into its frame; gives the frames that may go now, in the order of their messages.
+
+        Args:
+            message: whatever was given; a queue was found for it only where it is sound.
+            position: its place in what was given.
+            queue: that of its sharding key. One that has a key and no queue is alone with that.
+        """
+        if queue is None and (not is_sound(message) or _SHARDING_KEY in message.properties):
+            return self._alone(message, position, queue)
+        if not _DELAYS.isdisjoint(message.properties):
             return self._alone(message, position, queue)
         wait, body = message.properties.get(_WAIT), message.body
         size = len(body) if type(body) is bytes else 0
@@ -162,6 +171,15 @@ class Former:
         self._waiting_size -= found.size
         queue = key if isinstance(key, MessageQueue) else None
         return Frame(found.messages, found.positions, queue, found.size)
+
+
+def is_sound(message: object) -> TypeGuard[Message]:
+    """Whether it is a message whose topic and properties may be looked at; any other is refused when it is encoded."""
+    if not isinstance(message, Message):
+        return False
+    topic: object = message.topic
+    properties: object = message.properties
+    return isinstance(topic, str) and isinstance(properties, dict)
 
 
 def _body_size(message: object) -> int:

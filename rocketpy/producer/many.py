@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
 from rocketpy.client.selection import sharding_queue
 from rocketpy.errors import ClientClosedError, ConfigError, RocketMQError, SendManyError, TopicNotFoundError
-from rocketpy.message import Message
+from rocketpy.message import PropertyName
 from rocketpy.producer.chunks import chunks_async
 from rocketpy.producer.flight import Flight
-from rocketpy.producer.frames import Former, Frame
+from rocketpy.producer.frames import Former, Frame, is_sound
 from rocketpy.results import SendManyResult
 
 if TYPE_CHECKING:
-    from rocketpy.message import MessageQueue
+    from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.producer import Producer
 
 __all__ = ["BATCH_SIZE", "Many", "OnFailure", "call_now", "send_all"]
@@ -87,8 +88,8 @@ class Many:
         self.count = min(_checked_batch_size(batch_size), max(1, self._most // 2))
         largest = min(_FRAME_SIZE, config.max_message_size // 2, self._most_size // 2)
         self._former = Former(self.count, largest, self._most_size // 2)
-        seconds = producer.checked_timeout(timeout)
-        self._flight = Flight(producer, seconds, largest=largest, goes_on=on_failure is not None)
+        self._timeout = producer.checked_timeout(timeout)
+        self._flight = Flight(producer, self._timeout, largest=largest, goes_on=on_failure is not None)
         self._position = 0
         self._handed = self._handed_size = self._failed = 0
         self._queues: dict[str, _ByKey | RocketMQError] = {}
@@ -152,7 +153,7 @@ class Many:
 
     async def _ensure(self, topic: str) -> None:
         try:
-            await self._producer.ensure_route(topic)
+            await self._producer.ensure_route(topic, timeout=self._timeout)
         except RocketMQError as error:
             self._queues[topic] = error
         else:
@@ -220,8 +221,9 @@ class Many:
 
 
 def _sharding_key(message: object) -> str | None:
-    """That of a message; what is none has none, and is refused when it is encoded."""
-    return message.sharding_key if isinstance(message, Message) else None
+    """That of a message; what is none has none, and is refused when it is sent."""
+    key: object = message.properties.get(PropertyName.SHARDING_KEY) if is_sound(message) else None
+    return key if isinstance(key, str) else None
 
 
 def _gone(topic: str) -> RocketMQError:
@@ -266,5 +268,7 @@ def _checked_batch_size(batch_size: Any) -> int:
 def _checked_callback(on_failure: Any) -> OnFailure | None:
     if on_failure is not None and not callable(on_failure):
         raise ConfigError(f"on_failure must be a function that takes a SendManyError, not {on_failure!r}")
+    if iscoroutinefunction(on_failure):
+        raise ConfigError("on_failure must be a plain function: nobody would await what an async one gives")
     found: OnFailure | None = on_failure
     return found

@@ -290,8 +290,8 @@ class Producer(NotPicklable):
         preparer = self._preparer
         return preparer.one(messages[0]) if len(messages) == 1 else preparer.batch(messages, alike=True)
 
-    async def ensure_route(self, topic: str) -> None:
-        """Have the queues of a topic at hand, also of one that sending will create.
+    async def ensure_route(self, topic: str, *, timeout: float) -> None:
+        """Have the queues of a topic at hand within so many seconds, also of one that sending will create.
 
         Raises:
             RouteNotFoundError: nobody takes messages of it; the subclass says why.
@@ -299,7 +299,7 @@ class Producer(NotPicklable):
         config = self.config
         await self.client.routes.ensure(
             topic,
-            timeout=config.send_timeout,
+            timeout=timeout,
             default_topic=config.create_topic_key,
             default_queue_nums=config.default_topic_queue_nums,
         )

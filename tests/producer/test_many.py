@@ -30,7 +30,17 @@ async def test_messages_travel_in_frames_and_all_of_them_arrive(autojump_clock, 
 
 async def test_arguments_that_cannot_be_used_are_refused(autojump_clock, opened):
     async with opened() as (producer, _):
-        for fields in ({"batch_size": 0}, {"batch_size": True}, {"timeout": 0}, {"on_failure": "print"}):
+
+        async def awaited(error):
+            pass
+
+        for fields in (
+            {"batch_size": 0},
+            {"on_failure": awaited},
+            {"batch_size": True},
+            {"timeout": 0},
+            {"on_failure": "print"},
+        ):
             with pytest.raises(ConfigError):
                 await producer.send_many([], **fields)
         with pytest.raises(ConfigError, match="iterable of messages"):

@@ -16,7 +16,7 @@ from rocketpy.errors import (
     TopicNotFoundError,
 )
 from rocketpy.message import Message
-from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.producer.brokers import SendBroker
 from tests.producer.many import BUSY, ILLEGAL, Picky, Slow, bodies, numbered
 
@@ -61,6 +61,38 @@ async def test_a_message_that_cannot_be_sent_at_all_is_named_by_its_own_position
     assert (result.messages, result.failed) == (8, 2)
     sent = {body for taken in broker.taken for body in bodies(taken)}
     assert sent == {b"%d" % number for number in range(10)} - {b"4", b"7"}
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["plain", "with a sharding key"])
+@pytest.mark.parametrize("place", [0, 2, 4])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("topic", None), ("topic", 5), ("topic", []), ("topic", "")],
+        *[("properties", None), ("properties", []), ("properties", {"__SHARDINGKEY": 5})],
+        *[("body", None), ("body", "secret"), ("body", 5), ("flag", "x"), ("flag", None)],
+    ],
+)
+async def test_a_message_with_what_does_not_belong_there_is_named(autojump_clock, opened, name, value, place, keyed):
+    messages = [*numbered(5, sharding_key="k" if keyed else None)]
+    setattr(messages[place], name, value)
+    failures = []
+    async with opened(SendBroker()) as (producer, _):
+        result = await producer.send_many(messages, on_failure=failures.append)
+        with pytest.raises(SendManyError, match=f"^message {place}[^0-9]") as caught:
+            await producer.send_many(messages)
+    assert [(each.first, each.last) for each in failures] == [(place, place)]
+    assert (result.messages, result.failed) == (4, 1)
+    assert "secret" not in str(caught.value)
+
+
+async def test_queues_for_sharding_keys_are_looked_for_as_long_as_a_frame_has_time(autojump_clock, opened):
+    async with opened(SendBroker(), send_timeout=0.5) as (producer, world):
+        world.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, lambda connection, request: None)
+        started = trio.current_time()
+        with pytest.raises(SendManyError):
+            await producer.send_many(numbered(3, sharding_key="k"), timeout=20)
+        assert 19 < trio.current_time() - started < 21
 
 
 async def test_a_message_that_is_changed_while_its_frame_is_refused_is_told_of_too(autojump_clock, opened):
