@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocketpy.errors import RowError, SendError, SendManyError
 from rocketpy.logs import get_logger
+from rocketpy.spark.collector import spare_collector
 from rocketpy.spark.counts import Counts
 from rocketpy.spark.producers import producers
 from rocketpy.spark.row_numbers import RowNumbers
@@ -40,6 +41,8 @@ def write_partition(rows: Iterable[Any], config: SinkConfig, task: Task) -> Coun
     if first is None:
         return Counts(skipped=partition.numbers.left_out)
     with producers().use(config.producer) as producer:
+        if task.is_in_worker:
+            spare_collector()  # once the modules of a producer are there too
         return partition.send(producer, chain((first,), messages))
 
 

@@ -33,6 +33,8 @@ class Task:
     """The stage of the job; None outside of Spark."""
     partition: int = 0
     """The partition, from 0."""
+    is_in_worker: bool = False
+    """Whether this process is one of Spark's workers."""
 
     @classmethod
     def here(cls, *, app: str | None = None, query: str | None = None, batch: int | None = None) -> Task:
@@ -40,7 +42,8 @@ class Task:
         context = _task_context()
         if context is None:
             return cls(app=app, query=query, batch=batch)
-        return cls(app=app, query=query, batch=batch, stage=context.stageId(), partition=context.partitionId())
+        stage, partition = context.stageId(), context.partitionId()
+        return cls(app=app, query=query, batch=batch, stage=stage, partition=partition, is_in_worker=True)
 
     def provenance(self) -> Provenance:
         """What marks its messages."""

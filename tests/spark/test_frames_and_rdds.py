@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,3 +60,16 @@ def test_empty_partitions_stand_beside_full_ones(
     written = sink(topic, namesrv=servers.name_server_addresses)
     spark.sparkContext.parallelize([{"value": b"one", "keys": "k"}], 6).foreachPartition(written)
     assert sent(servers, topic) == {"k": "one"}
+
+
+def test_a_worker_spares_its_garbage_collector_what_is_there_for_good(
+    spark: SparkSession, servers: BlockingLocalCluster, topic: str
+) -> None:
+    written = sink(topic, namesrv=servers.name_server_addresses)
+
+    def left_alone(rows: Iterable[object]) -> Iterator[int]:
+        written(rows)
+        yield gc.get_freeze_count()
+
+    (count,) = spark.sparkContext.parallelize([{"value": b"one"}], 1).mapPartitions(left_alone).collect()
+    assert count > 1000
