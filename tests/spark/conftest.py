@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 collect_ignore = [] if server_comes_along() else ["test_connect.py"]
 
 # PySpark 3.5 leaves the sockets that it reads results from to the garbage collector.
-NOT_OURS = ("ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+NOT_OURS = ("ignore:unclosed <socket:ResourceWarning",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
