@@ -14,6 +14,7 @@ from tests.spark.local_spark import ROOT
 from tests.spark.secret_job import SENT, TALKATIVE, TOPIC
 
 SECRETS = {
+    "TEST_ACCESS_KEY": "aQ5-access-key-of-nobody-Hv8",
     "TEST_SECRET_KEY": "wK7-secret-key-of-nobody-Jx3",
     "TEST_SECURITY_TOKEN": "Zt9-security-token-of-nobody-Qm5",
 }
@@ -45,7 +46,7 @@ def test_the_search_finds_what_it_searches_for() -> None:
 def test_secrets_are_nowhere_to_be_read(tmp_path: Path) -> None:
     with BlockingLocalCluster() as cluster:
         command = [sys.executable, "-m", "tests.spark.secret_job", str(tmp_path), cluster.name_server_addresses]
-        environment = {**os.environ, **SECRETS, "TEST_ACCESS_KEY": "the-access-key"}
+        environment = {**os.environ, **SECRETS}
         with (tmp_path / "said").open("wb") as said:
             code = subprocess.run(
                 [*command, "local-cluster[1,2,1024]"], cwd=ROOT, env=environment, stdout=said, stderr=said, timeout=LONG
