@@ -156,15 +156,15 @@ def sink(
         namesrv: name servers, "a:9876;b:9876" or a list; NAMESRV_ADDR of the driver when left out.
         columns: which column holds what, such as ``{"value": "payload", "keys": "order_id"}``; what is not named is
             taken from the column of its own name. ``{"value": "*"}`` sends the whole row as an object.
-        to_message: a function from a row to a message, or to None for none, in place of columns.
+        to_message: a function from a row to a new message, or to None for none, in place of topic, columns and format.
         value_format: how the value becomes bytes: "binary", "string", "json", "msgpack", or a serializer.
         bad_rows: "fail", or "skip" for passing over rows that cannot become a message, such as one whose value is null,
             counted.
         failed_sends: "fail", or "count" for giving up what cannot be sent, counted.
         provenance: whether messages say which row they are, so that consumers can drop duplicates.
         batch_size: messages in a frame, at most.
-        job_id: stands for the id of the application, or of the streaming query, in provenance; rows of different runs
-            need different ones.
+        job_id: stands for the id of the application, or of the streaming query, in provenance; rows of different runs,
+            and different queries, need different ones.
         producer_settings: those of `rocketpy.ProducerConfig`, such as `group` and `access_key`. A frame has 30 seconds
             here and 10 tries after the first, which outlast the restart of a broker; with sharding keys a single try.
 
