@@ -123,14 +123,15 @@ class GrowingIndexFile(IndexFile):
         heads = list(map(self._heads.get, places))
         missing = [place for place, head in zip(places, heads, strict=True) if head is None]
         sealed = self._sealed  # taken once, as in `head`
-        known = {} if sealed is None else {place: sealed.heads[place] for place in missing if place in sealed.heads}
-        if known:
-            missing = [place for place in missing if place not in known]
         end = self.header.next_entry
         offsets = [_SLOTS_AT + place * SLOT.size for place in missing]
-        for place, (number,) in zip(missing, self._mapped().unpack_each(SLOT, offsets), strict=True):
-            known[place] = number if 0 < number <= end else 0
-        return [known[place] if head is None else head for place, head in zip(places, heads, strict=True)]
+        numbers = [number if 0 < number <= end else 0 for (number,) in self._mapped().unpack_each(SLOT, offsets)]
+        if sealed is not None and not sealed.heads.keys().isdisjoint(missing):
+            numbers = list(map(sealed.heads.get, missing, numbers))
+        if len(missing) == len(heads):
+            return numbers
+        rest = iter(numbers)
+        return [next(rest) if head is None else head for head in heads]
 
     def _seconds(self, times: Sequence[int]) -> Sequence[int]:
         """What entries hold of store times. The first entry of a file counts from where the file before it ended, all
