@@ -200,9 +200,9 @@ class Many:
         """Tell of what has failed."""
         failures = self._flight.failures
         while failures:
+            if self._on_failure is None or isinstance(failures[0].__cause__, ClientClosedError):
+                raise failures.popleft()  # without a name: its traceback refers to this frame
             failure = failures.popleft()
-            if self._on_failure is None or isinstance(failure.__cause__, ClientClosedError):
-                raise failure
             self._failed += failure.count
             self._on_failure(failure)
 
@@ -212,6 +212,7 @@ class Many:
         """Send nothing any more, and wait until what is in flight has ended. In the trio thread."""
         self._flight.stop()
         await self._flight.wait_ended()
+        self._flight.failures.clear()  # nobody hears of them any more, and tracebacks in them refer to the flight
         if isinstance(error, SendManyError):
             error.sent = self._flight.sent
 

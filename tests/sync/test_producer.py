@@ -10,10 +10,17 @@ import sys
 import textwrap
 import threading
 from concurrent.futures import Future, wait
+from contextlib import suppress
 
 import pytest
 
-from rocketpy.errors import ClientClosedError, ConfigError, NameServerUnreachableError, TopicNotFoundError
+from rocketpy.errors import (
+    ClientClosedError,
+    ConfigError,
+    NameServerUnreachableError,
+    SendManyError,
+    TopicNotFoundError,
+)
 from rocketpy.sync import Message, MQClientInstance, Producer, SendStatus
 from rocketpy.sync.gate import Gate
 from tests.garbage import garbage
@@ -39,6 +46,18 @@ def test_a_send_leaves_no_work_for_the_garbage_collector(namesrv, topic):
             producer.send_soon(Message(topic, b"x")).result(10)
         producer.send_many(Message(topic, b"x", sharding_key=f"{n % 9}") for n in range(500))
         assert found("PendingSend", "_Answered", "Future", "Frame", "Flight", "Many") == before
+
+
+def test_a_send_many_that_fails_leaves_none_either(namesrv, topic):
+    good, bad = Message(topic, b"x"), Message(topic, b"x")
+    bad.body = b""
+    with Producer("pg", namesrv=namesrv) as producer, garbage() as found:
+        producer.send_many([good])
+        before = found("Message", "Frame", "Flight", "Many", "SendManyError")
+        for messages in ([bad], [good, bad, bad, good]):
+            with suppress(SendManyError):  # pytest.raises would keep the error
+                producer.send_many(messages)
+        assert found("Message", "Frame", "Flight", "Many", "SendManyError") == before
 
 
 def test_S2_send_soon_gives_futures_that_hold_results(namesrv, topic):
