@@ -72,13 +72,16 @@ def test_the_error_of_a_function_is_the_cause(write, topic):
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_an_error_of_the_rows_themselves_comes_out_as_it_is(write):
+@pytest.mark.parametrize("error", [EOFError("the socket of Spark"), KeyboardInterrupt(), SystemExit(1)], ids=repr)
+def test_an_error_of_the_rows_themselves_comes_out_as_it_is(write, error):
     def broken():
-        yield from rows(b"one")
-        raise EOFError("the socket of Spark")
+        yield from rows(*(b"%04d" % number for number in range(500)))
+        raise error
 
-    with pytest.raises(EOFError, match="the socket of Spark"):
-        write(broken())
+    with pytest.raises(type(error)) as caught:
+        write(broken(), batch_size=10)
+    assert caught.value is error
+    assert write(rows(b"one")).sent == 1, "what was begun has ended, and the producer serves the next task"
 
 
 # --- sends that fail --------------------------------------------------------------------------------------
