@@ -7,11 +7,11 @@ process. Not here: when a partition adds its counts, which it does once, at its 
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import Any, NamedTuple
 
 from rocketpy.errors import ConfigError
+from rocketpy.spark.task import active_context
 
 __all__ = ["Counts", "Tally"]
 
@@ -46,7 +46,7 @@ class Tally:
 
     def connect(self) -> None:
         """Make the accumulators, when they are missing and this is the driver of a SparkContext."""
-        context = _active_context()
+        context = active_context()
         if context is None:
             return
         with _lock:  # jobs may begin in several threads, and all of them have to take the same ones along
@@ -92,13 +92,3 @@ class Tally:
         self._here = Counts()
         self._went_without = False
         (self._accumulators,) = state
-
-
-def _active_context() -> Any:
-    """The SparkContext of this process; None on executors, under Spark Connect, and without Spark."""
-    if "pyspark" not in sys.modules:
-        return None
-    from pyspark import SparkContext
-    from pyspark.sql.utils import is_remote
-
-    return None if is_remote() else SparkContext._active_spark_context

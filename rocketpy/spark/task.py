@@ -13,7 +13,7 @@ import attrs
 
 from rocketpy.spark.provenance import Provenance
 
-__all__ = ["Task", "application_id", "query_id"]
+__all__ = ["Task", "active_context", "application_id", "query_id"]
 
 _QUERY = "sql.streaming.queryId"
 """The local property in which Spark keeps the id of the streaming query; it belongs to the checkpoint."""
@@ -58,15 +58,27 @@ def _task_context() -> Any:
     return TaskContext.get()
 
 
+def active_context() -> Any:
+    """The SparkContext of this process; None on executors, under Spark Connect, and without Spark."""
+    if "pyspark" not in sys.modules or _is_remote():
+        return None
+    from pyspark import SparkContext  # which is not there where only the client of Spark Connect is installed
+
+    return SparkContext._active_spark_context
+
+
+def _is_remote() -> bool:
+    from pyspark.sql.utils import is_remote
+
+    return bool(is_remote())
+
+
 def application_id() -> str | None:
     """The id of the application whose driver this is; None without Spark."""
     if "pyspark" not in sys.modules:
         return None
-    from pyspark import SparkContext
-    from pyspark.sql.utils import is_remote
-
-    if not is_remote():
-        context = SparkContext._active_spark_context
+    if not _is_remote():
+        context = active_context()
         return None if context is None else str(context.applicationId)
     from pyspark.sql import SparkSession
 
@@ -76,9 +88,7 @@ def application_id() -> str | None:
 
 def query_id(frame: Any) -> str | None:
     """The id of the streaming query whose micro-batch a DataFrame is; None where Spark does not tell it."""
-    from pyspark.sql.utils import is_remote
-
-    if is_remote():
+    if _is_remote():
         return None
     found = frame.sparkSession.sparkContext.getLocalProperty(_QUERY)
     return None if found is None else str(found)

@@ -44,8 +44,8 @@ class Context:
 def spark(monkeypatch):
     """Calling it starts Spark."""
     _registered.clear()
-    monkeypatch.setattr(counts, "_active_context", lambda: None)
-    return lambda: monkeypatch.setattr(counts, "_active_context", lambda: Context())
+    monkeypatch.setattr(counts, "active_context", lambda: None)
+    return lambda: monkeypatch.setattr(counts, "active_context", lambda: Context())
 
 
 def on_executor(tally):
@@ -88,7 +88,7 @@ def test_jobs_that_begin_at_once_take_the_same_accumulators_along(spark, monkeyp
                 other.join(0.05)
             return super().accumulator(zero)
 
-    monkeypatch.setattr(counts, "_active_context", lambda: Slow())
+    monkeypatch.setattr(counts, "active_context", lambda: Slow())
     on_executor(tally)
     other.join()
     assert len(_registered) == 4
