@@ -10,7 +10,7 @@ from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.serialize import encode_command
 from tests.producer.brokers import SendBroker
 
-__all__ = ["BUSY", "ILLEGAL", "Picky", "Slow", "bodies", "numbered"]
+__all__ = ["BUSY", "ILLEGAL", "Picky", "Slow", "Storing", "bodies", "numbered"]
 
 BUSY, ILLEGAL = ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.MESSAGE_ILLEGAL
 
@@ -55,6 +55,21 @@ class Picky(SendBroker):
         if request.body == b"13" or b"\x00\x00\x00\x0213" in request.body:
             self.script.insert(0, ILLEGAL)
         return super().send(connection, request)
+
+
+class Storing(SendBroker):
+    """Notes what it stores: the bodies of what it did not refuse."""
+
+    def __init__(self, name, script):
+        super().__init__(name, script)
+        self.stored = []
+
+    def send(self, connection, request):
+        is_stored = not self.script or self.script[0] in {ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT}
+        answer = super().send(connection, request)
+        if is_stored:
+            self.stored += bodies(self.taken[-1])
+        return answer
 
 
 def bodies(taken):
