@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from examples.spark_demo.source import Totals
 
 MOST_LINES = 20
+WIDEST = 40
+"""Characters of a name that are shown: a file that is no CSV has names of any length."""
 
 
 def show(group: str, values: Sequence[str], spark: Totals, messages: Totals) -> None:
     """Print a table with two columns for each figure: by Spark, and from the messages."""
     figures = ("rows", *values)
-    titles = [group, *(title for figure in figures for title in (figure, "by messages"))]
+    titles = [_text(group), *(_text(title) for figure in figures for title in (figure, "by messages"))]
     groups = sorted(spark.keys() | messages.keys(), key=lambda name: (-rows_of(spark.get(name)), str(name)))
     lines = []
     for name in groups[:MOST_LINES]:
@@ -33,7 +35,7 @@ def verdict(group: str, spark: Totals, messages: Totals) -> tuple[bool, str]:
     equal = spark == messages
     said = "totals from the messages equal Spark's" if equal else "TOTALS FROM THE MESSAGES DIFFER FROM SPARK'S"
     rows, sent = (sum(map(rows_of, totals.values())) for totals in (messages, spark))
-    return equal, f"{said}: {rows:,} of {sent:,} rows, {len(spark):,} groups by {group}"
+    return equal, f"{said}: {rows:,} of {sent:,} rows, {len(spark):,} groups by {_text(group)}"
 
 
 def rows_of(figures: tuple[Any, ...] | None) -> int:
@@ -53,4 +55,7 @@ def _number(figure: Decimal | int | None) -> str:
 
 
 def _text(name: object) -> str:
-    return "(none)" if name is None else "".join(c if c.isprintable() else " " for c in str(name))
+    if name is None:
+        return "(none)"
+    text = "".join(c if c.isprintable() else " " for c in str(name))
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."

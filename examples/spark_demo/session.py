@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from examples.spark_demo.interrupts import interrupts_wait
 from examples.spark_demo.java import NoSparkError, check_java
 
 if TYPE_CHECKING:
@@ -83,8 +84,11 @@ def session(name: str) -> Iterator[SparkSession]:
         builder.config("spark.local.dir", folder)
         for key, value in SETTINGS.items():
             builder.config(key, value)
-        spark = builder.getOrCreate()
+        spark: SparkSession | None = None
         try:
+            with interrupts_wait():
+                spark = builder.getOrCreate()
             yield spark
         finally:
-            spark.stop()
+            if spark is not None:
+                spark.stop()

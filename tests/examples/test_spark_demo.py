@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 from examples.quickstart.records import UnreadableInputError
 from examples.spark_demo.compare import show, verdict
+from examples.spark_demo.interrupts import interrupts_wait
 from examples.spark_demo.progress import shown
 from examples.spark_demo.server import own_server
 from examples.spark_demo.session import FailedJobError, told_in_a_line
@@ -162,6 +164,40 @@ def test_the_table_has_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
         ["N", "2", "1,200", "2.35", "1,200"],
         ["a", "b", "1", "missing", "-", "missing"],
     ]
+
+
+def test_names_of_any_length_keep_to_their_column(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "\x1b[2J" + "x" * 300
+    show(name, [name], {name: (1, 2)}, {name: (1, 2)})
+    _, said = verdict(name, {}, {})
+    lines = [*capsys.readouterr().out.splitlines(), said]
+    assert all(len(line) < 150 and line.isprintable() for line in lines)
+    assert all(" [2J" + "x" * 33 + "..." in line for line in lines)
+
+
+def test_names_with_brackets_are_no_styles(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show("price [eur]", [], {"[bold]": (1,)}, {"[bold]": (1,)})
+    shown_to_people = capsys.readouterr().out
+    assert "price [eur]" in shown_to_people
+    assert "[bold]" in shown_to_people
+
+
+def test_an_interrupt_waits_for_the_end_of_the_block(capsys: pytest.CaptureFixture[str]) -> None:
+    before, reached = signal.getsignal(signal.SIGINT), []
+
+    def interrupted_twice() -> None:
+        with interrupts_wait():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            reached.append("the end")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_twice()
+    assert reached == ["the end"]
+    assert signal.getsignal(signal.SIGINT) is before
+    assert capsys.readouterr().err == "stopping as soon as Spark has started\n"
 
 
 def test_progress_without_a_terminal_is_lines(
