@@ -11,6 +11,7 @@ try:
     import rich.progress
     import rich.table
     from rich.console import Console
+    from rich.markup import escape
 except ImportError:  # the [cli] extra is not there
     HAS_RICH = False
 else:
@@ -52,10 +53,10 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; the first column is text, the others are figures."""
     if HAS_RICH and sys.stdout.isatty():
         made = rich.table.Table(
-            *(rich.table.Column(t, justify="left" if i == 0 else "right") for i, t in enumerate(titles))
+            *(rich.table.Column(escape(t), justify="left" if i == 0 else "right") for i, t in enumerate(titles))
         )
         for row in rows:
-            made.add_row(*row)
+            made.add_row(*map(escape, row))  # "price [eur]" is a name, and no style
         Console().print(made)
         return
     widths = [max(len(line[i]) for line in (titles, *rows)) for i in range(len(titles))]
