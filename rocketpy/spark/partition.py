@@ -29,13 +29,19 @@ __all__ = ["write_partition"]
 logger = get_logger(__name__)
 
 
-def write_partition(rows: Iterable[Any], config: SinkConfig, task: Task) -> Counts:
+def write_partition(rows: Iterable[Any], config: SinkConfig, task: Task, *, before: int = 0) -> Counts:
     """Send the rows of a partition; a partition without messages needs no producer.
+
+    Args:
+        rows: all of them, or the next ones.
+        config: how.
+        task: which partition it is.
+        before: how many rows of the partition were written before these.
 
     Raises:
         RowError: a row could not be turned into a message, or its message could not be sent.
     """
-    partition = _Partition(config, task)
+    partition = _Partition(config, task, before)
     messages = partition.messages(rows)
     first = next(messages, None)
     if first is None:
@@ -50,13 +56,14 @@ class _Partition:
     """What has to be remembered between a row and the end of its send.
 
     Attributes:
-        numbers: which rows have no message.
+        numbers: which rows have no message, counted from the first of these.
         given_up: rows whose messages could not be sent.
     """
 
-    def __init__(self, config: SinkConfig, task: Task) -> None:
+    def __init__(self, config: SinkConfig, task: Task, before: int) -> None:
         self._config = config
         self._task = task
+        self._before = before
         self.numbers = RowNumbers()
         self.given_up = 0
 
@@ -64,7 +71,7 @@ class _Partition:
         """The messages of the rows that have one."""
         to_message = self._config.mapping.to_message()
         mark = self._task.provenance().mark if self._config.provenance else None
-        for number, row in enumerate(rows, 1):
+        for number, row in enumerate(rows, self._before + 1):
             try:
                 message = to_message(row)
             except BadRow as bad:
@@ -72,7 +79,7 @@ class _Partition:
                     raise bad.at(number, self._task.partition) from bad.__cause__
                 message = None
             if message is None:
-                self.numbers.leave_out(number)
+                self.numbers.leave_out(number - self._before)
             elif mark is None:
                 yield message
             else:
@@ -96,13 +103,16 @@ class _Partition:
 
     def _row_error(self, error: SendManyError) -> RowError:
         """The error of the first row of what failed."""
-        row, why = self.numbers.row_of(error.first), _why(error.__cause__)
+        row, why = self._row_of(error.first), _why(error.__cause__)
         if error.count == 1:
             reason = f"its message could not be sent: {why}"
         else:
-            last = self.numbers.row_of(error.last)
+            last = self._row_of(error.last)
             reason = f"its frame with {error.count} rows, the last of them row {last}, was not sent: {why}"
         return RowError(reason, row=row, partition=self._task.partition, keys=error.keys)
+
+    def _row_of(self, position: int) -> int:
+        return self._before + self.numbers.row_of(position)
 
 
 def _why(error: BaseException | None) -> str:

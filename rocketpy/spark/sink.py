@@ -35,6 +35,9 @@ class Sink:
         self._config = config
         self._app = app
         self._tally = Tally() if tally is None else tally
+        self._task = Task()
+        self._rows = 0
+        """What was written of its partition, by calls before."""
 
     @property
     def config(self) -> SinkConfig:
@@ -56,7 +59,8 @@ class Sink:
     def __call__(self, rows: Any, batch_id: int | None = None) -> None:
         """Write the rows of a partition, or a micro-batch. Spark calls it.
 
-        Returns when every message is acknowledged.
+        Returns when every message is acknowledged. A function of yours may call it for the rows of a partition part by
+        part; they are numbered on.
 
         Args:
             rows: the rows of a partition; with `batch_id` a DataFrame.
@@ -88,7 +92,11 @@ class Sink:
         frame.foreachPartition(_MicroBatch(self, query, batch_id))
 
     def _write(self, rows: Iterable[Any], task: Task) -> None:
-        self._tally.add(write_partition(rows, self._config, task))
+        # A task may call it several times, with some rows each time: their numbers go on, and no two have one origin.
+        before = self._rows if task == self._task else 0
+        counts = write_partition(rows, self._config, task, before=before)
+        self._task, self._rows = task, before + counts.sent + counts.failed + counts.skipped
+        self._tally.add(counts)
 
     def _app_id(self) -> str | None:
         """What stands for the application in provenance, looked up on the driver.

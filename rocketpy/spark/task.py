@@ -33,8 +33,8 @@ class Task:
     """The stage of the job; None outside of Spark."""
     partition: int = 0
     """The partition, from 0."""
-    is_in_worker: bool = False
-    """Whether this process is one of Spark's workers."""
+    attempt: int | None = None
+    """Which of all attempts at all tasks of the application this is; None outside of Spark's workers."""
 
     @classmethod
     def here(cls, *, app: str | None = None, query: str | None = None, batch: int | None = None) -> Task:
@@ -42,8 +42,13 @@ class Task:
         context = _task_context()
         if context is None:
             return cls(app=app, query=query, batch=batch)
-        stage, partition = context.stageId(), context.partitionId()
-        return cls(app=app, query=query, batch=batch, stage=stage, partition=partition, is_in_worker=True)
+        stage, partition, attempt = context.stageId(), context.partitionId(), context.taskAttemptId()
+        return cls(app=app, query=query, batch=batch, stage=stage, partition=partition, attempt=attempt)
+
+    @property
+    def is_in_worker(self) -> bool:
+        """Whether this process is one of Spark's workers."""
+        return self.attempt is not None
 
     def provenance(self) -> Provenance:
         """What marks its messages."""

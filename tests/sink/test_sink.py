@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from rocketpy.errors import ConfigError
+from rocketpy.errors import ConfigError, RowError
 from rocketpy.spark import provenance_of, sink, task
 from rocketpy.sync import Message
 
@@ -100,6 +100,12 @@ def test_what_is_no_frame_is_refused_in_place_of_a_micro_batch():
 class SparkTask:
     """What Spark tells a task."""
 
+    def __init__(self, attempt=40):
+        self.attempt = attempt
+
+    def taskAttemptId(self):
+        return self.attempt
+
     def stageId(self):
         return 7
 
@@ -128,6 +134,29 @@ def test_messages_say_which_row_of_which_task_they_are(monkeypatch, namesrv, top
     monkeypatch.setattr(sinks, "application_id", lambda: None)  # an executor cannot ask
     travelled([(b"one",), (None,), (b"three",)])
     assert origins() == [("local-17", 7, 2, 1), ("local-17", 7, 2, 3)]
+
+
+def test_a_task_may_write_its_partition_part_by_part(monkeypatch, cluster, namesrv, topic, origins):
+    monkeypatch.setattr(sinks, "application_id", lambda: "local-17")
+    to = sink(topic, namesrv=namesrv, columns={"value": 0}, provenance=True, bad_rows="skip")
+    for attempt in (40, 41):  # the second one begins from its first row
+        monkeypatch.setattr(task, "_task_context", lambda number=attempt: SparkTask(number))
+        for part in ([(b"one",), (None,)], [], [(b"three",)], [(b"four",), (b"five",)]):
+            to(part)
+    assert [origin[3] for origin in origins()] == [1, 1, 3, 3, 4, 4, 5, 5]
+    bodies = {provenance_of(message): message.body for message in cluster.messages(topic)}
+    assert sorted(bodies.values()) == [b"five", b"four", b"one", b"three"]
+
+
+def test_a_bad_row_of_a_later_part_has_its_number_within_the_partition(namesrv, topic):
+    to = sink(topic, namesrv=namesrv, columns={"value": 0, "keys": 1})
+    to([(b"one", "k1"), (b"two", "k2")])
+    with pytest.raises(RowError, match=r"^row 4 of partition 0 \(keys 'k4'\)"):
+        to([(b"three", "k3"), (None, "k4")])
+    small = sink(topic, namesrv=namesrv, columns={"value": 0, "keys": 1}, max_message_size=4096, bad_rows="skip")
+    small([(b"one", "k1"), (None, "k2")])
+    with pytest.raises(RowError, match=r"^row 5 of partition 0 \(keys 'k5'\)"):
+        small([(None, "k3"), (b"four", "k4"), (b"x" * 5000, "k5")])
 
 
 def test_rows_of_a_session_that_follows_another_are_no_repetitions(monkeypatch, cluster, namesrv, topic):
