@@ -238,6 +238,7 @@ def test_spark_is_tried_on_both_lines(
 ) -> None:
     expected: list[str | None] = []
     monkeypatch.setattr(dev, "require_java", lambda *, hard: None)
+    monkeypatch.setattr(dev, "require_java_for_spark", lambda: None)
     monkeypatch.setattr(dev.second_spark, "install", lambda *_arguments: None)
     monkeypatch.setattr(
         dev, "run", lambda *_command, more: expected.append(more[second_spark.EXPECTED]) or len(expected)

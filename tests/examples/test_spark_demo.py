@@ -108,8 +108,9 @@ def test_what_cannot_work_is_one_line(arguments: list[str], reason: str, java: N
     assert "Traceback" not in ran.stderr
 
 
-def test_the_command_says_so_before_it_installs_anything(tmp_path: Path) -> None:
-    command = [sys.executable, ROOT / "dev", "spark-demo"]
+@pytest.mark.parametrize("task", ["spark-demo", "spark"])
+def test_the_command_says_so_before_it_installs_anything(tmp_path: Path, task: str) -> None:
+    command = [sys.executable, ROOT / "dev", task]
     ran = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("dev: Spark needs Java 17 or newer, and there is no java on PATH.")
