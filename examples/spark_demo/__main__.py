@@ -76,7 +76,7 @@ def send_and_receive(source: Source, total: int, namesrv: str, topic: str) -> Ta
         sending = time.perf_counter() - started
         await_all(tally, total)
         receiving = time.perf_counter() - started
-    print(f"{sink.counts.sent:,} rows sent by Spark in {sending:.1f} s ({sink.counts.bytes:,} bytes), topic {topic}")
+    print(f"{sink.counts.sent:,} rows sent by Spark in {sending:.1f} s ({sink.counts.bytes:,} bytes)")
     print(f"{tally.received:,} received by two consumers in {receiving:.1f} s, {tally.duplicates} came twice\n")
     return tally
 
@@ -100,7 +100,7 @@ def run(file: Path | None, namesrv: str | None, group: str | None, values: list[
         address = namesrv or stack.enter_context(own_server())
         with rocketpy.sync.Producer("spark_demo", namesrv=address) as producer:
             producer.create_topic(topic, queues=QUEUES)
-        print("starting Spark", flush=True)
+        print(f"topic {topic} at {address}; starting Spark", flush=True)
         spark = stack.enter_context(session("spark-demo"))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spark-demo-")))
         source = own_file(spark, file, group, values) if file else flights(spark, folder)

@@ -32,10 +32,12 @@ ROOT = Path(__file__).resolve().parents[2]
 CSV = 'shop,cups,"price.€"\n' + "".join(f'"{"NS"[n % 2]}, street",{n},{n}.25\n' for n in range(600)) + "\n,7,\n"
 
 
+QUIET = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false pyspark-shell"}
+
+
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    quiet = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false pyspark-shell"}
     command = [sys.executable, "-m", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, env=os.environ | quiet, capture_output=True, text=True, timeout=200)
+    return subprocess.run(command, cwd=ROOT, env=os.environ | QUIET, capture_output=True, text=True, timeout=200)
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,23 @@ def test_a_file_of_the_users_own_and_any_name_server(tmp_path: Path, cluster: Bl
     assert "S, street 300 300 90,000 90,000 90,075 90,075" in lines
     assert "(none) 1 1 7 7 - -" in lines
     assert lines[-1] == "totals from the messages equal Spark's: 601 of 601 rows, 3 groups by shop"
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("a_spark")
+def test_a_message_that_spark_has_not_sent_makes_the_totals_differ(
+    tmp_path: Path, cluster: BlockingLocalCluster
+) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text(CSV, "utf-8")
+    command = [sys.executable, "-m", "examples.spark_demo", file, "--namesrv", cluster.name_server_addresses]
+    with subprocess.Popen(command, cwd=ROOT, env=os.environ | QUIET, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout is not None
+        _, topic, *_ = demo.stdout.readline().split()
+        cluster.send(Message(topic, json.dumps({"shop": "N, street", "cups": 1, "price.€": 0}).encode()))
+        said = demo.stdout.read()
+    assert demo.returncode == 1, said
+    assert said.splitlines()[-1].startswith("TOTALS FROM THE MESSAGES DIFFER FROM SPARK'S: 60")
 
 
 @pytest.mark.spark
