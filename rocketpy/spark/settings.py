@@ -12,6 +12,7 @@ import attrs
 
 from rocketpy.config import ProducerConfig
 from rocketpy.config.checks import MIB, one_of, whole
+from rocketpy.config.java import advice
 from rocketpy.errors import ConfigError
 from rocketpy.spark.rows import RowMapping
 
@@ -31,6 +32,28 @@ patience: nobody waits for an answer but the job, and a task that gives up begin
 dials of one broker double, so ten more tries last for about half a minute."""
 
 
+_OWN = (
+    "topic",
+    "columns",
+    "to_message",
+    "value_format",
+    "bad_rows",
+    "failed_sends",
+    "provenance",
+    "batch_size",
+    "job_id",
+)
+"""The settings of a sink that are none of its producers: whoever mistypes one shall be told of it."""
+
+
+def _check_names(settings: Mapping[str, Any]) -> None:
+    """Refuse what is a setting of neither a sink nor a producer, in words that know both."""
+    producers = {field.name for field in attrs.fields(ProducerConfig)}
+    for name in sorted(settings.keys() - producers):
+        told = advice(name, [*_OWN, *producers])
+        raise ConfigError(f"a sink has no setting {name}" + (f": {told}" if told else ""))
+
+
 def producer_config(namesrv: Any, settings: Mapping[str, Any]) -> ProducerConfig:
     """The settings of the producers in the executors.
 
@@ -43,6 +66,7 @@ def producer_config(namesrv: Any, settings: Mapping[str, Any]) -> ProducerConfig
         )
     if "config" in settings:
         raise ConfigError("a sink takes the settings of a producer one by one, such as group='orders', not a config")
+    _check_names(settings)
     given = settings if namesrv is None else {**settings, "namesrv": namesrv}
     config = ProducerConfig.of(None, **{**_DEFAULTS, **given})
     if not config.namesrv:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 from collections import Counter
@@ -49,6 +50,10 @@ def test_a_function_makes_messages_or_passes_rows_over(cluster, namesrv, topic):
         ({"provenance": "yes"}, "provenance must be True or False"),
         ({"job_id": " "}, "job_id must be printable text"),
         ({"sendMsgTimeout": 3000}, "it is called send_timeout here"),
+        ({"value_fromat": "json"}, "a sink has no setting value_fromat: do you mean value_format\\?$"),
+        ({"colums": {}}, "a sink has no setting colums: do you mean columns\\?$"),
+        ({"sent_timeout": 3}, "a sink has no setting sent_timeout: do you mean send_timeout\\?$"),
+        ({"qqqqq": 1}, "a sink has no setting qqqqq$"),
         ({"secret_key": "S3cret"}, "secret_key needs"),
         ({"config": None}, "one by one"),
         ({"columns": "payload"}, "columns is of the type str"),
@@ -58,6 +63,12 @@ def test_settings_are_checked_on_the_driver(settings, text):
     with pytest.raises(ConfigError, match=text) as caught:
         sink("Orders", namesrv="127.0.0.1:9876", **settings)
     assert "S3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted({*inspect.signature(sink).parameters} - {"namesrv", "producer_settings"}))
+def test_each_setting_of_a_sink_is_proposed_to_whoever_mistypes_it(name):
+    with pytest.raises(ConfigError, match=f"do you mean {name}"):
+        sink(namesrv="127.0.0.1:9876", **{f"{name}x": None})
 
 
 def test_a_sink_without_name_servers_is_refused_on_the_driver(monkeypatch):
