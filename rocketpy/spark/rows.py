@@ -185,6 +185,8 @@ def _missing(field: str, column: str | int, columns: Columns) -> ConfigError:
         advice = "give one topic for all rows, or name the column"
     else:
         advice = f'name another with columns={{"{field}": ...}}'
+        if field == VALUE:
+            advice += ', or send whole rows with columns={"value": "*"} and value_format="json"'
     return ConfigError(f"there is no column {column!r} for the {field}; the columns are {there}: {advice}")
 
 

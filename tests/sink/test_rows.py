@@ -235,7 +235,7 @@ def test_a_row_without_columns_is_no_value_as_null() -> None:
             Row(a=b"1", b=2),
             {},
             "there is no column 'value' for the value; the columns are 'a', 'b': name another with "
-            'columns={"value": ...}',
+            'columns={"value": ...}, or send whole rows with columns={"value": "*"} and value_format="json"',
         ),
         (
             Row(value=b"1"),

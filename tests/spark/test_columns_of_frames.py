@@ -98,7 +98,7 @@ def test_columns_that_are_not_there_are_named_with_those_that_are(spark: SparkSe
 
     assert frame.rdd.mapPartitions(reasons).collect() == [
         "there is no column 'value' for the value; the columns are 'id', 'payload': name another with "
-        'columns={"value": ...}'
+        'columns={"value": ...}, or send whole rows with columns={"value": "*"} and value_format="json"'
     ]
 
 
