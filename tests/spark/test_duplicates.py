@@ -53,3 +53,24 @@ def test_two_writes_of_one_sink_are_no_repetitions(
     origins = [provenance_of(message) for message in servers.messages(topic)]
     assert None not in origins
     assert len(set(origins)) == len(origins) == 20
+
+
+def test_a_partition_that_is_given_in_parts_repeats_nothing(
+    spark: SparkSession, servers: BlockingLocalCluster, topic: str
+) -> None:
+    written = sink(topic, namesrv=servers.name_server_addresses, provenance=True)
+
+    def in_parts(rows: Iterable[Any]) -> None:
+        row = list(rows)
+        written(row[:30])
+        written(row[30:])
+
+    rows = [{"value": f"row {number}".encode()} for number in range(100)]
+    spark.sparkContext.parallelize(rows, 2).foreachPartition(in_parts)
+    found = {provenance_of(message): message.body for message in servers.messages(topic)}
+    assert None not in found
+    assert sorted(found.values()) == sorted(row["value"] for row in rows)
+    assert {(origin.partition, origin.row) for origin in found if origin is not None} == {
+        (partition, number) for partition in range(2) for number in range(1, 51)
+    }
+    assert written.counts.sent == 100
