@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import trio
 
 from rocketpy.client.selection import sharding_queue
-from rocketpy.errors import ClientClosedError, ConfigError, RocketMQError, SendManyError, TopicNotFoundError
+from rocketpy.errors import (
+    ClientClosedError,
+    ConfigError,
+    RocketMQError,
+    SendError,
+    SendManyError,
+    TopicNotFoundError,
+)
 from rocketpy.message import PropertyName
 from rocketpy.producer.chunks import chunks_async
 from rocketpy.producer.flight import Flight
@@ -204,6 +211,7 @@ class Many:
                 raise failures.popleft()  # without a name: its traceback refers to this frame
             failure = failures.popleft()
             self._failed += failure.count
+            _forget_traces(failure)
             self._on_failure(failure)
 
     # --- a bad end ---------------------------------------------------------------------------------------
@@ -225,6 +233,18 @@ def _sharding_key(message: object) -> str | None:
     """That of a message; what is none has none, and is refused when it is sent."""
     key: object = message.properties.get(PropertyName.SHARDING_KEY) if is_sound(message) else None
     return key if isinstance(key, str) else None
+
+
+def _forget_traces(failure: SendManyError) -> None:
+    """Leave what `on_failure` may keep, of any number of frames: a traceback holds on to the frame and its messages."""
+    errors: list[BaseException | None] = [failure]
+    while errors:
+        error = errors.pop()
+        if isinstance(error, RocketMQError):  # one of a hook's own has nothing of ours, and is worth a look
+            error.__traceback__ = None
+            errors += [error.__cause__, error.__context__]
+            if isinstance(error, SendError):
+                errors += [attempt.error for attempt in error.attempts]
 
 
 def _gone(topic: str) -> RocketMQError:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 from concurrent.futures import Future, wait
 from contextlib import suppress
 
@@ -23,6 +24,8 @@ from rocketpy.errors import (
 )
 from rocketpy.sync import Message, MQClientInstance, Producer, SendStatus
 from rocketpy.sync.gate import Gate
+from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim import BlockingLocalCluster
 from tests.garbage import garbage
 
 
@@ -58,6 +61,30 @@ def test_a_send_many_that_fails_leaves_none_either(namesrv, topic):
             with suppress(SendManyError):  # pytest.raises would keep the error
                 producer.send_many(messages)
         assert found("Message", "Frame", "Flight", "Many", "SendManyError") == before
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_errors_of_a_send_many_that_are_kept_keep_no_messages(tries):
+    class Mine(Message):
+        __slots__ = ("__weakref__",)
+
+    kept, seen = [], []
+
+    def messages():
+        for _ in range(20):
+            message = Mine("Orders", b"x")
+            seen.append(weakref.ref(message))
+            yield message
+
+    with BlockingLocalCluster() as cluster:
+        settings = {"namesrv": cluster.name_server_addresses, "retry_times_when_send_failed": tries - 1}
+        with Producer("pg", **settings) as producer:
+            producer.send(Message("Orders", b"connects"))
+            cluster.refuse_sends(4 * tries, code=ResponseCode.SERVICE_NOT_AVAILABLE)
+            producer.send_many(messages(), batch_size=5, on_failure=kept.append)
+    gc.collect()
+    assert sorted((each.first, each.last) for each in kept) == [(0, 4), (5, 9), (10, 14), (15, 19)]
+    assert [each() for each in seen] == [None] * 20
 
 
 def test_S2_send_soon_gives_futures_that_hold_results(namesrv, topic):
