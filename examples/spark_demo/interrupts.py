@@ -1,12 +1,14 @@
 """Ctrl-C at a moment that bears it.
 
 PySpark forgets the JVM that it is starting when it is interrupted, and that JVM then runs until somebody kills it. So
-an interrupt has to wait until there is a session that can be stopped. Not here: what is interrupted then.
+an interrupt has to wait until there is a session that can be stopped. Later it ends a call, and nobody needs to read
+where. Not here: what is interrupted then.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import sys
 from collections.abc import Iterator
@@ -34,3 +36,12 @@ def interrupts_wait() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if came:
         raise KeyboardInterrupt
+
+
+def quiet_when_interrupted() -> None:
+    """Keep the traceback off the screen that py4j logs, by the root logger, for a call that Ctrl-C ends."""
+    logging.getLogger().addFilter(_is_no_interrupt)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from examples.spark_demo.interrupts import interrupts_wait
+from examples.spark_demo.interrupts import interrupts_wait, quiet_when_interrupted
 from examples.spark_demo.java import NoSparkError, check_java
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def session(name: str) -> Iterator[SparkSession]:
         NoSparkError: Java or PySpark is missing.
     """
     check_java()
+    quiet_when_interrupted()
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # nor is it used here
     try:
         from pyspark.sql import SparkSession

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 
 from examples.quickstart.records import UnreadableInputError
 from examples.spark_demo.compare import show, verdict
-from examples.spark_demo.interrupts import interrupts_wait
+from examples.spark_demo.interrupts import interrupts_wait, quiet_when_interrupted
 from examples.spark_demo.progress import shown
 from examples.spark_demo.server import own_server
 from examples.spark_demo.session import FailedJobError, told_in_a_line
@@ -218,6 +219,21 @@ def test_an_interrupt_waits_for_the_end_of_the_block(capsys: pytest.CaptureFixtu
     assert reached == ["the end"]
     assert signal.getsignal(signal.SIGINT) is before
     assert capsys.readouterr().err == "stopping as soon as Spark has started\n"
+
+
+def test_an_interrupted_call_leaves_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    root = logging.getLogger()
+    before = root.filters[:]
+    quiet_when_interrupted()
+    try:
+        for error in (KeyboardInterrupt(), OSError()):
+            try:
+                raise error
+            except (KeyboardInterrupt, OSError):
+                root.exception("%s while sending command.", type(error).__name__)
+    finally:
+        root.filters[:] = before
+    assert caplog.messages == ["OSError while sending command."]
 
 
 def test_progress_without_a_terminal_is_lines(
