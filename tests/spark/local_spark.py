@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from examples.spark_demo.java import NoSparkError, check_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,9 +53,10 @@ def missing_for_spark() -> str | None:
     """Say what keeps Spark from running here, or None."""
     if importlib.util.find_spec("pyspark") is None:
         return "no pyspark in this environment: `./dev spark` installs it and runs these tests"
-    home = os.environ.get("JAVA_HOME")
-    if shutil.which("java") is None and not (home and (Path(home) / "bin" / "java").is_file()):
-        return "no java on PATH: Spark needs a JRE, 17 or newer for PySpark 4 (apt-get install openjdk-17-jre-headless)"
+    try:
+        check_java()
+    except NoSparkError as error:
+        return str(error)
     return None
 
 
