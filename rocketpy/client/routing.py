@@ -9,6 +9,7 @@ brokerAddrTable in MQClientInstance.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -324,12 +325,19 @@ def _route_error(topic: str, error: RocketMQError) -> RouteNotFoundError | None:
         return NameServerUnreachableError(f"no route to the topic {topic}: {error}", topic=topic, tried=error.tried)
     if isinstance(error, TopicNotExistError):
         return TopicNotFoundError(
-            f"the topic {topic} does not exist: create it, or let brokers create topics (autoCreateTopicEnable); the "
-            f"name server {error.address} says: {error.remark or 'nothing'}",
+            f"the topic {topic} does not exist: create it, or let brokers create topics (autoCreateTopicEnable); "
+            + _answer(topic, error),
             topic=topic,
             tried=(error.address,) if error.address else (),
         )
     return None
+
+
+def _answer(topic: str, error: TopicNotExistError) -> str:
+    """What the name server said; not of the topic that new ones are copied from, for which nobody has asked."""
+    if topic in re.split(r"[^\w%|-]+", error.remark or ""):
+        return f"the name server {error.address} says: {error.remark}"
+    return f"asked last was the name server {error.address}"
 
 
 def _unusable(route: TopicRoute, why: NoQueue, verb: str) -> RouteNotFoundError:

@@ -211,8 +211,9 @@ async def test_S6_an_unknown_topic_is_told_apart(autojump_clock: trio.testing.Mo
         assert (error.value.topic, error.value.tried) == ("T", (w.server.address,))
         with pytest.raises(TopicNotFoundError):
             await w.routes.ensure_subscribe("T")
-        with pytest.raises(TopicNotFoundError):
+        with pytest.raises(TopicNotFoundError, match="the topic T does not exist") as error:
             await w.routes.ensure("T", default_topic="TBW102")
+        assert "TBW102" not in str(error.value), "nobody has asked for it"
 
 
 async def test_S6_a_topic_without_permission_is_told_apart(autojump_clock: trio.testing.MockClock) -> None:
