@@ -162,8 +162,8 @@ class Preparer:
             raise _no_body(message)
         if len(body) > self._config.max_message_size:
             raise ConfigError(
-                f"the body has {len(body)} bytes, the limit is {self._config.max_message_size} (max_message_size); "
-                "the broker has a limit of its own"
+                f"the body has {len(body)} bytes, the limit is {self._config.max_message_size}: send less in one "
+                "message, or raise max_message_size here and maxMessageSize of the brokers"
             )
 
     def _check_topic(self, topic: str) -> None:

@@ -188,7 +188,7 @@ async def test_a_message_that_is_too_large_is_named_and_the_others_go(autojump_c
     failures = []
     async with opened(SendBroker(), max_message_size=100) as (producer, _):
         result = await producer.send_many(messages, on_failure=failures.append)
-        with pytest.raises(SendManyError, match=r"message 2 \(keys 'k2'\).*101 bytes, the limit is 100"):
+        with pytest.raises(SendManyError, match=r"message 2 \(keys 'k2'\).*101 bytes, the limit is 100: send less"):
             await producer.send_many(messages)
     assert [(each.first, each.last) for each in failures] == [(2, 2)]
     assert result.messages == 4
