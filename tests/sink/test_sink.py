@@ -33,6 +33,18 @@ def test_every_row_becomes_a_message(cluster, namesrv, topic):
     assert to.counts == (1000, 0, 0, sum(map(len, found)))
 
 
+@pytest.mark.slow
+def test_a_broker_that_refuses_for_a_while_is_asked_again_more_often_than_by_other_producers(cluster, namesrv, topic):
+    to = sink(topic, namesrv=namesrv, columns={"value": "payload"})
+    cluster.refuse_sends(10)
+    try:
+        to([Order("k", b"row")])
+    finally:
+        cluster.heal()
+    assert [message.body for message in cluster.messages(topic)] == [b"row"]
+    assert to.counts.sent == 1
+
+
 def test_a_function_makes_messages_or_passes_rows_over(cluster, namesrv, topic):
     to = sink(namesrv=namesrv, to_message=lambda row: Message(topic, b"%d" % row) if row % 3 else None)
     to(range(10))
