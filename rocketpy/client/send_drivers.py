@@ -18,6 +18,7 @@ from rocketpy.client.sending import Choice, NotStoredOkError, SendCore, Try, ver
 from rocketpy.errors import (
     BrokerError,
     ClientClosedError,
+    ConnectError,
     RequestTimeoutError,
     RocketMQError,
     SendAttempt,
@@ -57,6 +58,8 @@ class _Send:
     choice: Choice | None
     tries: int
     """How many there may be in all."""
+    only_unsent: bool
+    """Whether to try again only what no broker has taken, so that nothing is stored twice, or behind what follows."""
     deadline: float
     timeout: float
     attempts: list[SendAttempt] = attrs.Factory(list)
@@ -69,11 +72,13 @@ class _Send:
 
     def may_go_on(self, error: RocketMQError) -> bool:
         """Whether there is another try."""
-        return (
-            len(self.attempts) < self.tries
-            and trio.current_time() < self.deadline
-            and self.core.is_worth_another(error)
-        )
+        return len(self.attempts) < self.tries and trio.current_time() < self.deadline and self.is_worth_another(error)
+
+    def is_worth_another(self, error: BaseException) -> bool:
+        """Whether a try after this error may do better."""
+        if self.only_unsent and not isinstance(error, ConnectError | BrokerError):
+            return False
+        return self.core.is_worth_another(error)
 
     def outcome(self) -> SendResult:
         """What to answer when no try is left.
@@ -122,10 +127,10 @@ class _Send:
         try:
             return await self._one_try()
         except RocketMQError as error:
-            if allowed == 1 or not self.core.is_worth_another(error):
+            if allowed == 1 or not self.is_worth_another(error):
                 raise
             pause = _pause_after(error, 1)
-        policy = retrying(attempts=allowed - 1, wait=_later_pause, worth_it=self.core.is_worth_another)
+        policy = retrying(attempts=allowed - 1, wait=_later_pause, worth_it=self.is_worth_another)
         await trio.sleep(pause)
         result: SendResult = await policy(self._one_try)
         return result
@@ -211,11 +216,11 @@ async def send(core: SendCore, outgoing: Outgoing, choice: Choice | None, tries:
     deadline = started + timeout
     attempt = core.begin(outgoing, choice, started)
     if attempt is None:
-        return await _Send(core, outgoing, choice, tries, deadline, timeout).go_on()
+        return await _Send(core, outgoing, choice, tries, False, deadline, timeout).go_on()
     try:
         return core.finish(attempt, await attempt.connection.exchange(attempt.opaque, attempt.frame, deadline))
     except RocketMQError as error:
-        return await _Send(core, outgoing, choice, tries, deadline, timeout).recover(attempt, error)
+        return await _Send(core, outgoing, choice, tries, False, deadline, timeout).recover(attempt, error)
 
 
 async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | None, timeout: float) -> None:
@@ -266,6 +271,7 @@ def start_send(
     choice: Choice | None,
     tries: int,
     timeout: float,
+    only_unsent: bool = False,
 ) -> Cancel:
     """Begin a send and return; `done` hears how it went. Runs in the trio thread.
 
@@ -277,6 +283,7 @@ def start_send(
         choice: who chooses the queue, None for us.
         tries: how many there may be.
         timeout: seconds for all of them.
+        only_unsent: whether another try follows only where no broker has taken the one before.
 
     Returns:
         What gives the send up, in the trio thread, unless it has ended: `done` hears of that soon, too.
@@ -289,9 +296,9 @@ def start_send(
         done(error)
         return _nothing
     if attempt is None:
-        sending = _Send(core, outgoing, choice, tries, deadline, timeout)
+        sending = _Send(core, outgoing, choice, tries, only_unsent, deadline, timeout)
         return _finish_in(nursery, sending, done, sending.go_on)
-    answered = _Answered(core, choice, tries, deadline, timeout, done, nursery, attempt)
+    answered = _Answered(core, choice, tries, only_unsent, deadline, timeout, done, nursery, attempt)
     try:
         attempt.connection.start_request(attempt.opaque, attempt.frame, deadline, answered)
     except TooManyRequestsError:
@@ -313,6 +320,7 @@ class _Answered:
     core: SendCore
     choice: Choice | None
     tries: int
+    only_unsent: bool
     deadline: float
     timeout: float
     done: Done
@@ -356,7 +364,8 @@ class _Answered:
 
     def sending(self) -> _Send:
         """The send as the slow way wants it."""
-        return _Send(self.core, self.attempt.outgoing, self.choice, self.tries, self.deadline, self.timeout)
+        core, outgoing = self.core, self.attempt.outgoing
+        return _Send(core, outgoing, self.choice, self.tries, self.only_unsent, self.deadline, self.timeout)
 
 
 def _finish_in(nursery: trio.Nursery, sending: _Send, done: Done, rest: Callable[[], Awaitable[SendResult]]) -> Cancel:

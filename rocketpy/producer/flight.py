@@ -123,7 +123,12 @@ class Flight:
         self._flying.add(flying)
         try:
             give_up = self._producer.start_send(
-                frame.outgoing, flying, queue=frame.queue, timeout=self._timeout, retries=self._retries
+                frame.outgoing,
+                flying,
+                queue=frame.queue,
+                timeout=self._timeout,
+                retries=self._retries,
+                in_order=frame.queue is not None,
             )
         except Exception as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
             flying(error)

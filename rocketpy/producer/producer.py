@@ -254,7 +254,7 @@ class Producer(NotPicklable):
         are put together by the queue of that key and follow each other in it, one frame at a time; all other frames
         are under way together and keep no order. Delayed messages go by themselves. What is under way is bounded by
         `back_pressure_for_async_send_num` and `back_pressure_for_async_send_size`; each frame is tried again as a
-        message is by `send`.
+        message is by `send`, one with sharding keys in its queue and only where no broker has taken it.
 
         Args:
             messages: taken as there is room, and never all at once; each an object of its own, for it may be sent
@@ -319,8 +319,12 @@ class Producer(NotPicklable):
         arg: Any = None,
         timeout: float | None = None,
         retries: int | None = None,
+        in_order: bool = False,
     ) -> send_drivers.Cancel:
         """Begin a send in the trio thread; `done` hears how it went. For the surfaces that have no task for each send.
+
+        With `in_order` a send to a fixed queue is tried again as well, in that queue, as long as no broker has taken
+        it. Nothing else may go there before `done` has heard.
 
         Returns:
             What gives it up, in the trio thread.
@@ -339,8 +343,9 @@ class Producer(NotPicklable):
                 partial(self._ended, done),
                 nursery=self._nursery,
                 choice=choice,
-                tries=self.tries(outgoing, choice, retries),
+                tries=1 + retries if in_order else self.tries(outgoing, choice, retries),
                 timeout=seconds,
+                only_unsent=in_order,
             )
         except BaseException:  # a selector's, or Ctrl-C: what was not begun is not under way, or closing waits for ever
             self._one_less()

@@ -174,7 +174,7 @@ def sink(
         job_id: stands for the id of the application, or of the streaming query, in provenance; rows of different runs,
             and different queries, need different ones.
         producer_settings: those of `rocketpy.ProducerConfig`, such as `group` and `access_key`. A frame has 30 seconds
-            here and 10 tries after the first, as long as a broker restarts; with sharding keys a single try.
+            here and 10 tries after the first; with sharding keys only where no broker has taken it.
 
     Raises:
         ConfigError: a setting cannot be used.

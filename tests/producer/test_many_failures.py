@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from rocketpy.errors import (
     ClientClosedError,
+    ConnectionLostError,
     MessageIllegalError,
     RequestTimeoutError,
     SendManyError,
@@ -124,12 +125,25 @@ async def test_frames_are_tried_again_as_messages_are(autojump_clock, opened):
     assert len({each.body for each in broker.taken[1:]}) == 1  # the same ids: a consumer can tell
 
 
-async def test_a_frame_with_sharding_keys_is_tried_once(autojump_clock, opened):
-    broker = SendBroker(script=[0, BUSY])
+async def test_a_frame_with_sharding_keys_that_no_broker_has_taken_is_tried_again_in_its_queue(autojump_clock, opened):
+    broker = SendBroker(script=[0, BUSY, BUSY])
     async with opened(broker) as (producer, _):
         await producer.send(Message("T", b"connects"))
-        with pytest.raises(SendManyError):
+        result = await producer.send_many(numbered(6, sharding_key="k"), batch_size=3)
+    assert (result.messages, result.frames, result.failed) == (6, 2, 0)
+    first, *again, last = broker.taken[1:]
+    assert [each.body for each in again] == [first.body, first.body]
+    assert len({each.header.queue_id for each in (first, *again, last)}) == 1
+    assert bodies(last) == [b"3", b"4", b"5"]
+
+
+async def test_a_frame_with_sharding_keys_that_may_be_stored_is_not_sent_again(autojump_clock, opened):
+    broker = SendBroker(script=[0, "hang up"])
+    async with opened(broker) as (producer, _):
+        await producer.send(Message("T", b"connects"))
+        with pytest.raises(SendManyError) as caught:
             await producer.send_many(numbered(3, sharding_key="k"))
+    assert isinstance(caught.value.__cause__, ConnectionLostError)
     assert len(broker.taken) == 2
 
 
