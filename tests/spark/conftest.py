@@ -47,7 +47,7 @@ def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(spark_home: Path) -> Iterator[SparkSession]:
-    """The session that all tests share: two tasks at a time, each tried up to four times."""
+    """The session that all tests share: eight tasks at a time, each tried up to four times."""
     require(missing_for_spark())
     with local_session(spark_home) as session:
         yield session

@@ -24,6 +24,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 LOG = "spark.log"
 JAVA_ENDS_WITHIN = 60.0
 
+TASKS_AT_A_TIME = 8
+"""More than there are cores: a task that does next to nothing waits forty milliseconds for what its worker is sent."""
+MASTER = f"local[{TASKS_AT_A_TIME},4]"
+"""Each task is tried up to four times; without the second number local Spark tries once."""
+
 SETTINGS = {
     "spark.app.name": "rocketpy tests",
     "spark.python.daemon.module": "tests.spark.quick_daemon",
@@ -91,13 +96,13 @@ def environment(home: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def local_session(
-    home: Path, *, master: str = "local[2,4]", settings: Mapping[str, str] | None = None, level: str = "warn"
+    home: Path, *, master: str = MASTER, settings: Mapping[str, str] | None = None, level: str = "warn"
 ) -> Iterator[SparkSession]:
     """A session in a JVM of its own, both gone at the end.
 
     Args:
         home: A directory to make; Spark's log and its temporary files are in it.
-        master: Two tasks at a time, each tried up to four times; without the second number local Spark tries once.
+        master: How many tasks at a time, and how often each may be tried; without the second number once.
         settings: Spark's own settings on top of `SETTINGS`.
         level: What goes into the log, of the driver and of executors.
     """

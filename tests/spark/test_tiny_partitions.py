@@ -10,6 +10,7 @@ import pytest
 
 from rocketpy.spark import sink
 from rocketpy_broker_sim import BlockingLocalCluster
+from tests.spark.local_spark import TASKS_AT_A_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from rocketpy.spark import Sink
 
 PARTITIONS = 10_000
-AT_A_TIME = 2  # local[2]
 
 
 def write_with_process(written: Sink, numbers: Iterable[int]) -> None:
@@ -44,4 +44,4 @@ def test_ten_thousand_partitions_make_no_more_producers_than_worker_processes(
     connections = {(message.keys, message.born_host) for message in messages}
     processes = {keys for keys, _host in connections}
     assert len(connections) == len(processes), "a process has connected more than once"
-    assert len(processes) <= AT_A_TIME
+    assert len(processes) <= TASKS_AT_A_TIME
