@@ -6,9 +6,17 @@ import itertools
 
 import pytest
 
+from rocketpy.spark import counts, task
 from rocketpy_broker_sim import BlockingLocalCluster
 
 _numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch):
+    """Whatever other tests run in this process: a Spark of theirs is none of these."""
+    for module in (counts, task):
+        monkeypatch.setattr(module, "active_context", lambda: None)
 
 
 @pytest.fixture(scope="session")
