@@ -109,7 +109,8 @@ def test_apaches_quickstart_pair(namesrv: str) -> None:
             received = [consumer.stdout.readline().split(" ", 2)[2].strip() for _ in range(1000)]
             assert sorted(received) == sorted(f"Hello RocketMQ {number}" for number in range(1000))
             consumer.send_signal(signal.SIGTERM)
-            assert consumer.wait(30) == 0
+            _, said = consumer.communicate(timeout=30)  # whatever it prints still: a full pipe would hold it up
+            assert consumer.returncode == 0, said
         finally:
             consumer.kill()
 
