@@ -56,7 +56,9 @@ def driver(rows: int) -> Iterator[Child]:
     missing = unavailable()
     if missing is not None:
         raise BenchmarkError(missing)
-    found = {**environment(), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    # What stands in the path may be another PySpark, and then is the one to measure.
+    paths = [path for path in (os.environ.get("PYTHONPATH"), str(ROOT)) if path]
+    found = {**environment(), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths)}
     child = Child("-m", "benchmarks.spark.driver", str(rows), env={**found, "SPARK_LOCAL_IP": "127.0.0.1"})
     try:
         if child.line(READY_WITHIN) != "ready":
