@@ -21,7 +21,7 @@ Retry logic asks ``error.retriable``, never a list of types. Facts are attribute
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rocketpy.logs import printable, quote
 
@@ -68,18 +68,29 @@ __all__ = [
 ]
 
 
+ErrorType = TypeVar("ErrorType", bound="RocketMQError")
+
+
 class RocketMQError(Exception):
     """Root of everything that rocketpy raises on purpose.
 
     Attributes:
         retriable: Whether the same call may succeed when it is made again, perhaps at another broker.
+        nothing_sent: Whether it is certain that the request never left, so that it cannot have been carried out.
     """
 
     retriable: ClassVar[bool] = False
+    nothing_sent: bool = False
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy and pickle by what it is made of: the constructors ask for facts by their names."""
         return _restored, (type(self), self.args, self.__dict__)
+
+
+def unsent(error: ErrorType) -> ErrorType:
+    """Mark an error as one after which it is certain that nothing was sent."""
+    error.nothing_sent = True
+    return error
 
 
 def _restored(kind: type[RocketMQError], args: tuple[object, ...], facts: dict[str, Any]) -> RocketMQError:
@@ -94,6 +105,8 @@ def _restored(kind: type[RocketMQError], args: tuple[object, ...], facts: dict[s
 class ConfigError(RocketMQError, ValueError):
     """A setting or an argument is not usable; nothing was sent."""
 
+    nothing_sent = True
+
 
 class ClientClosedError(RocketMQError):
     """The client, producer or consumer is not open: not started, closed, or started before a fork."""
@@ -107,6 +120,7 @@ class TooManyRequestsError(RocketMQError):
     """A bound of our own is reached, for instance of sends in flight; wait and send again."""
 
     retriable = True
+    nothing_sent = True
 
 
 class SerializationError(RocketMQError, ValueError):
@@ -133,13 +147,15 @@ class TransportError(RocketMQError):
 class ConnectError(TransportError):
     """A connection could not be opened."""
 
+    nothing_sent = True
+
 
 class ConnectionLostError(TransportError):
-    """A connection ended while an answer was due; whether the request was carried out is unknown."""
+    """A connection ended while an answer was due; unless `nothing_sent`, whether it was carried out is unknown."""
 
 
 class RequestTimeoutError(RocketMQError, TimeoutError):
-    """No answer came in time; whether the request was carried out is unknown.
+    """No answer came in time; unless `nothing_sent`, whether the request was carried out is unknown.
 
     Attributes:
         address: The peer as "host:port", or None when none had been reached.
@@ -163,6 +179,8 @@ class ProtocolError(RocketMQError):
 
 class LocalProtocolError(ProtocolError):
     """We were asked to write something that the protocol cannot carry; nothing was sent."""
+
+    nothing_sent = True
 
 
 class RemoteProtocolError(ProtocolError):
@@ -195,6 +213,7 @@ class RouteNotFoundError(RocketMQError):
     """
 
     retriable = True
+    nothing_sent = True
 
     def __init__(self, message: str, *, topic: str, tried: Sequence[str] = ()) -> None:
         super().__init__(message)

@@ -136,7 +136,7 @@ def test_public_names_exist_once_and_resolve(module: str) -> None:
 INTERNAL = {
     "Producer": {
         "check_open", "checked_timeout", "client_closing", "ensure_route", "on_route_changed", "prepare",
-        "prepare_many", "start_send", "tries",
+        "prepare_many", "start_send",
     },
     "PushConsumer": {"client_closing", "consumer_data", "on_route_changed", "rebalance_now", "topics"},
     "MQClientInstance": {

@@ -3,11 +3,13 @@
 Off by default, as in Java: then only the broker that has just failed is avoided within one send. Switched on, a broker
 rests for the time that the latency table gives; when that is over, exactly one send goes there as a probe, and the
 others follow once it went well. It never forbids: whoever chooses a queue falls back to a resting broker when there is
-no other. Plain state, no I/O; the clock is given. Plays the part of MQFaultStrategy and LatencyFaultToleranceImpl.
+no other. Plain state, no I/O; the clock is given. Safe from any thread. Plays the part of MQFaultStrategy and
+LatencyFaultToleranceImpl.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection
 
 import attrs
@@ -60,6 +62,8 @@ class MQFaultStrategy:
         self._clock = clock
         self._probe_timeout = probe_timeout
         self._items: dict[str, FaultItem] = {}
+        self.lock = threading.RLock()
+        """Taken around changes, and by whoever decides by several looks."""
 
     def update(self, broker_name: str, elapsed: float, *, isolation: bool = False, reachable: bool = True) -> None:
         """Take note of how a send went.
@@ -75,19 +79,24 @@ class MQFaultStrategy:
         latency_ms = self.table.isolation_ms if isolation else elapsed * 1000
         duration = self.table.not_available_for(latency_ms) / 1000
         now = self._clock()
-        item = self._items.get(broker_name)
-        if duration > 0:
-            self._isolate(broker_name, item, latency_ms, now, now + duration, reachable)
-        elif item is not None and now - elapsed >= item.since:
-            # Only a send that began after the fault proves anything: others were already under way.
+        is_new = is_gone = False
+        with self.lock:
+            item = self._items.get(broker_name)
+            if duration > 0:
+                is_new = item is None
+                self._isolate(broker_name, item, latency_ms, now, now + duration, reachable)
+            elif item is not None and now - elapsed >= item.since:
+                # Only a send that began after the fault proves anything: others were already under way.
+                is_gone = self._items.pop(broker_name, None) is not None
+        if is_new:  # handlers of logs are users' code: none of it under the lock
+            logger.warning("broker %s is passed over for %.1f s", broker_name, duration)
+        if is_gone:
             logger.info("broker %s answers well again", broker_name)
-            del self._items[broker_name]
 
     def _isolate(
         self, broker_name: str, item: FaultItem | None, latency_ms: float, now: float, until: float, reachable: bool
     ) -> None:
         if item is None:
-            logger.warning("broker %s is passed over for %.1f s", broker_name, until - now)
             self._items[broker_name] = FaultItem(broker_name, latency_ms, now, until, reachable)
             return
         item.latency_ms, item.since, item.reachable = latency_ms, now, reachable
@@ -109,17 +118,20 @@ class MQFaultStrategy:
 
     def chosen(self, broker_name: str) -> None:
         """Take note that a send goes there now: the first one after a rest is the probe."""
-        item = self._items.get(broker_name)
-        if item is not None:
-            now = self._clock()
-            if now >= item.available_at:
-                item.probe_until = now + self._probe_timeout
+        with self.lock:
+            item = self._items.get(broker_name)
+            if item is not None:
+                now = self._clock()
+                if now >= item.available_at:
+                    item.probe_until = now + self._probe_timeout
 
     def retain(self, broker_names: Collection[str]) -> None:
         """Forget brokers that no route names any more."""
-        for name in [name for name in self._items if name not in broker_names]:
-            del self._items[name]
+        with self.lock:
+            for name in [name for name in self._items if name not in broker_names]:
+                del self._items[name]
 
     def items(self) -> list[FaultItem]:
         """What is held against brokers now; copies."""
-        return [attrs.evolve(item) for item in self._items.values()]
+        with self.lock:
+            return [attrs.evolve(item) for item in self._items.values()]

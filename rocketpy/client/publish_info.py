@@ -49,6 +49,12 @@ class TopicPublishInfo:
     """In the order that all languages share: by broker name, then by number."""
     order_topic: bool = False
     """The queues come from the ordered-topic configuration and stay put when brokers come and go."""
+    several_brokers: bool = attrs.field(init=False, eq=False, repr=False)
+    """Whether they lie on more than one."""
+
+    def __attrs_post_init__(self) -> None:
+        """Look at the queues once."""
+        object.__setattr__(self, "several_brokers", len({queue.broker_name for queue in self.queues}) > 1)
 
 
 @attrs.frozen

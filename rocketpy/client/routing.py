@@ -221,7 +221,6 @@ class RouteTable:
             for name, addresses in route.brokers.items():
                 named.setdefault(name, set()).update(addresses.values())
         gone: list[str] = []
-        self.version += 1
         for name, addresses in list(self._brokers.items()):
             kept = {number: each for number, each in addresses.items() if each in named.get(name, ())}
             gone += [each for each in addresses.values() if each not in kept.values()]
@@ -230,6 +229,7 @@ class RouteTable:
             else:
                 logger.info("broker %s is in no route any more", name)
                 del self._brokers[name]
+        self.version += 1  # last: what another thread has kept by the old number is of no use from here on
         return gone
 
     async def _look_up(self, topic: str, timeout: float, default: _Default | None) -> TopicRoute:

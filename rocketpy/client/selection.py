@@ -58,10 +58,11 @@ def select_queue(
         raise ConfigError("there is no queue to choose from")
     if fault is None or not fault.enabled:
         return _next_but(queues, counter, avoid) if avoid is not None else queues[next(counter) % len(queues)]
-    chosen = _next_where(queues, counter, lambda name: name != avoid and fault.is_available(name))
-    chosen = chosen or _next_where(queues, counter, lambda name: name != avoid and fault.is_reachable(name))
-    chosen = chosen or queues[next(counter) % len(queues)]
-    fault.chosen(chosen.broker_name)
+    with fault.lock:  # or two threads would both take the one probe
+        chosen = _next_where(queues, counter, lambda name: name != avoid and fault.is_available(name))
+        chosen = chosen or _next_where(queues, counter, lambda name: name != avoid and fault.is_reachable(name))
+        chosen = chosen or queues[next(counter) % len(queues)]
+        fault.chosen(chosen.broker_name)
     return chosen
 
 

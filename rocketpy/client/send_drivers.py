@@ -1,7 +1,7 @@
-"""The two ways to drive a send: awaited by the task that wants it, or called back when it is done.
+"""The ways to drive a send: awaited by the task that wants it, or called back when it is done.
 
-Both try once without any policy, scope or task of its own; only what that try leaves over takes the slow way: looking
-up the route, dialling, trying other brokers. Every try of a send shares one deadline.
+Each tries once without any scope or task of its own; only what that try leaves over takes the slow way, which is in
+`send_tries`. Every try of a send shares one deadline, and so does the wait for the turn of its sharding key.
 """
 
 from __future__ import annotations
@@ -13,31 +13,21 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from rocketpy.client.key_order import Key, Turn
 from rocketpy.client.outgoing import Outgoing
-from rocketpy.client.sending import Choice, NotStoredOkError, SendCore, Try, verdict
-from rocketpy.errors import (
-    BrokerError,
-    ClientClosedError,
-    ConnectError,
-    RequestTimeoutError,
-    RocketMQError,
-    SendAttempt,
-    SystemBusyError,
-    TooManyRequestsError,
-)
-from rocketpy.logs import get_logger
-from rocketpy.remoting.backoff import FullJitter, retrying
+from rocketpy.client.retries import NotStoredOkError, SendKind
+from rocketpy.client.send_tries import Sending, is_go_away
+from rocketpy.client.sending import Choice, RequestConnection, SendCore, Try
+from rocketpy.client.waiting import too_late_for, wait_turn
+from rocketpy.errors import ClientClosedError, RequestTimeoutError, RocketMQError, TooManyRequestsError
+from rocketpy.message import PropertyName
+from rocketpy.remoting.connection import Connection
 from rocketpy.results import SendResult
-from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
-    import tenacity
-
     from rocketpy.wire.frame import Frame
 
-__all__ = ["Cancel", "Done", "send", "send_oneway", "start_send"]
-
-logger = get_logger(__name__)
+__all__ = ["Cancel", "Done", "given_up", "resume_send", "send", "send_oneway", "start_send"]
 
 Done = Callable[[SendResult | Exception], None]
 """Told once how a send went, in the trio thread; must not raise.
@@ -48,159 +38,8 @@ An error that is none of ours was raised by a selector or a hook of whoever send
 Cancel = Callable[[], None]
 """Gives up a send that is under way."""
 
-
-@attrs.define(eq=False)
-class _Send:
-    """One send with what became of its tries so far."""
-
-    core: SendCore
-    outgoing: Outgoing
-    choice: Choice | None
-    tries: int
-    """How many there may be in all."""
-    only_unsent: bool
-    """Whether to try again only what no broker has taken, so that nothing is stored twice, or behind what follows."""
-    deadline: float
-    timeout: float
-    attempts: list[SendAttempt] = attrs.Factory(list)
-    under_way: Try | None = None
-    """The try that waits for its answer."""
-
-    def note(self, broker_name: str, address: str | None, error: RocketMQError, started: float) -> None:
-        """Keep what a try came to."""
-        self.attempts.append(self.core.failed(broker_name, address, error, started))
-
-    def may_go_on(self, error: RocketMQError) -> bool:
-        """Whether there is another try."""
-        return len(self.attempts) < self.tries and trio.current_time() < self.deadline and self.is_worth_another(error)
-
-    def is_worth_another(self, error: BaseException) -> bool:
-        """Whether a try after this error may do better."""
-        if self.only_unsent and not isinstance(error, ConnectError | BrokerError):
-            return False
-        return self.core.is_worth_another(error)
-
-    def outcome(self) -> SendResult:
-        """What to answer when no try is left.
-
-        Raises:
-            RocketMQError: none of the tries was acknowledged.
-        """
-        for attempt in reversed(self.attempts):
-            if isinstance(attempt.error, NotStoredOkError):
-                return attempt.error.result
-        raise verdict(self.outgoing.topic, self.attempts)
-
-    # --- the slow way ------------------------------------------------------------------------------------
-
-    async def go_on(self) -> SendResult:
-        """Try until it is acknowledged, or nothing may be tried any more."""
-        try:
-            with trio.fail_at(self.deadline):
-                return await self._try_again_and_again(max(1, self.tries - len(self.attempts)))
-        except trio.TooSlowError as exc:
-            if self.under_way is not None:
-                self._note_unanswered(self.under_way)
-            elif not self.attempts:
-                if self.core.client.routes.publish_info(self.outgoing.topic) is None:
-                    raise self.core.client.routes.too_late(self.outgoing.topic, self.timeout) from exc
-                raise RequestTimeoutError(
-                    f"no broker of {self.outgoing.topic} could be reached within {self.timeout:g} s",
-                    timeout=self.timeout,
-                ) from exc
-        except RocketMQError:
-            if not self.attempts:
-                raise
-        return self.outcome()
-
-    def _note_unanswered(self, attempt: Try) -> None:
-        """Keep that a try was cut off by the end of all time: nobody may take its message for one never sent."""
-        error = RequestTimeoutError(
-            f"no answer from {attempt.address} within {self.timeout:g} s; whether it stores the message is unknown",
-            address=attempt.address,
-            timeout=self.timeout,
-        )
-        self.note(attempt.broker_name, attempt.address, error, attempt.started)
-
-    async def _try_again_and_again(self, allowed: int) -> SendResult:
-        """The first time without a policy, which is for what follows a failure."""
-        try:
-            return await self._one_try()
-        except RocketMQError as error:
-            if allowed == 1 or not self.is_worth_another(error):
-                raise
-            pause = _pause_after(error, 1)
-        policy = retrying(attempts=allowed - 1, wait=_later_pause, worth_it=self.is_worth_another)
-        await trio.sleep(pause)
-        result: SendResult = await policy(self._one_try)
-        return result
-
-    async def _one_try(self) -> SendResult:
-        core, config = self.core, self.core.config
-        info = await core.client.routes.ensure(
-            self.outgoing.topic,
-            timeout=self.deadline - trio.current_time(),
-            default_topic=config.create_topic_key,
-            default_queue_nums=config.default_topic_queue_nums,
-        )
-        avoid = self.attempts[-1].broker_name if self.attempts else None
-        queue = core.choose(self.outgoing, info, self.choice, avoid)
-        broker_name, address = core.target(queue)
-        started = trio.current_time()
-        try:
-            connection = await core.client.pool.get(address, timeout=self.deadline - started)
-            attempt = self.under_way = core.make_try(self.outgoing, queue, broker_name, address, connection, started)
-            try:
-                return core.finish(attempt, await connection.exchange(attempt.opaque, attempt.frame, self.deadline))
-            except BrokerError as error:
-                if error.code != ResponseCode.GO_AWAY:
-                    raise
-            return await self._move(attempt)
-        except RocketMQError as error:
-            self.under_way = None
-            self.note(broker_name, address, error, started)
-            raise
-
-    async def _move(self, attempt: Try) -> SendResult:
-        """The same try over a fresh connection: the broker has asked us to go away, and stored nothing."""
-        core, pool = self.core, self.core.client.pool
-        pool.retire(attempt.connection)
-        connection = await pool.get(attempt.address, timeout=max(0.001, self.deadline - trio.current_time()))
-        again = core.make_try(
-            attempt.outgoing, attempt.queue, attempt.broker_name, attempt.address, connection, trio.current_time()
-        )
-        return core.finish(again, await connection.exchange(again.opaque, again.frame, self.deadline))
-
-    async def recover(self, attempt: Try, error: RocketMQError) -> SendResult:
-        """What becomes of a send whose first try has failed.
-
-        Raises:
-            RocketMQError: there is no other try, or none was acknowledged.
-        """
-        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY:
-            try:
-                return await self._move(attempt)
-            except RocketMQError as second:
-                error = second
-        self.note(attempt.broker_name, attempt.address, error, attempt.started)
-        if self.may_go_on(error):
-            return await self.go_on()
-        if isinstance(error, NotStoredOkError):
-            return error.result
-        raise error
-
-
-_busy = FullJitter(0.02, 1.0)
-
-
-def _pause_after(error: BaseException | None, failures: int) -> float:
-    """A broker that is busy gets a moment; every other failure is answered by another broker at once."""
-    return _busy.after(failures) if isinstance(error, SystemBusyError) else 0.0
-
-
-def _later_pause(state: tenacity.RetryCallState) -> float:
-    """The same for the tries that follow the first one."""
-    return _pause_after(state.outcome.exception() if state.outcome is not None else None, state.attempt_number + 1)
+_PLAIN, _KEYED, _QUEUE, _FRAME = SendKind.PLAIN, SendKind.KEYED, SendKind.QUEUE, SendKind.FRAME
+_SHARDING_KEY = PropertyName.SHARDING_KEY
 
 
 # --- awaited -------------------------------------------------------------------------------------------
@@ -212,15 +51,28 @@ async def send(core: SendCore, outgoing: Outgoing, choice: Choice | None, tries:
     Raises:
         RocketMQError: it was not acknowledged; unless the error says otherwise the outcome is unknown.
     """
-    started = trio.current_time()
+    started = core.clock()
     deadline = started + timeout
-    attempt = core.begin(outgoing, choice, started)
-    if attempt is None:
-        return await _Send(core, outgoing, choice, tries, False, deadline, timeout).go_on()
+    kind, key = _PLAIN, None
+    if choice is not None:
+        kind = _QUEUE
+    elif (sharding_key := outgoing.message.properties.get(_SHARDING_KEY)) is not None:
+        kind, key = _KEYED, (outgoing.message.topic, sharding_key)
+        if not core.order.try_take(key):
+            await wait_turn(core.order, key, deadline, timeout)
+            started = core.clock()
     try:
-        return core.finish(attempt, await attempt.connection.exchange(attempt.opaque, attempt.frame, deadline))
-    except RocketMQError as error:
-        return await _Send(core, outgoing, choice, tries, False, deadline, timeout).recover(attempt, error)
+        attempt = core.begin(outgoing, choice, started, core.client.pool.nowait)
+        if attempt is None:
+            return await Sending(core, outgoing, kind, choice, tries, deadline, timeout).go_on()
+        until = core.until(kind, started, deadline, tries, others=attempt.others)
+        try:
+            return core.finish(attempt, await attempt.connection.exchange(attempt.opaque, attempt.frame, until))
+        except RocketMQError as error:
+            return await Sending(core, outgoing, kind, choice, tries, deadline, timeout).recover(attempt, error)
+    finally:
+        if key is not None:
+            core.order.pass_on(key)
 
 
 async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | None, timeout: float) -> None:
@@ -240,7 +92,7 @@ async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | No
             default_topic=config.create_topic_key,
             default_queue_nums=config.default_topic_queue_nums,
         )
-    queue = core.choose(outgoing, info, choice, None)
+    queue = core.choose(outgoing, info, choice)
     broker_name, address = core.target(queue)
     connection = core.client.pool.nowait(address)
     if connection is None:
@@ -271,7 +123,8 @@ def start_send(
     choice: Choice | None,
     tries: int,
     timeout: float,
-    only_unsent: bool = False,
+    in_order: bool = False,
+    has_turn: bool = False,
 ) -> Cancel:
     """Begin a send and return; `done` hears how it went. Runs in the trio thread.
 
@@ -283,30 +136,56 @@ def start_send(
         choice: who chooses the queue, None for us.
         tries: how many there may be.
         timeout: seconds for all of them.
-        only_unsent: whether another try follows only where no broker has taken the one before.
+        in_order: whether it is a frame that others follow in its queue.
+        has_turn: whether the caller has the lane of its sharding key already, and passes it on when `done` is called.
 
     Returns:
         What gives the send up, in the trio thread, unless it has ended: `done` hears of that soon, too.
     """
-    started = trio.current_time()
-    deadline = started + timeout
-    try:
-        attempt = core.begin(outgoing, choice, started)
-    except RocketMQError as error:
-        done(error)
-        return _nothing
-    if attempt is None:
-        sending = _Send(core, outgoing, choice, tries, only_unsent, deadline, timeout)
-        return _finish_in(nursery, sending, done, sending.go_on)
-    answered = _Answered(core, choice, tries, only_unsent, deadline, timeout, done, nursery, attempt)
-    try:
-        attempt.connection.start_request(attempt.opaque, attempt.frame, deadline, answered)
-    except TooManyRequestsError:
-        sending = answered.sending()
-        return _finish_in(nursery, sending, done, sending.go_on)
-    except RocketMQError as error:
-        answered(error)
-    return answered.cancel
+    deadline = core.clock() + timeout
+    kind = _FRAME if in_order else core.kind(outgoing, choice)
+    plan = _Plan(core, outgoing, kind, choice, tries, deadline, timeout, done, nursery)
+    if kind is not _KEYED or has_turn:
+        return plan.begin()
+    key = plan.in_lane()
+    if core.order.try_take(key):
+        return plan.begin()
+    return _InLine(plan, key).queue()
+
+
+def resume_send(
+    core: SendCore,
+    attempt: Try[RequestConnection],
+    error: RocketMQError,
+    done: Done,
+    *,
+    nursery: trio.Nursery,
+    choice: Choice | None,
+    tries: int,
+    deadline: float,
+    timeout: float,
+) -> Cancel:
+    """Go on with a send whose first try was made elsewhere and has failed. Runs in the trio thread.
+
+    Whoever made that try has the turn of its sharding key, if there is one, and passes it on when `done` is called.
+
+    Args:
+        core: of the producer.
+        attempt: the try.
+        error: what it came to.
+        done: called once, perhaps before this returns.
+        nursery: where the rest runs.
+        choice: who chose the queue, None for us.
+        tries: how many there may be, with the one that was made.
+        deadline: of the send, on trio's clock.
+        timeout: the seconds that it was given in all.
+
+    Returns:
+        What gives the send up, in the trio thread, unless it has ended.
+    """
+    kind = core.kind(attempt.outgoing, choice)
+    plan = _Plan(core, attempt.outgoing, kind, choice, tries, deadline, timeout, done, nursery)
+    return plan.failed(attempt, error) or _nothing
 
 
 def _nothing() -> None:
@@ -314,81 +193,189 @@ def _nothing() -> None:
 
 
 @attrs.define(eq=False)
-class _Answered:
-    """Takes the answer to the first try. One object for each send: there may be very many under way."""
+class _Plan:
+    """A send that is called back: what to send, and who hears of it."""
 
     core: SendCore
+    outgoing: Outgoing
+    kind: SendKind
     choice: Choice | None
     tries: int
-    only_unsent: bool
     deadline: float
     timeout: float
     done: Done
     nursery: trio.Nursery
-    attempt: Try
+
+    def in_lane(self) -> Key:
+        """Pass the turn of its sharding key on when it has ended."""
+        message = self.outgoing.message
+        key = message.topic, message.properties[_SHARDING_KEY]
+        self.done = partial(_end_in_lane, self.core, key, self.done)
+        return key
+
+    def begin(self) -> Cancel:
+        """Try once, or take the slow way at once."""
+        core, started = self.core, self.core.clock()
+        try:
+            attempt = core.begin(self.outgoing, self.choice, started, core.client.pool.nowait)
+        except RocketMQError as error:
+            self.done(error)
+            return _nothing
+        if attempt is None:
+            sending = self.sending()
+            return _finish_in(self.nursery, sending, self.done, sending.go_on)
+        until = core.until(self.kind, started, self.deadline, self.tries, others=attempt.others)
+        answered = _Answered(self, attempt)
+        try:
+            attempt.connection.start_request(attempt.opaque, attempt.frame, until, answered)
+        except TooManyRequestsError:
+            sending = self.sending()
+            return _finish_in(self.nursery, sending, self.done, sending.go_on)
+        except RocketMQError as error:
+            answered(error)
+        return answered.cancel
+
+    def failed(self, attempt: Try[RequestConnection], error: RocketMQError) -> Cancel | None:
+        """Try again where there is another try; what gives that up."""
+        sending = self.sending()
+        if is_go_away(error):
+            return _finish_in(self.nursery, sending, self.done, partial(sending.recover, attempt, error))
+        then = sending.failed(attempt, error)
+        if then is not None:
+            return _finish_in(self.nursery, sending, self.done, partial(sending.go_on, then))
+        self.done(error.result if isinstance(error, NotStoredOkError) else error)
+        return None
+
+    def sending(self) -> Sending:
+        """The send as the slow way wants it."""
+        return Sending(self.core, self.outgoing, self.kind, self.choice, self.tries, self.deadline, self.timeout)
+
+
+@attrs.define(eq=False)
+class _Answered:
+    """Takes the answer to the first try. One object for each send: there may be very many under way."""
+
+    plan: _Plan
+    attempt: Try[Connection]
     cancel_slow: Cancel | None = None
     """Gives up the tries after the first one."""
 
     def __call__(self, answer: Frame | RocketMQError) -> None:
-        attempt = self.attempt
+        plan = self.plan
         try:
             if isinstance(answer, RocketMQError):
                 raise answer
-            result = self.core.finish(attempt, answer)
+            result = plan.core.finish(self.attempt, answer)
         except RocketMQError as error:
-            self.failed(error)
+            self.cancel_slow = plan.failed(self.attempt, error)
         except Exception as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
-            self.done(error)
+            plan.done(error)
         else:
-            self.done(result)
-
-    def failed(self, error: RocketMQError) -> None:
-        """Try again where there is another try."""
-        attempt, sending = self.attempt, self.sending()
-        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY:
-            rest = partial(sending.recover, attempt, error)
-            self.cancel_slow = _finish_in(self.nursery, sending, self.done, rest)
-            return
-        sending.note(attempt.broker_name, attempt.address, error, attempt.started)
-        if sending.may_go_on(error):
-            self.cancel_slow = _finish_in(self.nursery, sending, self.done, sending.go_on)
-        else:
-            self.done(error.result if isinstance(error, NotStoredOkError) else error)
+            plan.done(result)
 
     def cancel(self) -> None:
         """Give the send up, unless it has ended."""
         if self.cancel_slow is not None:
             self.cancel_slow()
         elif self.attempt.connection.give_up(self.attempt.opaque):
-            self.done(_given_up(self.attempt.outgoing))
-
-    def sending(self) -> _Send:
-        """The send as the slow way wants it."""
-        core, outgoing = self.core, self.attempt.outgoing
-        return _Send(core, outgoing, self.choice, self.tries, self.only_unsent, self.deadline, self.timeout)
+            self.plan.done(given_up(self.plan.outgoing))
 
 
-def _finish_in(nursery: trio.Nursery, sending: _Send, done: Done, rest: Callable[[], Awaitable[SendResult]]) -> Cancel:
+# --- in the lane of a key --------------------------------------------------------------------------------
+
+
+def _end_in_lane(core: SendCore, key: Key, done: Done, outcome: SendResult | Exception) -> None:
+    try:
+        done(outcome)
+    finally:
+        core.order.pass_on(key)
+
+
+@attrs.define(eq=False)
+class _InLine:
+    """A send that is called back and waits for the turn of its sharding key."""
+
+    plan: _Plan
+    key: Key
+    turn: Turn | None = None
+    give_up: Cancel | None = None
+    """Gives it up when its turn has come."""
+    cancelled: bool = False
+
+    def queue(self) -> Cancel:
+        """Wait for the turn."""
+        plan, core = self.plan, self.plan.core
+        self.turn = core.order.take(self.key, self._came)
+        if self.turn is None:
+            return plan.begin()
+        if self.turn.waits:
+            core.waits.watch(self.turn, plan.deadline, self._too_late)
+        return self.cancel
+
+    def _came(self) -> None:
+        """The turn has come: called on any thread."""
+        try:
+            self.plan.core.home.call(self._begin)
+        except trio.RunFinishedError:
+            self.plan.done(given_up(self.plan.outgoing))
+
+    def _begin(self) -> None:
+        plan = self.plan
+        if self.cancelled or not plan.core.is_open:
+            plan.done(given_up(plan.outgoing))
+        elif plan.core.clock() >= plan.deadline:
+            plan.done(too_late_for(self.key, plan.timeout))
+        else:
+            try:
+                self.give_up = plan.begin()
+            except Exception as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+                plan.done(error)
+
+    def _too_late(self) -> None:
+        self._leave(too_late_for(self.key, self.plan.timeout))
+
+    def _leave(self, error: Exception) -> None:
+        """It has left its place in the lane: nobody has to be let in."""
+        done = self.plan.done
+        assert isinstance(done, partial)
+        done.args[2](error)
+
+    def cancel(self) -> None:
+        """Give the send up, unless it has ended."""
+        self.cancelled = True
+        if self.give_up is not None:
+            self.give_up()
+        elif self.turn is not None and self.plan.core.order.leave(self.turn):
+            self._leave(given_up(self.plan.outgoing))
+
+
+# --- the slow way ----------------------------------------------------------------------------------------
+
+
+def _finish_in(
+    nursery: trio.Nursery, sending: Sending, done: Done, rest: Callable[[], Awaitable[SendResult]]
+) -> Cancel:
     """Run the rest of a send in a task; `done` hears of it also when the nursery has ended and takes no task."""
     scope = trio.CancelScope()
     try:
         nursery.start_soon(_finish_slowly, sending, done, rest, scope)
     except RuntimeError:  # what trio raises then
-        done(_given_up(sending.outgoing))
+        done(given_up(sending.outgoing))
     return scope.cancel
 
 
-def _given_up(outgoing: Outgoing) -> ClientClosedError:
+def given_up(outgoing: Outgoing) -> ClientClosedError:
+    """What to tell of a send that somebody has given up."""
     return ClientClosedError(
         f"a message for {outgoing.topic} was given up before it was acknowledged, or the producer was closed"
     )
 
 
 async def _finish_slowly(
-    sending: _Send, done: Done, rest: Callable[[], Awaitable[SendResult]], scope: trio.CancelScope
+    sending: Sending, done: Done, rest: Callable[[], Awaitable[SendResult]], scope: trio.CancelScope
 ) -> None:
     # Whoever waits hears of it even when this task is cancelled: by whoever gave the send up, or by closing.
-    outcome: SendResult | Exception = _given_up(sending.outgoing)
+    outcome: SendResult | Exception = given_up(sending.outgoing)
     try:
         with scope:
             outcome = await rest()

@@ -1,35 +1,35 @@
 """One send, taken apart: choose the queue, make the frame, judge the answer, decide on another try.
 
-Nothing here waits. The two drivers in `send_drivers` share it. Plays the part of
-DefaultMQProducerImpl.sendDefaultImpl and MQClientAPIImpl.processSendResponse.
+Nothing here waits, and all of it may be used from any thread: what is shared is replaced as a whole or has a lock.
+Whoever drives sends shares it, over whatever connection. Plays the part of DefaultMQProducerImpl.sendDefaultImpl and
+MQClientAPIImpl.processSendResponse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import attrs
 import trio
 
 from rocketpy.client.api.send import send_result
 from rocketpy.client.fault import MQFaultStrategy
+from rocketpy.client.key_order import KeyOrder
 from rocketpy.client.outgoing import Outgoing
 from rocketpy.client.publish_info import MAX_QUEUES
+from rocketpy.client.retries import Failure, NotStoredOkError, SendKind, Then, decide, failure_of
 from rocketpy.client.selection import RoundRobin, select_queue, sharding_queue
+from rocketpy.client.waiting import TrioThread, Waits
 from rocketpy.errors import (
-    BrokerError,
     BrokerUnreachableError,
     ConnectError,
     ProtocolError,
-    RequestTimeoutError,
     RocketMQError,
     SendAttempt,
     SendError,
-    TransportError,
 )
 from rocketpy.message import MessageQueue, PropertyName
-from rocketpy.remoting.connection import Connection
 from rocketpy.results import SendResult, SendStatus
 from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import ONEWAY_FLAG
@@ -43,90 +43,177 @@ if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.config import ProducerConfig
+    from rocketpy.remoting.hooks import RequestHook
+    from rocketpy.wire.codes import SerializeType
     from rocketpy.wire.frame import Frame
 
-__all__ = ["Choice", "NotStoredOkError", "SendCore", "Try"]
+__all__ = ["Choice", "RequestConnection", "SendCore", "Try", "verdict"]
 
 Choice = Callable[["TopicPublishInfo"], MessageQueue]
 """Chooses the queue of a send that does not leave it to us."""
 
 _MAX_TEMPLATES = 4096
-_SEND_OK = SendStatus.SEND_OK
+_SEND_OK, _PLAIN = SendStatus.SEND_OK, SendKind.PLAIN
 """Looked up once: a member of an enumeration takes longer to find than most else that a send does."""
 
 
-class NotStoredOkError(RocketMQError):
-    """The message is stored, but not as safely as asked, and the config says to try another broker then."""
+_NOT_AGAINST_A_BROKER: Final = (ProtocolError, NotStoredOkError)
+_SHARDING_KEY: Final = PropertyName.SHARDING_KEY
 
-    def __init__(self, result: SendResult) -> None:
-        super().__init__(f"stored with {result.status.name}")
-        self.result = result
+
+class RequestConnection(Protocol):
+    """What a connection needs for a try to be made for it."""
+
+    @property
+    def address(self) -> str:
+        """The peer as "host:port"."""
+        ...
+
+    @property
+    def hooks(self) -> Sequence[RequestHook]:
+        """What wants to see typed requests."""
+        ...
+
+    @property
+    def serialize_type(self) -> SerializeType:
+        """How headers are encoded."""
+        ...
+
+    def next_opaque(self) -> int:
+        """The number for the next request."""
+        ...
+
+    def on_go_away(self) -> object:
+        """The peer has asked us to go away: take no more requests, and let the next one dial. In the trio thread."""
+        ...
+
+
+AnyConnection = TypeVar("AnyConnection", bound=RequestConnection)
+_Connection_co = TypeVar("_Connection_co", bound=RequestConnection, covariant=True)
 
 
 @attrs.define(eq=False)
-class Try:
+class Try(Generic[_Connection_co]):
     """One try of one send, under way."""
 
     outgoing: Outgoing
     queue: MessageQueue
     broker_name: str
     address: str
-    connection: Connection
+    connection: _Connection_co
     opaque: int
     frame: bytes
     started: float
     """On trio's clock."""
     command: RemotingCommand | None = None
     """The request as fields, where hooks want to see it."""
+    others: bool = False
+    """Whether there is another broker that could take the message."""
 
 
 class SendCore:
-    """What the tries of a producer share: templates, the round robin, what is held against brokers."""
+    """What the tries of a producer share: templates, the round robin, what is held against brokers, whose turn it is.
+
+    Attributes:
+        clock: trio's, which other threads may read as well once `open` has taken it.
+        order: whose turn it is to send for a sharding key.
+        is_open: whether sends that wait for their turn may still begin.
+        home: the thread of that loop; once it is open.
+        waits: the deadlines of those that wait; once it is open, in the trio thread.
+    """
 
     def __init__(self, client: MQClientInstance, config: ProducerConfig) -> None:
         self.client = client
         self.config = config
-        self.fault = MQFaultStrategy(trio.current_time, enabled=config.send_latency_enable, table=config.latency_table)
+        self.clock: Callable[[], float] = trio.current_time
+        self.fault = MQFaultStrategy(self._now, enabled=config.send_latency_enable, table=config.latency_table)
+        self.order = KeyOrder()
+        self.is_open = False
         self._round_robin = RoundRobin()
         self._templates: dict[tuple[str, str, int], SendTemplate] = {}
-        self._targets: dict[MessageQueue, tuple[str, str]] = {}
-        self._targets_of = 0
+        self._targets: tuple[int, dict[MessageQueue, tuple[str, str]]] = 0, {}
+
+    def open(self) -> None:
+        """Take the clock of the trio loop that runs here; other threads may use all this from now on."""
+        self.clock = trio.lowlevel.current_clock().current_time
+        self.home = TrioThread()
+        self.waits = Waits(self.order, self.client.pool.timers)
+        self.is_open = True
+
+    def close(self) -> None:
+        """Sends that wait for their turn do not begin any more."""
+        self.is_open = False
+
+    def _now(self) -> float:
+        return self.clock()
 
     # --- before the wire -------------------------------------------------------------------------------
 
-    def begin(self, outgoing: Outgoing, choice: Choice | None, started: float) -> Try | None:
-        """A first try that can be sent at once; None when a route or a connection is missing.
+    def begin(
+        self,
+        outgoing: Outgoing,
+        choice: Choice | None,
+        started: float,
+        nowait: Callable[[str], AnyConnection | None],
+    ) -> Try[AnyConnection] | None:
+        """A first try that can be sent at once; None when a route, a master or a connection is missing.
+
+        Args:
+            outgoing: what to send.
+            choice: who chooses the queue, None for us.
+            started: now, on trio's clock.
+            nowait: gives the connection to an address, where there is one.
 
         Raises:
             ConfigError: the choice is none of the queues.
-            BrokerUnreachableError: the broker of the chosen queue has no master now.
         """
-        client = self.client
-        info = client.routes.publish_info(outgoing.message.topic)
+        info = self.client.routes.publish_info(outgoing.message.topic)
         if info is None:
             return None
-        queue = self.choose(outgoing, info, choice, None)
-        broker_name, address = self.target(queue)
-        connection = client.pool.nowait(address)
+        queue = self.choose(outgoing, info, choice)
+        try:
+            broker_name, address = self.target(queue)
+        except BrokerUnreachableError:
+            return None
+        connection = nowait(address)
         if connection is None:
             return None
-        return self.make_try(outgoing, queue, broker_name, address, connection, started)
+        attempt = self.make_try(outgoing, queue, broker_name, address, connection, started)
+        attempt.others = info.several_brokers
+        return attempt
+
+    def kind(self, outgoing: Outgoing, choice: Choice | None) -> SendKind:
+        """What kind of send this is, by what it leaves to us."""
+        if choice is not None:
+            return SendKind.QUEUE
+        return SendKind.KEYED if _SHARDING_KEY in outgoing.message.properties else SendKind.PLAIN
 
     def choose(
-        self, outgoing: Outgoing, info: TopicPublishInfo, choice: Choice | None, avoid: str | None
+        self, outgoing: Outgoing, info: TopicPublishInfo, choice: Choice | None, failed: Sequence[str] = ()
     ) -> MessageQueue:
-        """The queue of the next try."""
+        """The queue of the next try. `failed` are the brokers of those before, the last one last."""
         if choice is not None:
             return choice(info)
         message = outgoing.message
-        sharding_key = message.properties.get(PropertyName.SHARDING_KEY)
+        sharding_key = message.properties.get(_SHARDING_KEY)
         if sharding_key is not None:
             return sharding_queue(info.queues, sharding_key)
         counter = self._round_robin.counter(message.topic)
-        if avoid is None and not self.fault.enabled and info.queues:
+        if not failed and not self.fault.enabled and info.queues:
             # As `select_queue` would; nearly every send comes here.
             return info.queues[next(counter) % len(info.queues)]
-        return select_queue(info.queues, counter, avoid=avoid, fault=self.fault)
+        untried = [queue for queue in info.queues if queue.broker_name not in failed] if failed else ()
+        last = failed[-1] if failed else None
+        return select_queue(untried or info.queues, counter, avoid=last, fault=self.fault)
+
+    def others(self, outgoing: Outgoing, failed: Collection[str]) -> bool:
+        """Whether there is a broker that could take the message and is none of those."""
+        routes = self.client.routes
+        info = routes.publish_info(outgoing.message.topic)
+        if info is None:
+            return False
+        names = {routes.broker_name(queue) for queue in info.queues}
+        return any(name not in failed and routes.broker_address(name) is not None for name in names)
 
     def target(self, queue: MessageQueue) -> tuple[str, str]:
         """Name and address of the master that holds a queue.
@@ -135,9 +222,11 @@ class SendCore:
             BrokerUnreachableError: it has none now.
         """
         routes = self.client.routes
-        if self._targets_of != routes.version:
-            self._targets, self._targets_of = {}, routes.version
-        known = self._targets.get(queue)
+        version, targets = self._targets
+        if version != (now := routes.version):
+            targets = {}
+            self._targets = now, targets
+        known = targets.get(queue)
         if known is not None:
             return known
         broker_name = routes.broker_name(queue)
@@ -147,8 +236,8 @@ class SendCore:
                 f"the broker {broker_name} of {queue.topic} has no master now: wait for it, or send to another queue",
                 topic=queue.topic,
             )
-        if len(self._targets) < MAX_QUEUES:
-            self._targets[queue] = broker_name, address
+        if len(targets) < MAX_QUEUES:
+            targets[queue] = broker_name, address
         return broker_name, address
 
     def make_try(
@@ -157,9 +246,9 @@ class SendCore:
         queue: MessageQueue,
         broker_name: str,
         address: str,
-        connection: Connection,
+        connection: AnyConnection,
         started: float,
-    ) -> Try:
+    ) -> Try[AnyConnection]:
         """A try over a connection that is there."""
         opaque = connection.next_opaque()
         if connection.hooks:
@@ -169,7 +258,9 @@ class SendCore:
         frame = self._filled(outgoing, queue, broker_name, opaque)
         return Try(outgoing, queue, broker_name, address, connection, opaque, frame, started)
 
-    def oneway_frame(self, outgoing: Outgoing, queue: MessageQueue, broker_name: str, connection: Connection) -> bytes:
+    def oneway_frame(
+        self, outgoing: Outgoing, queue: MessageQueue, broker_name: str, connection: RequestConnection
+    ) -> bytes:
         """A request that wants no answer."""
         opaque = connection.next_opaque()
         if connection.hooks:
@@ -181,7 +272,7 @@ class SendCore:
         outgoing: Outgoing,
         queue: MessageQueue,
         broker_name: str,
-        connection: Connection,
+        connection: RequestConnection,
         opaque: int,
         flag: int = 0,
     ) -> RemotingCommand:
@@ -244,11 +335,11 @@ class SendCore:
         """Hold nothing against brokers that no route names any more, and keep no templates for them."""
         names = set(self.client.routes.brokers())
         self.fault.retain(names)
-        self._templates = {key: made for key, made in self._templates.items() if key[1] in names}
+        self._templates = {key: made for key, made in [*self._templates.items()] if key[1] in names}
 
     # --- after the wire --------------------------------------------------------------------------------
 
-    def finish(self, attempt: Try, frame: Frame) -> SendResult:
+    def finish(self, attempt: Try[AnyConnection], frame: Frame) -> SendResult:
         """What the answer says.
 
         Raises:
@@ -258,13 +349,13 @@ class SendCore:
         """
         result = self._quick_result(attempt, frame) or self._full_result(attempt, frame)
         if self.fault.enabled:
-            self.fault.update(attempt.broker_name, trio.current_time() - attempt.started)
+            self.fault.update(attempt.broker_name, self.clock() - attempt.started)
         if result.status is not _SEND_OK and self.config.retry_another_broker_when_not_store_ok:
             raise NotStoredOkError(result)
         return result
 
     @staticmethod
-    def _quick_result(attempt: Try, frame: Frame) -> SendResult | None:
+    def _quick_result(attempt: Try[AnyConnection], frame: Frame) -> SendResult | None:
         """The result of a plain success, which nearly every answer is; None for the full parser."""
         found = scan_send_answer(frame) if attempt.command is None else None
         if found is None:
@@ -284,7 +375,7 @@ class SendCore:
         return tuple.__new__(SendResult, values)  # the class's own takes twice as long
 
     @staticmethod
-    def _full_result(attempt: Try, frame: Frame) -> SendResult:
+    def _full_result(attempt: Try[AnyConnection], frame: Frame) -> SendResult:
         answer = decode_command(frame)
         if attempt.command is not None:
             for hook in attempt.connection.hooks:
@@ -294,16 +385,39 @@ class SendCore:
 
     def failed(self, broker_name: str, address: str | None, error: RocketMQError, started: float) -> SendAttempt:
         """Take note of a try that failed."""
-        elapsed = trio.current_time() - started
-        if not isinstance(error, ProtocolError | NotStoredOkError):
+        elapsed = self.clock() - started
+        if not isinstance(error, _NOT_AGAINST_A_BROKER):
             self.fault.update(broker_name, elapsed, isolation=True, reachable=not isinstance(error, ConnectError))
         return SendAttempt(broker_name, address, error, elapsed)
 
-    def is_worth_another(self, error: BaseException) -> bool:
-        """Whether another broker may do better."""
-        if isinstance(error, BrokerError):
-            return error.code in self.config.retry_response_codes or error.retriable
-        return isinstance(error, TransportError | RequestTimeoutError | NotStoredOkError)
+    # --- the rule --------------------------------------------------------------------------------------
+
+    def then(
+        self, outgoing: Outgoing, kind: SendKind, attempts: Sequence[SendAttempt], error: BaseException
+    ) -> Then | None:
+        """What follows the last of these tries, which came to `error`; None when nothing does."""
+        codes = self.config.retry_response_codes
+        if failure_of(error, codes) is Failure.FINAL:
+            return None
+        others = self.others(outgoing, {attempt.broker_name for attempt in attempts})
+        return decide(kind, error, failures=len(attempts), others=others, codes=codes)
+
+    def until(self, kind: SendKind, started: float, deadline: float, left: int, *, others: bool) -> float:
+        """When a try ends that has no answer, so that one hung broker leaves time for another one.
+
+        Args:
+            kind: of the send.
+            started: when the try began.
+            deadline: of the send.
+            left: how many tries there may be, this one too.
+            others: whether there is another broker that could take the message.
+        """
+        longest = self.config.send_msg_max_timeout_per_request
+        if longest is not None:
+            return min(deadline, started + longest)
+        if left > 1 and others and kind is _PLAIN:
+            return started + (deadline - started) / 2
+        return deadline
 
 
 def verdict(topic: str, attempts: list[SendAttempt]) -> RocketMQError:
@@ -314,6 +428,8 @@ def verdict(topic: str, attempts: list[SendAttempt]) -> RocketMQError:
     error = SendError(
         f"a message for {topic} was not acknowledged in {len(attempts)} tries: {_told(attempts)}", attempts=attempts
     )
+    if all(attempt.error.nothing_sent for attempt in attempts):
+        error.nothing_sent = True
     error.__cause__ = last
     return error
 

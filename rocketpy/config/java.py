@@ -47,7 +47,6 @@ _REASONS = {
     """,
     "back-pressure is always on": "enableBackpressureForAsyncMode",
     "what compressType makes": "compressor",
-    "every attempt may take what is left of send_timeout": "sendMsgMaxTimeoutPerRequest",
     "as many listeners as there is work for, up to consume_thread_max": """
         adjustThreadPoolNumsThreshold consumeThreadMin
     """,
@@ -75,6 +74,7 @@ OTHER_DEFAULTS: Mapping[str, str] = {
     "producerGroup": "has to be given",
     "pullTimeDelayMillsWhenException": "3 s rather than 1 s: a broker in trouble is spared",
     "retryResponseCodes": "the same set, as codes",
+    "sendMsgMaxTimeoutPerRequest": "half of what is left where another broker could follow; Java lets one try take all",
 }
 """Why a default is not Java's, by Java's name."""
 

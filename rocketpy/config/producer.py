@@ -52,6 +52,13 @@ class ProducerConfig(ClientConfig):
         default=3.0, validator=seconds(0.001, 600), metadata={"java": "sendMsgTimeout", "scale": 1000}
     )
     """Seconds that a send may take, all its retries together."""
+    send_msg_max_timeout_per_request: float | None = attrs.field(
+        default=None,
+        validator=attrs.validators.optional(seconds(0.001, 600)),
+        metadata={"java": "sendMsgMaxTimeoutPerRequest", "scale": 1000},
+    )
+    """Seconds that one try of a send may take. When None, a try that another broker could follow takes half of the time
+    that is left, any other all of it."""
     retry_times_when_send_failed: int = attrs.field(
         default=2, validator=whole(0, 100), metadata={"java": "retryTimesWhenSendFailed"}
     )

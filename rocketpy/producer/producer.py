@@ -22,7 +22,7 @@ from rocketpy.client.sharing import check_shared
 from rocketpy.config import ProducerConfig
 from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
-from rocketpy.message import Message, MessageQueue, PropertyName
+from rocketpy.message import Message, MessageQueue
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
@@ -102,6 +102,7 @@ class Producer(NotPicklable):
             async with AsyncExitStack() as stack:
                 if self._owns_client:
                     await stack.enter_async_context(self.client)
+                self._core.open()
                 self._nursery = await stack.enter_async_context(open_services())
                 self.client.register_producer(self.config.group, self)
                 stack.push_async_callback(self._say_goodbye)
@@ -135,8 +136,11 @@ class Producer(NotPicklable):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """The first step of closing. One of the stack's, so that the others are taken when this one is cancelled."""
-        if error is None and self._under_way:
-            await self._idle.wait()
+        try:
+            if error is None and self._under_way:
+                await self._idle.wait()
+        finally:
+            self._core.close()
 
     async def _say_goodbye(self) -> None:
         with trio.move_on_after(self.config.close_timeout, shield=True):
@@ -185,7 +189,7 @@ class Producer(NotPicklable):
         outgoing = self._preparer.one(message)
         choice = None if queue is None and selector is None else self._choice(message, queue, selector, arg)
         config = self.config
-        tries = self.tries(outgoing, choice, config.retry_times_when_send_failed)
+        tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
         self._under_way += 1
         try:
@@ -230,7 +234,7 @@ class Producer(NotPicklable):
         outgoing = self._preparer.batch(messages)
         choice = self._choice(outgoing.message, queue, None, None)
         config = self.config
-        tries = self.tries(outgoing, choice, config.retry_times_when_send_failed)
+        tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
         self._under_way += 1
         try:
@@ -343,9 +347,9 @@ class Producer(NotPicklable):
                 partial(self._ended, done),
                 nursery=self._nursery,
                 choice=choice,
-                tries=1 + retries if in_order else self.tries(outgoing, choice, retries),
+                tries=1 + retries,
                 timeout=seconds,
-                only_unsent=in_order,
+                in_order=in_order,
             )
         except BaseException:  # a selector's, or Ctrl-C: what was not begun is not under way, or closing waits for ever
             self._one_less()
@@ -366,12 +370,6 @@ class Producer(NotPicklable):
         """The last send that was under way has ended: a producer that closes has waited for it."""
         if not self._lifecycle.is_open:
             self._idle.set()
-
-    @staticmethod
-    def tries(outgoing: Outgoing, choice: Choice | None, retries: int) -> int:
-        """How often to try: once where the queue is fixed."""
-        fixed = choice is not None or PropertyName.SHARDING_KEY in outgoing.message.properties
-        return 1 if fixed else 1 + retries
 
     def checked_timeout(self, timeout: Any) -> float:
         """Seconds, `send_timeout` for None.

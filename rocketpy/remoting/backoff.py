@@ -17,7 +17,7 @@ from rocketpy.seams import random_source
 if TYPE_CHECKING:
     import tenacity
 
-__all__ = ["FullJitter", "Wait", "at_once", "retrying"]
+__all__ = ["FullJitter", "HalfJitter", "Wait", "at_once", "retrying"]
 
 _MAX_DOUBLINGS = 62
 
@@ -51,6 +51,14 @@ class FullJitter:
     def ceiling(self, failures: int) -> float:
         """The longest wait after that many failures."""
         return min(self.maximum, self.initial * 2.0 ** min(max(failures - 1, 0), _MAX_DOUBLINGS))
+
+
+class HalfJitter(FullJitter):
+    """The same, but never less than half of the ceiling: for whoever has asked for a moment."""
+
+    def after(self, failures: int) -> float:
+        """Seconds to wait after that many failures in a row."""
+        return (0.5 + random_source().random() / 2) * self.ceiling(failures)
 
 
 def _is_retriable(exc: BaseException) -> bool:

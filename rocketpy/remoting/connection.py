@@ -56,6 +56,7 @@ class Connection(Outbound):
         limits: ConnectionLimits = CLIENT_LIMITS,
         serialize_type: SerializeType = SerializeType.JSON,
         on_unparsed: Callable[[int], None] | None = None,
+        on_go_away: Callable[[Connection], object] | None = None,
     ) -> None:
         self.local_address, peer = addresses_of(stream)
         address = address or peer
@@ -64,6 +65,7 @@ class Connection(Outbound):
         self._inbound = Inbound(self, self._transport, self._in_flight, handler, limits)
         self._liveness = Liveness(address, limits, self._inbound, self._transport, self._in_flight)
         self._on_unparsed = on_unparsed
+        self._on_go_away = on_go_away
         self._unparsed_before = 0
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
@@ -227,6 +229,13 @@ class Connection(Outbound):
         finally:
             self.close()
         await self._ended.wait()
+
+    def on_go_away(self) -> None:
+        """The peer has asked us to go away: whoever owns the connection sees to the next one."""
+        if self._on_go_away is not None:
+            self._on_go_away(self)
+        else:
+            self.retire()
 
     def retire(self) -> None:
         """Take no more requests; those that wait for answers may still get them. Plain; harmless twice."""

@@ -20,6 +20,7 @@ from rocketpy.errors import (
     RequestTimeoutError,
     RocketMQError,
     TooManyRequestsError,
+    unsent,
 )
 from rocketpy.remoting.in_flight import Done, InFlight
 from rocketpy.wire.codes import ONEWAY_FLAG
@@ -214,10 +215,8 @@ class Outbound(ABC):
         with trio.move_on_at(deadline):
             await self.wait_writable()
             return
-        raise RequestTimeoutError(
-            f"{self.address} does not read: {self._transport.pending} bytes wait for it; this request was not sent",
-            address=self.address,
-        )
+        text = f"{self.address} does not read: {self._transport.pending} bytes wait for it; this request was not sent"
+        raise unsent(RequestTimeoutError(text, address=self.address))
 
     def _decode_answer(self, frame: Frame) -> RemotingCommand:
         try:
@@ -239,15 +238,14 @@ class Outbound(ABC):
 
     def _check_open(self) -> None:
         if self.error is not None:
-            raise ConnectionLostError(
-                f"the connection to {self.address} is closed, nothing was sent: {self.error}", address=self.address
-            ) from self.error
+            text = f"the connection to {self.address} is closed, nothing was sent: {self.error}"
+            raise unsent(ConnectionLostError(text, address=self.address)) from self.error
         if self.retired:
-            raise ConnectionLostError(
+            text = (
                 f"the connection to {self.address} takes no more requests, nothing was sent: the peer asked us to go"
-                " away and to connect anew",
-                address=self.address,
+                " away and to connect anew"
             )
+            raise unsent(ConnectionLostError(text, address=self.address))
 
     def _check_output(self) -> None:
         if self._transport.pending > self._limits.max_pending_writes:

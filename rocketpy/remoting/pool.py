@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from rocketpy.errors import ClientClosedError, ConnectError, RequestTimeoutError
+from rocketpy.errors import ClientClosedError, ConnectError, RequestTimeoutError, unsent
 from rocketpy.logs import get_logger
 from rocketpy.remoting.backoff import FullJitter
 from rocketpy.remoting.connection import Connection
@@ -151,9 +151,8 @@ class ConnectionPool:
         peer = self._peer(address)
         with trio.move_on_after(timeout):
             return await self._dialled(peer, trio.current_time() + timeout)
-        raise RequestTimeoutError(
-            f"no connection to {address} within {timeout:g} s: nothing was sent", address=address, timeout=timeout
-        )
+        text = f"no connection to {address} within {timeout:g} s: nothing was sent"
+        raise unsent(RequestTimeoutError(text, address=address, timeout=timeout))
 
     def discard(self, address: str) -> None:
         """Forget an address and close its connection, as when a broker has left the route."""
@@ -177,6 +176,11 @@ class ConnectionPool:
         if connection.statistics().received_answers <= 1:
             error = ConnectError(f"{peer.address} asked us to go away at once: does it stop?", address=peer.address)
             self._note_failure(peer, error)
+
+    @property
+    def timers(self) -> Timers:
+        """What rings alarms while the pool is open."""
+        return self._timers
 
     def addresses(self) -> list[str]:
         """Where connections are open."""
@@ -298,6 +302,7 @@ class ConnectionPool:
             hooks=self.hooks,
             limits=self._limits,
             serialize_type=self.serialize_type,
+            on_go_away=self.retire,
         )
         connection.add_close_callback(self._note_ended)
         nursery.start_soon(connection.run)

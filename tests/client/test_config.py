@@ -63,6 +63,7 @@ OWN_DEFAULTS = {
     "consumeTimestamp",
     "allocateMessageQueueStrategy",
     "retryResponseCodes",
+    "sendMsgMaxTimeoutPerRequest",
     "awaitTerminationMillisWhenShutdown",
 }
 

@@ -75,11 +75,11 @@ async def test_S12_all_tries_share_one_deadline(autojump_clock, opened):
     a, b = both(["silence"] * 9, ["silence"] * 9)
     async with opened(a, b, send_timeout=3.0) as (producer, _):
         started = trio.current_time()
-        with pytest.raises(RequestTimeoutError):
+        with pytest.raises(SendError):
             await producer.send(message())
         assert trio.current_time() - started == pytest.approx(3.0, abs=0.1)
         started = trio.current_time()
-        with pytest.raises(RequestTimeoutError):
+        with pytest.raises(SendError):
             await producer.send(message(), timeout=0.5)
         assert trio.current_time() - started == pytest.approx(0.5, abs=0.1)
 
@@ -93,7 +93,7 @@ async def test_a_try_cut_off_by_the_deadline_is_one_whose_outcome_is_unknown(aut
 
 
 async def test_a_refused_try_does_not_hide_one_without_an_answer(autojump_clock, opened):
-    a, b = both([], ["silence"] * 9)
+    a, b = both([], ["silence"] * 30)
     errors = []
     async with opened(a, b) as (producer, world):
         world.network.refuse(a.address)
@@ -104,7 +104,8 @@ async def test_a_refused_try_does_not_hide_one_without_an_answer(autojump_clock,
     several = [error for error in errors if isinstance(error, SendError)]
     assert several
     for error in several:
-        assert [type(attempt.error) for attempt in error.attempts] == [ConnectError, RequestTimeoutError]
+        kinds = [type(attempt.error) for attempt in error.attempts]
+        assert kinds in ([ConnectError, RequestTimeoutError], [RequestTimeoutError, ConnectError, RequestTimeoutError])
 
 
 async def test_S12_a_busy_broker_gets_a_moment(autojump_clock, opened):
@@ -116,18 +117,22 @@ async def test_S12_a_busy_broker_gets_a_moment(autojump_clock, opened):
     assert len(broker.taken) == 3
 
 
-async def test_a_fixed_queue_is_tried_once(autojump_clock, opened):
-    a, b = both([14] * 9, [14] * 9)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"queue": MessageQueue("T", "broker-a", 1)},
+        {"selector": lambda queues, message, arg: next(arg), "arg": iter([MessageQueue("T", "broker-a", 1)])},
+    ],
+    ids=["queue", "selector"],
+)
+async def test_a_fixed_queue_is_tried_again_only_there(autojump_clock, opened, fields):
+    a, b = both([14] * 9)
     async with opened(a, b) as (producer, _):
-        for fields in (
-            {"queue": MessageQueue("T", "broker-a", 0)},
-            {"selector": lambda queues, message, arg: queues[0]},
-        ):
-            with pytest.raises(ServiceNotAvailableError):
-                await producer.send(message(), **fields)
-        with pytest.raises(ServiceNotAvailableError):
-            await producer.send(message(sharding_key="k"))
-    assert len(a.taken) + len(b.taken) == 3
+        with pytest.raises(SendError) as caught:
+            await producer.send(message(), **fields)
+    assert isinstance(caught.value.__cause__, ServiceNotAvailableError)
+    assert [taken.header.queue_id for taken in a.taken] == [1, 1, 1]
+    assert not b.taken
 
 
 async def test_a_lesser_promise_may_be_tried_elsewhere_and_still_counts_as_stored(autojump_clock, opened):

@@ -1,0 +1,145 @@
+"""Who may send for a sharding key now: the sends of one key go one after the other, in the order of the calls.
+
+A send takes the lane of its key when it is called, and passes it on when it has ended; the next one begins then. Only
+so is the order kept over retries, over a route that must be looked up first, and over connections of several threads.
+A send that waits is an entry in a queue: it costs no task. Safe from any thread, and from a signal handler or a
+finalizer that comes in between on the same thread. Plays the part of no class of Java's, which keeps no order there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+__all__ = ["Key", "KeyOrder", "Turn"]
+
+Key: TypeAlias = tuple[str, str]
+"""Topic and sharding key."""
+
+_MAX_DEPTH: Final = 16
+"""Sends that may begin within the end of another one: each may fail at once and let the next one begin."""
+
+
+class Turn:
+    """A send that waits for its turn.
+
+    Attributes:
+        key: whose turn it waits for.
+    """
+
+    __slots__ = ("_begin", "key")
+
+    def __init__(self, key: Key, begin: Callable[[], object]) -> None:
+        self.key = key
+        self._begin: Callable[[], object] | None = begin
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has neither come nor been given up."""
+        return self._begin is not None
+
+    def claim(self) -> Callable[[], object] | None:
+        """What begins the send, to one caller only; under the lock of its order."""
+        begin, self._begin = self._begin, None
+        return begin
+
+
+class _Starting(threading.local):
+    """What begins on this thread."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.later: deque[Callable[[], object]] = deque()
+
+
+class KeyOrder:
+    """The lanes of one producer. A lane is there while somebody sends in it."""
+
+    def __init__(self) -> None:
+        # Reentrant: a handler may come in while its own thread is here. Each step below leaves the table sound, and
+        # what another step may have changed meanwhile is looked at again.
+        self._lock = threading.RLock()
+        self._lanes: dict[Key, deque[Turn]] = {}
+        self._starting = _Starting()
+
+    def __len__(self) -> int:
+        """How many keys are being sent for."""
+        return len(self._lanes)
+
+    def try_take(self, key: Key) -> bool:
+        """Take the lane of a key if nobody sends in it; whether the lane is the caller's now, to pass on."""
+        fresh: deque[Turn] = deque()
+        with self._lock:
+            return self._lanes.setdefault(key, fresh) is fresh
+
+    def take(self, key: Key, begin: Callable[[], object]) -> Turn | None:
+        """Take the lane of a key, or queue for it. Any thread; never waits.
+
+        Args:
+            key: topic and sharding key.
+            begin: called once when the turn has come, on the thread that passes it on, perhaps before this returns;
+                plain, and must not raise.
+
+        Returns:
+            None when the lane is the caller's now. Else the turn that waits for it, which `leave` gives up. Whoever has
+            the lane calls `pass_on` once.
+        """
+        fresh: deque[Turn] = deque()
+        with self._lock:
+            lane = self._lanes.setdefault(key, fresh)
+            if lane is fresh:
+                return None
+            turn = Turn(key, begin)
+            while True:
+                lane.append(turn)
+                if self._lanes.get(key) is lane or not turn.waits:
+                    return turn
+                # Somebody came in between on this thread, and the lane has gone.
+                lane = self._lanes.setdefault(key, fresh)
+                if lane is fresh:
+                    turn.claim()
+                    return None
+
+    def leave(self, turn: Turn) -> bool:
+        """Give up a turn that has not come. False when it has come: the lane is the caller's then, to pass on."""
+        with self._lock:
+            return turn.claim() is not None
+
+    def pass_on(self, key: Key) -> None:
+        """A send has ended: let the next one of its key begin. Any thread; called by whoever has the lane."""
+        begin = self._next(key)
+        if begin is not None:
+            self._start(begin)
+
+    def _next(self, key: Key) -> Callable[[], object] | None:
+        with self._lock:
+            lane = self._lanes[key]
+            while True:
+                while lane:
+                    begin = lane.popleft().claim()
+                    if begin is not None:
+                        return begin
+                del self._lanes[key]
+                if not lane:
+                    return None
+                # Somebody queued in between on this thread.
+                other = self._lanes.setdefault(key, lane)
+                if other is not lane:
+                    other.extend(lane)
+                    return None
+
+    def _start(self, begin: Callable[[], object]) -> None:
+        """Begin a send. Those of a long queue that fail at once do not pile up on the stack."""
+        starting = self._starting
+        if starting.depth >= _MAX_DEPTH:
+            starting.later.append(begin)
+            return
+        starting.depth += 1
+        try:
+            begin()
+            while starting.depth == 1 and starting.later:
+                starting.later.popleft()()
+        finally:
+            starting.depth -= 1

@@ -1,0 +1,218 @@
+"""The tries of a send that has no warm way, or whose first try has failed: routes, dials, pauses, other brokers.
+
+All of them share the deadline of the send; what follows which failure is said in `retries`. Runs in the trio thread.
+Plays the part of the loop in DefaultMQProducerImpl.sendDefaultImpl.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from rocketpy.client.outgoing import Outgoing
+from rocketpy.client.retries import NotStoredOkError, SendKind, Then
+from rocketpy.client.sending import Choice, RequestConnection, SendCore, Try, verdict
+from rocketpy.errors import BrokerError, RequestTimeoutError, RocketMQError, SendAttempt, unsent
+from rocketpy.wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from rocketpy.client.publish_info import TopicPublishInfo
+    from rocketpy.message import MessageQueue
+    from rocketpy.results import SendResult
+
+__all__ = ["Sending", "is_go_away"]
+
+_LEAST = 0.001
+"""Seconds that a step has even when the time is up: it fails with an error of its own then."""
+
+
+def is_go_away(error: BaseException) -> bool:
+    """Whether a broker has asked us to go away: it stored nothing, and another connection to it may be better off."""
+    return isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY
+
+
+@attrs.define(eq=False)
+class Sending:
+    """One send with what became of its tries so far."""
+
+    core: SendCore
+    outgoing: Outgoing
+    kind: SendKind
+    choice: Choice | None
+    tries: int
+    """How many there may be in all."""
+    deadline: float
+    timeout: float
+    attempts: list[SendAttempt] = attrs.Factory(list)
+    under_way: Try[RequestConnection] | None = None
+    """The try that waits for its answer."""
+
+    # --- what tries came to ------------------------------------------------------------------------------
+
+    def failed(self, attempt: Try[RequestConnection], error: RocketMQError) -> Then | None:
+        """Keep what a try over a connection came to; what follows it, None when nothing does."""
+        self._stay_at(attempt.queue)
+        self._note(attempt.broker_name, attempt.address, error, attempt.started)
+        return self._then(error)
+
+    def _note(self, broker_name: str, address: str | None, error: RocketMQError, started: float) -> None:
+        self.attempts.append(self.core.failed(broker_name, address, error, started))
+
+    def _stay_at(self, queue: MessageQueue) -> None:
+        """A selector is asked once: the tries that follow are for the queue that it chose."""
+        if self.choice is not None:
+            self.choice = lambda _: queue
+
+    def _then(self, error: RocketMQError) -> Then | None:
+        now = self.core.clock()
+        if len(self.attempts) >= self.tries or now >= self.deadline:
+            return None
+        then = self.core.then(self.outgoing, self.kind, self.attempts, error)
+        return then if then is not None and now + then.pause < self.deadline else None
+
+    def outcome(self) -> SendResult:
+        """What to answer when no try is left.
+
+        Raises:
+            RocketMQError: none of the tries was acknowledged.
+        """
+        for attempt in reversed(self.attempts):
+            if isinstance(attempt.error, NotStoredOkError):
+                return attempt.error.result
+        raise verdict(self.outgoing.topic, self.attempts)
+
+    # --- further tries -----------------------------------------------------------------------------------
+
+    async def recover(self, attempt: Try[RequestConnection], error: RocketMQError) -> SendResult:
+        """What becomes of a send whose first try has failed.
+
+        Raises:
+            RocketMQError: there is no other try, or none was acknowledged.
+        """
+        if is_go_away(error):
+            try:
+                return await self._move(attempt, self.deadline)
+            except RocketMQError as second:
+                error = second
+        then = self.failed(attempt, error)
+        if then is not None:
+            return await self.go_on(then)
+        if isinstance(error, NotStoredOkError):
+            return error.result
+        raise error
+
+    async def go_on(self, then: Then | None = None) -> SendResult:
+        """Try until it is acknowledged, or nothing may be tried any more.
+
+        Args:
+            then: what follows the try that has failed, None when none was made yet.
+
+        Raises:
+            RocketMQError: it was not acknowledged.
+        """
+        try:
+            with trio.fail_at(self.deadline):
+                return await self._try_again_and_again(then)
+        except trio.TooSlowError as exc:
+            if self.under_way is not None:
+                self._note_unanswered(self.under_way)
+            elif not self.attempts:
+                raise self._never_begun() from exc
+        except RocketMQError:
+            if not self.attempts:
+                raise
+        return self.outcome()
+
+    async def _try_again_and_again(self, then: Then | None) -> SendResult:
+        while True:
+            if then is not None:
+                await self._get_ready(then)
+            before = len(self.attempts)
+            try:
+                return await self._one_try()
+            except RocketMQError as error:
+                if len(self.attempts) == before:  # there is no route: no other try would find one
+                    raise
+                then = self._then(error)
+                if then is None:
+                    raise
+
+    async def _get_ready(self, then: Then) -> None:
+        """What comes before a try that follows another one."""
+        await trio.sleep(then.pause)
+        if not then.refresh:
+            return
+        budget = (self.deadline - self.core.clock()) / 2
+        try:
+            await self.core.client.routes.refresh(self.outgoing.topic, timeout=max(_LEAST, budget))
+        except RocketMQError:
+            return  # the route that we have may do
+
+    async def _one_try(self) -> SendResult:
+        core, config = self.core, self.core.config
+        info = await core.client.routes.ensure(
+            self.outgoing.topic,
+            timeout=self.deadline - core.clock(),
+            default_topic=config.create_topic_key,
+            default_queue_nums=config.default_topic_queue_nums,
+        )
+        queue = self._queue(info)
+        broker_name, address, started = queue.broker_name, None, core.clock()
+        try:
+            broker_name, address = core.target(queue)
+            until = self._until(broker_name, started)
+            connection = await core.client.pool.get(address, timeout=until - started)
+            attempt = core.make_try(self.outgoing, queue, broker_name, address, connection, started)
+            self.under_way = attempt
+            try:
+                return core.finish(attempt, await connection.exchange(attempt.opaque, attempt.frame, until))
+            except BrokerError as error:
+                if not is_go_away(error):
+                    raise
+            return await self._move(attempt, until)
+        except RocketMQError as error:
+            self.under_way = None
+            self._note(broker_name, address, error, started)
+            raise
+
+    def _queue(self, info: TopicPublishInfo) -> MessageQueue:
+        queue = self.core.choose(self.outgoing, info, self.choice, [each.broker_name for each in self.attempts])
+        self._stay_at(queue)
+        return queue
+
+    def _until(self, broker_name: str, started: float) -> float:
+        """When the try that begins now ends."""
+        failed = {broker_name, *(attempt.broker_name for attempt in self.attempts)}
+        others = self.core.others(self.outgoing, failed)
+        left = self.tries - len(self.attempts)
+        return self.core.until(self.kind, started, self.deadline, left, others=others)
+
+    async def _move(self, attempt: Try[RequestConnection], until: float) -> SendResult:
+        """The same try over a fresh connection: the broker has asked us to go away, and stored nothing."""
+        core = self.core
+        attempt.connection.on_go_away()
+        connection = await core.client.pool.get(attempt.address, timeout=max(_LEAST, until - core.clock()))
+        again = core.make_try(
+            attempt.outgoing, attempt.queue, attempt.broker_name, attempt.address, connection, core.clock()
+        )
+        return core.finish(again, await connection.exchange(again.opaque, again.frame, until))
+
+    # --- when the time is up -----------------------------------------------------------------------------
+
+    def _never_begun(self) -> RocketMQError:
+        """What to tell when there was no try at all."""
+        if self.core.client.routes.publish_info(self.outgoing.topic) is None:
+            return self.core.client.routes.too_late(self.outgoing.topic, self.timeout)
+        text = f"no broker of {self.outgoing.topic} could be reached within {self.timeout:g} s: nothing was sent"
+        return unsent(RequestTimeoutError(text, timeout=self.timeout))
+
+    def _note_unanswered(self, attempt: Try[RequestConnection]) -> None:
+        """Keep that a try was cut off by the end of all time: nobody may take its message for one never sent."""
+        error = RequestTimeoutError(
+            f"no answer from {attempt.address} within {self.timeout:g} s; whether it stores the message is unknown",
+            address=attempt.address,
+            timeout=self.timeout,
+        )
+        self._note(attempt.broker_name, attempt.address, error, attempt.started)
