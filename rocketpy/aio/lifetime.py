@@ -101,7 +101,7 @@ class Lifetime(NotPicklable, Generic[T]):
         bridge.check()
         opened, bridge.opened = bridge.opened, None
         await bridge.run(_Leave(opened, error))
-        opened.check_outcome(error)
+        opened.check_outcome()
 
     def __del__(self) -> None:
         """Say so when it was forgotten, and close it in the background."""

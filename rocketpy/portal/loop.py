@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import trio
 
 from rocketpy.errors import ClientClosedError, ConfigError
+from rocketpy.logs import get_logger
 from rocketpy.portal.opened import Opened
 from rocketpy.portal.pending import Call, Pending
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
 __all__ = ["Portal", "portal"]
+
+logger = get_logger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,9 +36,14 @@ _EXIT_TIMEOUT = 5.0
 
 
 class Portal:
-    """A trio loop in a thread of its own. Get the one of this process from `portal`."""
+    """A trio loop in a thread of its own. Get the one of this process from `portal`.
 
-    def __init__(self) -> None:
+    Args:
+        name: of the thread. Only who must call users' code in such a loop makes one of its own.
+    """
+
+    def __init__(self, name: str = "rocketpy-portal") -> None:
+        self._name = name
         self._pid = os.getpid()
         self._jobs: deque[Callable[[], object]] = deque()
         self._awake = False
@@ -50,7 +58,7 @@ class Portal:
             ClientClosedError: it does not run within ten seconds.
         """
         ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: trio.run(self._main, ready), name="rocketpy-portal", daemon=True)
+        self._thread = threading.Thread(target=lambda: trio.run(self._main, ready), name=self._name, daemon=True)
         self._thread.start()
         if not ready.wait(_START_TIMEOUT):
             raise ClientClosedError(
@@ -70,12 +78,30 @@ class Portal:
         """Whether its thread runs, in this process."""
         return self._pid == os.getpid() and self._thread is not None and self._thread.is_alive()
 
+    @property
+    def is_here(self) -> bool:
+        """Whether this is its thread: nobody may wait here for anything that it does."""
+        return self._thread is not None and self._thread.ident == threading.get_ident()
+
+    def check_not_here(self) -> None:
+        """Refuse to wait in its thread.
+
+        Raises:
+            ConfigError: this is its thread.
+        """
+        if self.is_here:
+            raise ConfigError(
+                "a blocking call from the thread of rocketpy's own tasks would wait for itself for ever: make it from "
+                "a thread of yours, for example by handing the work to a concurrent.futures executor"
+            )
+
     def close(self) -> None:
         """Cancel what still runs and wait a moment for the thread to end."""
         if not self.is_usable or self._nursery is None or self._thread is None:
             return
         self.post(self._nursery.cancel_scope.cancel)
-        self._thread.join(_EXIT_TIMEOUT)
+        if not self.is_here:
+            self._thread.join(_EXIT_TIMEOUT)
 
     # --- work ------------------------------------------------------------------------------------------
 
@@ -105,7 +131,11 @@ class Portal:
         self._awake = False
         jobs = self._jobs
         for _ in range(len(jobs)):
-            jobs.popleft()()
+            try:
+                jobs.popleft()()
+            except BaseException:
+                # A bug, or what a finalizer of users' raised just here. Everybody else's work goes on.
+                logger.exception("a job in the background failed")
 
     def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an async function in the trio thread and wait for it.
@@ -123,8 +153,7 @@ class Portal:
         Raises:
             ClientClosedError: the portal ended before that did.
         """
-        if threading.current_thread() is self._thread:
-            raise ConfigError("a blocking call from the thread of rocketpy's own tasks would wait for itself for ever")
+        self.check_not_here()
         done = threading.Lock()
         done.acquire()
         pending.on_end = done.release
@@ -143,6 +172,11 @@ class Portal:
     def open(self, manager: AbstractAsyncContextManager[T]) -> Opened[T]:
         """Enter an async context manager in a task of the portal; `Opened.close` leaves it in the same task."""
         opened = Opened(self, manager)
+        self.enter(opened)
+        return opened
+
+    def enter(self, opened: Opened[Any]) -> None:
+        """Enter what was made for this portal."""
         try:
             self.call(opened.enter)
         except BaseException:
@@ -150,17 +184,16 @@ class Portal:
             if self.is_usable:
                 self.post(opened.leave)
             raise
-        return opened
 
     # --- in the trio thread -----------------------------------------------------------------------------
 
     def start_soon(self, function: Callable[[], Awaitable[object]]) -> None:
-        """Run an async function in a task of the portal; it must not raise.
+        """Run an async function in a task of the portal; it should not raise, and hurts nobody else when it does.
 
         Raises:
             ClientClosedError: the process ends, nothing is begun any more.
         """
-        self._open_nursery().start_soon(function)
+        self._open_nursery().start_soon(_guarded, function)
 
     async def hold(self, function: Callable[[trio.TaskStatus[None]], Awaitable[object]]) -> None:
         """Run an async function in a task of the portal, and return when it says that it has started."""
@@ -178,6 +211,16 @@ def _abandon(pending: Pending[Any], done: threading.Lock) -> None:
         pending.abandon()
     elif done.locked():  # its end was noticed already, by the very wait that was interrupted
         done.release()
+
+
+async def _guarded(function: Callable[[], Awaitable[object]]) -> None:
+    """What ends one task of the portal ends no other one."""
+    try:
+        await function()
+    except trio.Cancelled:
+        raise
+    except BaseException:
+        logger.exception("a task in the background failed")
 
 
 class _Started:

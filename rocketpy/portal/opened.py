@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import trio
+
+from rocketpy.errors import ClientClosedError
 
 if TYPE_CHECKING:
     from rocketpy.portal.loop import Portal
@@ -17,12 +19,21 @@ __all__ = ["Opened"]
 T = TypeVar("T")
 
 
+class _BodyFailedError(Exception):
+    """Stands in the portal for what ended a body outside of it.
+
+    That may be anything: a GeneratorExit or a CancelledError means something else to what it passes through there, and
+    a SystemExit would end more than it belongs to.
+    """
+
+
 class Opened(Generic[T]):
     """An async context manager that is entered, held by one task of the portal.
 
     `enter`, `leave`, `cancel` and `wait_left` are for the trio thread, `close` is for all others.
 
     Attributes:
+        home: the portal that holds it.
         value: what entering gave.
         entered: whether it was entered.
         ended: set when it is left, or has ended by itself because something in it crashed.
@@ -32,7 +43,7 @@ class Opened(Generic[T]):
     value: T
 
     def __init__(self, home: Portal, manager: AbstractAsyncContextManager[T]) -> None:
-        self._portal = home
+        self.home = home
         self._manager = manager
         self.entered = False
         self.ended = threading.Event()
@@ -40,12 +51,16 @@ class Opened(Generic[T]):
         self._scope = trio.CancelScope()
         self._leave = trio.Event()
         self._left = trio.Event()
-        self._body_error: BaseException | None = None
+        self._body_failed = False
         self._outcome: BaseException | None = None
 
     async def enter(self) -> None:
-        """Start the task that holds the manager; returns when it is entered."""
-        await self._portal.hold(self._hold)
+        """Start the task that holds the manager; returns when it is entered.
+
+        Raises:
+            ClientClosedError: it was closed before it was entered.
+        """
+        await self.home.hold(self._hold)
 
     async def _hold(self, task_status: trio.TaskStatus[None]) -> None:
         try:
@@ -55,12 +70,17 @@ class Opened(Generic[T]):
                     self.entered = True
                     task_status.started()
                     await self._leave.wait()
-                    if self._body_error is not None:
-                        raise self._body_error
-        except (Exception, SystemExit, KeyboardInterrupt) as exc:
+                    if self._body_failed:
+                        raise _BodyFailedError
+            if not self.entered:
+                raise ClientClosedError("it was closed while it started")
+        except trio.Cancelled:
+            raise
+        except BaseException as exc:
             if not self.entered:
                 raise
-            self._outcome = exc
+            if not isinstance(exc, _BodyFailedError):
+                self._outcome = exc
         finally:
             self._left.set()
             self.ended.set()
@@ -73,16 +93,16 @@ class Opened(Generic[T]):
         Raises:
             RocketMQError: leaving found another error than that of the body.
         """
-        if not self._portal.is_usable:
+        if not self.home.is_usable:
             return  # after a fork what it held belongs to the parent
         try:
-            self._portal.call(self._finish, error)
+            self.home.call(self._finish, error)
         except BaseException:
             # Ctrl-C may have struck before it began, and whoever closes does so once.
-            if self._portal.is_usable:
-                self._portal.post(self.leave, error)
+            if self.home.is_usable:
+                self.home.post(self.leave, error)
             raise
-        self.check_outcome(error)
+        self.check_outcome()
 
     async def _finish(self, error: BaseException | None) -> None:
         self.leave(error)
@@ -90,8 +110,13 @@ class Opened(Generic[T]):
 
     def leave(self, error: BaseException | None = None) -> None:
         """Have it left, with the error that the body ended with; without waiting."""
-        self._body_error = error
+        self._body_failed = error is not None
         self._leave.set()
+
+    def give_up(self) -> None:
+        """From any thread: have it closed although it is not entered yet; without waiting."""
+        with suppress(ClientClosedError):  # the process ends, and the portal with it
+            self.home.post(self.cancel)
 
     def cancel(self) -> None:
         """Have it left as one is whose body was cancelled: in order, but without waiting for what may be long."""
@@ -101,9 +126,8 @@ class Opened(Generic[T]):
         """Wait until it is left."""
         await self._left.wait()
 
-    def check_outcome(self, error: BaseException | None) -> None:
-        """When it is left: raise what leaving found, unless that is the error of the body, which is on its way."""
+    def check_outcome(self) -> None:
+        """When it is left: raise what leaving found."""
         outcome, self._outcome = self._outcome, None
-        self._body_error = None
-        if outcome is not None and outcome is not error:
+        if outcome is not None:
             raise outcome

@@ -108,7 +108,9 @@ class Call(Pending[T]):
             with self._scope:
                 value = await self._function()
                 error = None
-        except (Exception, SystemExit, KeyboardInterrupt) as exc:  # noqa: BLE001 - raised again where it is waited for
+        except trio.Cancelled:
+            raise
+        except BaseException as exc:  # noqa: BLE001 - raised again where it is waited for
             error = exc
         finally:
             self.end(value, error)
