@@ -19,6 +19,7 @@ import trio
 from rocketpy.client.api import group as group_api
 from rocketpy.client.callbacks import callbacks
 from rocketpy.client.client_id import new_client_id
+from rocketpy.client.data_links import DataLinks
 from rocketpy.client.heartbeat import Heartbeats
 from rocketpy.client.lifecycle import Lifecycle, NotPicklable
 from rocketpy.client.name_server import NameServers
@@ -76,6 +77,8 @@ class MQClientInstance(NotPicklable):
             serialize_type=self.config.serialize_type,
             on_open=self._connected,
         )
+        self.has_hooks_of_users = bool(hooks)
+        self.data_links = DataLinks(self.pool)
         self.name_servers = NameServers(self.config.namesrv, self.pool, timeout=self.config.request_timeout)
         self.routes = RouteTable(
             self.name_servers,
@@ -160,6 +163,7 @@ class MQClientInstance(NotPicklable):
             async with self.pool.open(), trio.open_nursery() as services:
                 services.start_soon(self._route_service)
                 services.start_soon(self.heartbeats.run)
+                services.start_soon(self.data_links.run)
                 task_status.started()
                 await trio.lowlevel.checkpoint_if_cancelled()
                 scope.shield = True

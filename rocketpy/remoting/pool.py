@@ -154,6 +154,11 @@ class ConnectionPool:
         text = f"no connection to {address} within {timeout:g} s: nothing was sent"
         raise unsent(RequestTimeoutError(text, address=address, timeout=timeout))
 
+    @property
+    def limits(self) -> ConnectionLimits:
+        """Bounds of each connection."""
+        return self._limits
+
     def discard(self, address: str) -> None:
         """Forget an address and close its connection, as when a broker has left the route."""
         peer = self._peers.pop(address, None)
@@ -266,7 +271,7 @@ class ConnectionPool:
         self._dials += 1
         peer.begun = (peer.begun[1], trio.current_time())
         try:
-            stream = await self._connect(peer.address)
+            stream = await self.connect(peer.address)
             if self._nursery is not None and self._peers.get(peer.address) is peer:
                 self._keep(peer, stream, self._nursery)
             else:
@@ -277,7 +282,12 @@ class ConnectionPool:
             peer.dialled.set()
             peer.dialled = None
 
-    async def _connect(self, address: str) -> trio.abc.Stream:
+    async def connect(self, address: str) -> trio.abc.Stream:
+        """A stream to an address that does not belong to the pool.
+
+        Raises:
+            ConnectError: it cannot be opened.
+        """
         host, port = parse_address(address)
         try:
             with trio.fail_after(self.connect_timeout):

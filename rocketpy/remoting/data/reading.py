@@ -1,0 +1,239 @@
+"""The reading half of a connection that threads share: who reads, and who wakes whom.
+
+One party has the role of the reader at a time: a caller that is alone with its request, or the thread of the
+connection, which keeps it as long as there is more than one. The right to take bytes out of the socket and to cut
+them is another one, which a caller holds for microseconds and never while it waits: so the thread can relieve a caller
+that is held up, as the main thread is by a signal handler.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import ConnectionLostError, RemoteProtocolError
+from rocketpy.logs import get_logger
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.data.thread import Call, ThreadConnection
+    from rocketpy.remoting.data.waiting import Waiting
+    from rocketpy.wire.command import RemotingCommand
+
+__all__ = ["Reading"]
+
+_logger = get_logger(__name__)
+_RECEIVE_SIZE = 256 * 1024
+_STEP = 0.1
+"""Seconds that one wait for bytes takes at most, and that the thread waits for a caller that reads."""
+_ORPHANED = 1.0
+"""Seconds after which a lock that nobody says to have is taken for one that was left behind."""
+_LONELY = 64
+"""Requests answered one by one after which the thread leaves reading to the caller that is alone."""
+
+
+class Reading:
+    """Reads for one connection.
+
+    Attributes:
+        thread: the thread of the connection, 0 while there is none.
+        cutter: the thread that takes bytes and cuts them at this moment, 0 when none does.
+        last_received: when bytes came the last time, on the clock of the client.
+    """
+
+    def __init__(
+        self,
+        connection: ThreadConnection,
+        link: socket.socket,
+        waiting: Waiting,
+        on_requests: Callable[[list[RemotingCommand]], object],
+    ) -> None:
+        self._connection = connection
+        self._socket = link
+        self._waiting = waiting
+        self._slots = waiting.slots
+        self._on_requests = on_requests
+        self._clock = connection.clock
+        self._role = threading.Lock()
+        self._cutting = threading.Lock()
+        self._call = threading.Lock()
+        self._call.acquire()
+        self._active = False
+        self._closed = False
+        self._starting = threading.Lock()
+        self._overdue_since = 0.0
+        self.thread = 0
+        self.cutter = 0
+        self.last_received = self._clock()
+        link.settimeout(None)
+        step = struct.pack("ll", 0, int(_STEP * 1e6))
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, step)
+
+    # --- whoever waits ---------------------------------------------------------------------------------
+
+    def wait(self, call: Call) -> None:
+        """Wait until a call is completed, or its deadline is over; reads meanwhile when nobody else would."""
+        if not self._active and len(self._slots) <= 1 and self._role.acquire(False):
+            try:
+                self._read_until(call)
+            finally:
+                self._role.release()
+                if self._slots:
+                    self.call_thread()
+            return
+        self.call_thread()
+        left = call.deadline - self._clock()
+        if left > 0:
+            call.lock.acquire(timeout=left)
+
+    def _read_until(self, call: Call) -> None:
+        poll, clock = select.poll(), self._clock
+        poll.register(self._socket.fileno(), select.POLLIN)
+        while call.result is None:
+            left = call.deadline - clock()
+            if left <= 0:
+                return
+            if not poll.poll(min(left, _STEP) * 1000):
+                continue
+            if self._cutting.acquire(False):
+                self._cut()
+            elif call.lock.acquire(timeout=0.001):
+                return
+
+    def look(self) -> None:
+        """Take what has arrived already, without waiting for more."""
+        if self._connection.error is None and self._cutting.acquire(timeout=_STEP):
+            self._cut()
+
+    def is_alive(self) -> bool:
+        """Whether the peer has not closed the connection while it was quiet."""
+        if not self._cutting.acquire(False):
+            return True
+        self._cut()
+        return self._connection.error is None
+
+    # --- taking bytes ----------------------------------------------------------------------------------
+
+    def _cut(self, flags: int = socket.MSG_DONTWAIT) -> bool:
+        """Take bytes and deal with them; whether there were any. Gives the right back that its caller took."""
+        self.cutter = threading.get_ident()
+        requests: list[RemotingCommand] = []
+        try:
+            data = self._socket.recv(_RECEIVE_SIZE, flags)
+            if data:
+                self.last_received = self._clock()
+                self._overdue_since = 0.0
+                requests = self._waiting.take(data)
+            else:
+                self._connection.close(self._ended())
+        except (BlockingIOError, InterruptedError):
+            return False
+        except RemoteProtocolError as exc:
+            self._connection.close(exc)
+        except OSError as exc:
+            self._connection.close(self._lost(exc))
+        except BaseException as exc:
+            # Ctrl-C, or what a signal handler raises, within these lines: what was read may be lost.
+            self._connection.close(self._lost(exc))
+            raise
+        finally:
+            self.cutter = 0
+            self._cutting.release()
+            if self._connection.error is not None:
+                self._connection.dispose()
+        if requests:
+            self._on_requests(requests)
+        if self._connection.retired and not self._slots:
+            self._connection.close()
+        return True
+
+    def note_timeout(self) -> None:
+        """A request ran out of time: a peer that sends nothing at all for long is taken for dead."""
+        now, limit = self._clock(), self._connection.silence_timeout
+        if not self._overdue_since:
+            self._overdue_since = now
+        elif limit is not None and now - self._overdue_since >= limit:
+            address = self._connection.address
+            self._connection.close(
+                ConnectionLostError(
+                    f"{address} has sent nothing for {limit:g} s although answers are due", address=address
+                )
+            )
+
+    # --- the thread of the connection ------------------------------------------------------------------
+
+    def call_thread(self) -> None:
+        """Have the thread of the connection read. Never waits."""
+        if self._active:
+            return
+        self._active = True
+        if not self.thread and self._starting.acquire(False):
+            thread = threading.Thread(target=self._run, name="rocketpy-reader", daemon=True)
+            thread.start()
+        with suppress(RuntimeError):  # called already
+            self._call.release()
+
+    def _run(self) -> None:
+        self.thread = threading.get_ident()
+        while not self._closed:
+            self._call.acquire()
+            # A caller that reads is not waited for long: a signal handler may have struck there, and wait for us.
+            relieved = not self._role.acquire(timeout=_STEP)
+            try:
+                self._read_on()
+            finally:
+                if not relieved:
+                    self._role.release()
+
+    def _read_on(self) -> None:
+        """Read as long as there is something to wait for, and a little longer: more of it comes as a rule."""
+        lonely = 0
+        while not self._closed:
+            before = self._waiting.answers
+            if not self._cutting.acquire(timeout=_ORPHANED):
+                if not self.cutter:
+                    self._connection.close()  # orphaned likewise; what was read is unknown
+                continue
+            came = self._cut(0)
+            self._sweep()
+            lonely = lonely + 1 if came and self._waiting.answers - before <= 1 and len(self._slots) <= 0 else 0
+            if self._slots or (came and lonely < _LONELY):
+                continue
+            self._active = False
+            if not self._slots:
+                return
+            self._active = True
+
+    def _sweep(self) -> None:
+        if self._clock() < self._waiting.earliest:
+            return
+        while self._cutting.acquire(False) and self._cut():
+            pass  # what has arrived counts, however late we come to read it
+        if self._waiting.sweep(self._clock(), self._connection.timed_out):
+            self.note_timeout()
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._closed = True
+        with suppress(RuntimeError):
+            self._call.release()
+
+    def try_hold(self) -> bool:
+        """Take the right to take bytes. False when somebody has it."""
+        return self._cutting.acquire(False)
+
+    def let_go(self) -> None:
+        """Give it back."""
+        self._cutting.release()
+
+    def _ended(self) -> ConnectionLostError:
+        address = self._connection.address
+        return ConnectionLostError(f"{address} closed the connection", address=address)
+
+    def _lost(self, exc: BaseException) -> ConnectionLostError:
+        address = self._connection.address
+        return ConnectionLostError(f"the connection to {address} broke: {exc!r}", address=address)

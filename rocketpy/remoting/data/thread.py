@@ -1,0 +1,257 @@
+"""A data connection that any number of threads share.
+
+Whoever sends appends its frame, and one of them writes for all (`output`). While a single caller waits it reads for
+itself, which spares a switch of threads; as soon as there are more, or nobody waits for a future, a thread of the
+connection reads (`reading`). No lock is held while anybody waits, so a signal handler or a finalizer that strikes
+anywhere finds nothing locked for long: where it strikes within the few lines that must not be entered twice, `is_mine`
+says so, and its call takes another way.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import (
+    ConnectionLostError,
+    RequestTimeoutError,
+    RocketMQError,
+)
+from rocketpy.remoting.data.output import ThreadOutput
+from rocketpy.remoting.data.reading import Reading
+from rocketpy.remoting.data.waiting import Slot, Waiting
+from rocketpy.wire.frame import Frame
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.hooks import RequestHook
+    from rocketpy.remoting.limits import ConnectionLimits
+    from rocketpy.wire.codes import SerializeType
+    from rocketpy.wire.command import RemotingCommand
+
+__all__ = ["Call", "ThreadConnection"]
+
+_QUIET = 0.05
+"""Seconds without a byte after which a peer may have closed the connection without our having noticed."""
+
+
+class Call:
+    """A request whose caller waits for it in its own thread."""
+
+    __slots__ = ("deadline", "lock", "result")
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self.lock = threading.Lock()
+        self.lock.acquire()
+        self.result: Frame | RocketMQError | None = None
+
+    def complete(self, result: Frame | RocketMQError) -> None:
+        """Wake the caller."""
+        self.result = result
+        self.lock.release()
+
+
+class ThreadConnection:
+    """A link to one broker, over a socket that is connected.
+
+    Args:
+        connection: the socket; it belongs to this object from now on.
+        address: of the peer as "host:port".
+        limits: bounds.
+        serialize_type: how headers are encoded.
+        hooks: what signs requests.
+        clock: of the client, in seconds.
+        on_requests: gets the requests of the peer, in the thread that reads; must not block.
+
+    Attributes:
+        error: why it ended, None while it is open.
+        retired: whether it takes no requests any more.
+        uses: how often it was asked for.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        address: str,
+        *,
+        limits: ConnectionLimits,
+        serialize_type: SerializeType,
+        hooks: Sequence[RequestHook],
+        clock: Callable[[], float],
+        on_requests: Callable[[list[RemotingCommand]], object],
+    ) -> None:
+        self.address = address
+        self.serialize_type = serialize_type
+        self.hooks = tuple(hooks)
+        self.clock = clock
+        self.error: RocketMQError | None = None
+        self.retired = False
+        self.uses = 0
+        self._socket = connection
+        self._limits = limits
+        self._waiting = Waiting(limits.wire)
+        self._slots = self._waiting.slots
+        self._output = ThreadOutput(connection, address, self.close)
+        self._reading = Reading(self, connection, self._waiting, on_requests)
+        self.next_opaque = self._waiting.next_opaque
+
+    @property
+    def silence_timeout(self) -> float | None:
+        """Seconds without a byte, while answers are due, after which the peer is taken for dead."""
+        return self._limits.silence_timeout
+
+    # --- requests --------------------------------------------------------------------------------------
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this very thread was interrupted within the lines that write or read here."""
+        me = threading.get_ident()
+        return me in (self._output.writer, self._reading.cutter, self._reading.thread)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a request may be sent; looks whether the peer has closed, when it has been quiet."""
+        if self.error is not None or self.retired or self._output.pending > self._limits.pending_writes:
+            return False
+        if self._slots or self.clock() - self._reading.last_received < _QUIET:
+            return True
+        return self._reading.is_alive()
+
+    def exchange(self, opaque: int, frame: bytes, deadline: float) -> Frame:
+        """Send a frame and wait for the frame that answers it.
+
+        Raises:
+            ConnectionLostError: the connection ended.
+            RequestTimeoutError: no answer by the deadline; whether the request was carried out is unknown.
+        """
+        call = Call(deadline)
+        self._send(opaque, frame, call)
+        self._output.flush()
+        try:
+            self._reading.wait(call)
+        except BaseException:
+            self._slots.pop(opaque, None)
+            raise
+        result = call.result
+        if result is None:
+            result = self._ran_out(opaque, call)
+        if isinstance(result, Frame):
+            return result
+        raise result
+
+    def start_request(self, opaque: int, frame: bytes, slot: Slot) -> None:
+        """Send a frame soon; the slot is completed once.
+
+        Raises:
+            ConnectionLostError: the connection is closed, nothing was sent.
+        """
+        self._send(opaque, frame, slot)
+        self._output.flush_later()
+        self._reading.call_thread()
+
+    def flush(self) -> None:
+        """Write what has gathered: somebody is about to wait for it."""
+        self._output.flush()
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a frame that nobody answers.
+
+        Raises:
+            ConnectionLostError: the connection is closed, nothing was sent.
+        """
+        self._check_open()
+        self._output.append(frame)
+        self._output.flush_later()
+
+    def give_up(self, opaque: int) -> bool:
+        """Forget a request. False when it has ended."""
+        return self._waiting.forget(opaque)
+
+    def __len__(self) -> int:
+        """How many requests wait for answers."""
+        return len(self._slots)
+
+    def _send(self, opaque: int, frame: bytes, slot: Slot) -> None:
+        """Register, then append: an answer cannot come before the frame is written."""
+        self._check_open()
+        self._waiting.enter(opaque, slot)
+        self._output.append(frame)
+        if self.error is not None and self._slots.pop(opaque, None) is not None:
+            self._check_open()  # closed meanwhile, and whoever closed it has not seen the slot
+
+    def _check_open(self) -> None:
+        if self.error is not None or self.retired:
+            raise ConnectionLostError(
+                f"the connection to {self.address} is closed, nothing was sent: {self.error or 'it was retired'}",
+                address=self.address,
+            ) from self.error
+
+    def _ran_out(self, opaque: int, call: Call) -> Frame | RocketMQError:
+        """The deadline is over: what has arrived already counts all the same."""
+        self._reading.look()
+        if self._slots.pop(opaque, None) is None:
+            call.lock.acquire()  # somebody completes it at this moment
+            if call.result is not None:
+                return call.result
+        self._reading.note_timeout()
+        return self.timed_out()
+
+    def timed_out(self) -> RequestTimeoutError:
+        """What those get whose answers do not come in time."""
+        return RequestTimeoutError(
+            f"no answer from {self.address} in time; whether the request was carried out is unknown",
+            address=self.address,
+        )
+
+    # --- lifetime --------------------------------------------------------------------------------------
+
+    def retire(self) -> None:
+        """Take no more requests, and close when those that wait are answered."""
+        self.retired = True
+        if not self._slots:
+            self.close()
+
+    def on_go_away(self) -> None:
+        """The peer has asked us to go away."""
+        self.retire()
+
+    def shut(self) -> None:
+        """Close at once."""
+        self.close()
+
+    def close(self, error: RocketMQError | None = None) -> None:
+        """Close at once: those who wait get ConnectionLostError. From any thread; harmless twice."""
+        if self.error is not None:
+            return
+        self.error = error or ConnectionLostError(
+            f"the connection to {self.address} was closed on this side", address=self.address
+        )
+        self._output.close()
+        with suppress(OSError):  # it is broken already
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes whoever reads
+        self._waiting.fail_all(self._lost_while_waiting)
+        self._reading.close()
+        self.dispose()
+
+    def dispose(self) -> None:
+        """Close the socket itself as soon as no thread is in a call on it: its number may be given to another one."""
+        if self.error is None or not self._reading.try_hold():
+            return
+        try:
+            if self._output.try_hold():
+                self._socket.close()
+                self._output.let_go()
+        finally:
+            self._reading.let_go()
+
+    def _lost_while_waiting(self) -> ConnectionLostError:
+        error = ConnectionLostError(
+            f"the connection to {self.address} ended while an answer was due; whether the request was carried out is"
+            f" unknown: {self.error}",
+            address=self.address,
+        )
+        error.__cause__ = self.error
+        return error

@@ -1,0 +1,134 @@
+"""What waits for answers on a data connection, and how bytes become answers. Pure.
+
+Shared by the connections of threads and of asyncio. Whoever takes a slot out of the table completes it, so nothing is
+completed twice; taking out is one step of a dictionary, which needs no lock in any thread. Plays the part of
+ResponseFuture and of the responseTable.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from rocketpy.wire.codes import RESPONSE_FLAG
+from rocketpy.wire.fast_answer import peek
+from rocketpy.wire.frame import Frame, FrameDecoder
+from rocketpy.wire.serialize import decode_command
+
+if TYPE_CHECKING:
+    from rocketpy.errors import RocketMQError
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy.wire.limits import WireLimits
+
+__all__ = ["Slot", "Waiting"]
+
+_MAX_OPAQUE = 0x7FFFFFFF
+
+
+class Slot(Protocol):
+    """One request that waits.
+
+    Attributes:
+        deadline: on the clock of the client.
+    """
+
+    deadline: float
+
+    def complete(self, result: Frame | RocketMQError) -> None:
+        """Take the answer, or the error in the place of it; called once, must not raise, must not run users' code."""
+
+
+class Waiting:
+    """The requests that wait on one connection, by opaque.
+
+    Attributes:
+        slots: those that wait.
+        received_bytes: from the peer, since the beginning.
+        answers: that somebody waited for.
+        unknown_answers: that nobody waited for any more.
+        earliest: a lower bound on the deadlines.
+    """
+
+    def __init__(self, limits: WireLimits) -> None:
+        self.slots: dict[int, Slot] = {}
+        self.received_bytes = 0
+        self.answers = 0
+        self.unknown_answers = 0
+        self.earliest = math.inf
+        self._limits = limits
+        self._decoder = FrameDecoder(limits)
+        self._opaques = itertools.count()
+
+    def __len__(self) -> int:
+        """How many requests wait."""
+        return len(self.slots)
+
+    def next_opaque(self) -> int:
+        """A number for the next request; the same one comes again after 2**31 others."""
+        return next(self._opaques) & _MAX_OPAQUE
+
+    def enter(self, opaque: int, slot: Slot) -> None:
+        """Let a slot wait."""
+        self.slots[opaque] = slot
+        if slot.deadline < self.earliest:
+            self.earliest = slot.deadline
+
+    def forget(self, opaque: int) -> bool:
+        """Let nobody wait for an answer any more; False when nobody did."""
+        return self.slots.pop(opaque, None) is not None
+
+    def take(self, data: bytes) -> list[RemotingCommand]:
+        """Complete those whose answers came; gives the requests of the peer that came with them.
+
+        Raises:
+            RemoteProtocolError: these are no valid bytes; the connection is of no more use.
+        """
+        self.received_bytes += len(data)
+        self._decoder.receive_data(data)
+        requests: list[RemotingCommand] = []
+        slots = self.slots
+        for frame in self._decoder.frames():
+            opaque, flag, _ = peek(frame)
+            if not flag & RESPONSE_FLAG:
+                requests.append(decode_command(frame, limits=self._limits))
+                continue
+            slot = slots.pop(opaque, None)
+            if slot is None:
+                self.unknown_answers += 1
+            else:
+                self.answers += 1
+                slot.complete(frame)
+        if self._decoder.buffered:
+            self._decoder.frames()  # nothing whole is left: this raises where what follows is no frame
+        return requests
+
+    def sweep(self, now: float, error: Callable[[], RocketMQError]) -> int:
+        """Fail what is due, each with an error of its own; how many those were."""
+        if now < self.earliest:
+            return 0
+        self.earliest = math.inf  # before looking: what is entered meanwhile says so by itself
+        due, rest = [], math.inf
+        for opaque, slot in list(self.slots.items()):
+            if slot.deadline <= now:
+                due.append(opaque)
+            elif slot.deadline < rest:
+                rest = slot.deadline
+        self.earliest = min(self.earliest, rest)
+        return sum(self._fail(opaque, error) for opaque in due)
+
+    def fail_all(self, error: Callable[[], RocketMQError]) -> None:
+        """End every request with an error of its own."""
+        while self.slots:
+            try:
+                slot = self.slots.popitem()[1]
+            except KeyError:
+                return  # another thread took the last one
+            slot.complete(error())
+
+    def _fail(self, opaque: int, error: Callable[[], RocketMQError]) -> bool:
+        slot = self.slots.pop(opaque, None)
+        if slot is not None:
+            slot.complete(error())
+        return slot is not None
