@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 from rocketpy.aio.bridge import Bridge
+from rocketpy.aio.direct import DirectSends
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.chunks import chunks_async
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
-from rocketpy.producer.pending import PendingSend
 
 if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
+    from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageQueue
+    from rocketpy.producer.pending import Terms
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
 
@@ -47,6 +49,7 @@ class Producer(Lifetime[TrioProducer]):
         shared = trio_client_of(client, "rocketpy.aio")
         inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
         super().__init__(inner, Bridge(f"producer {inner.config.group}"), needs=client)
+        self._direct = DirectSends(inner, self._bridge)
 
     @property
     def config(self) -> ProducerConfig:
@@ -58,6 +61,17 @@ class Producer(Lifetime[TrioProducer]):
         """Whether it may be used, in this process."""
         return self._inner.is_open
 
+    async def __aenter__(self) -> Self:
+        """Open it, for the running loop.
+
+        Raises:
+            ClientClosedError: it was started before, or is closed.
+            ConfigError: it belongs to another loop.
+        """
+        await super().__aenter__()
+        self._direct.open()
+        return self
+
     async def send(
         self,
         message: Message,
@@ -67,10 +81,40 @@ class Producer(Lifetime[TrioProducer]):
         arg: Any = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Send a message and wait until a broker has stored it. See `rocketpy.Producer.send`."""
-        bridge, inner = self._bridge, self._inner
-        bridge.check()
-        return await bridge.run(PendingSend(inner, inner.prepare(message), queue, selector, arg, timeout))
+        """Send a message and wait until a broker has stored it. See `rocketpy.Producer.send`.
+
+        The selector is called in the loop of the caller.
+        """
+        self._bridge.check()
+        inner = self._inner
+        outgoing = inner.prepare(message)
+        retries = inner.config.retry_times_when_send_failed
+        if queue is None and selector is None:
+            terms = inner.terms(outgoing, None, timeout, retries)
+        else:
+            terms = await self._chosen(outgoing, queue, selector, arg, timeout, retries)
+        return await self._direct.send(outgoing, terms)
+
+    async def _chosen(
+        self,
+        outgoing: Outgoing,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        arg: Any,
+        timeout: float | None,
+        retries: int,
+    ) -> Terms:
+        """The terms of a send whose queue the caller chooses; the selector is asked here."""
+        inner = self._inner
+        choice = inner.choice_of(outgoing.message, queue, selector, arg)
+        terms = inner.terms(outgoing, choice, timeout, retries)
+        if selector is not None and choice is not None:
+            topic = outgoing.topic
+            info = inner.client.routes.publish_info(topic)
+            if info is None:
+                info = await self._bridge.call(inner.ensure_route, topic, timeout=terms.timeout)
+            terms.choice = inner.choice_of(outgoing.message, choice(info), None, None)
+        return terms
 
     async def send_oneway(
         self,
@@ -81,13 +125,24 @@ class Producer(Lifetime[TrioProducer]):
         arg: Any = None,
     ) -> None:
         """Send a message once and do not ask what becomes of it. See `rocketpy.Producer.send_oneway`."""
-        await self._call(self._inner.send_oneway, message, queue=queue, selector=selector, arg=arg)
+        self._bridge.check()
+        outgoing = self._inner.prepare(message)
+        terms = await self._chosen(outgoing, queue, selector, arg, None, 0)
+        if self._direct.send_oneway(outgoing, terms):
+            await asyncio.sleep(0)
+        else:
+            await self._bridge.call(self._inner.send_oneway_on_terms, outgoing, terms)
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> SendResult:
         """Send several messages of one topic in one frame. See `rocketpy.Producer.send_batch`."""
-        return await self._call(self._inner.send_batch, messages, queue=queue, timeout=timeout)
+        self._bridge.check()
+        inner = self._inner
+        outgoing = inner.prepare_batch(messages)
+        retries = inner.config.retry_times_when_send_failed
+        choice = inner.choice_of(outgoing.message, queue, None, None)
+        return await self._direct.send(outgoing, inner.terms(outgoing, choice, timeout, retries))
 
     async def send_many(
         self,

@@ -59,6 +59,11 @@ class ProducerConfig(ClientConfig):
     )
     """Seconds that one try of a send may take. When None, a try that another broker could follow takes half of the time
     that is left, any other all of it."""
+    exit_timeout: float | None = attrs.field(
+        default=None, validator=attrs.validators.optional(seconds(0.0, 600)), metadata={"java": None}
+    )
+    """Seconds that the end of the process, or of a block by an exception, waits for what `send_soon` has accepted;
+    None: as long as `send_timeout`."""
     retry_times_when_send_failed: int = attrs.field(
         default=2, validator=whole(0, 100), metadata={"java": "retryTimesWhenSendFailed"}
     )

@@ -17,13 +17,14 @@ from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import Lifecycle, NotPicklable
 from rocketpy.client.outgoing import Preparer
 from rocketpy.client.selection import QueueSelector, select_by
-from rocketpy.client.sending import Choice, SendCore
+from rocketpy.client.sending import Choice, SendCore, Try
 from rocketpy.client.sharing import check_shared
 from rocketpy.config import ProducerConfig
-from rocketpy.errors import ConfigError
+from rocketpy.errors import ConfigError, RocketMQError
 from rocketpy.logs import get_logger
-from rocketpy.message import Message, MessageQueue
+from rocketpy.message import Message, MessageQueue, PropertyName
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
+from rocketpy.producer.pending import Terms
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
 
@@ -187,7 +188,7 @@ class Producer(NotPicklable):
         """
         self._lifecycle.check_here()
         outgoing = self._preparer.one(message)
-        choice = None if queue is None and selector is None else self._choice(message, queue, selector, arg)
+        choice = None if queue is None and selector is None else self.choice_of(message, queue, selector, arg)
         config = self.config
         tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
@@ -215,8 +216,12 @@ class Producer(NotPicklable):
         """
         self._lifecycle.check_here()
         outgoing = self._preparer.one(message)
-        choice = self._choice(message, queue, selector, arg)
+        choice = self.choice_of(message, queue, selector, arg)
         await send_drivers.send_oneway(self._core, outgoing, choice=choice, timeout=self.checked_timeout(None))
+
+    async def send_oneway_on_terms(self, outgoing: Outgoing, terms: Terms) -> None:
+        """The same for somebody outside, who has encoded it."""
+        await send_drivers.send_oneway(self._core, outgoing, choice=terms.choice, timeout=terms.timeout)
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
@@ -232,7 +237,7 @@ class Producer(NotPicklable):
         """
         self._lifecycle.check_here()
         outgoing = self._preparer.batch(messages)
-        choice = self._choice(outgoing.message, queue, None, None)
+        choice = self.choice_of(outgoing.message, queue, None, None)
         config = self.config
         tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
@@ -294,14 +299,14 @@ class Producer(NotPicklable):
         preparer = self._preparer
         return preparer.one(messages[0]) if len(messages) == 1 else preparer.batch(messages, alike=True)
 
-    async def ensure_route(self, topic: str, *, timeout: float) -> None:
+    async def ensure_route(self, topic: str, *, timeout: float) -> TopicPublishInfo:
         """Have the queues of a topic at hand within so many seconds, also of one that sending will create.
 
         Raises:
             RouteNotFoundError: nobody takes messages of it; the subclass says why.
         """
         config = self.config
-        await self.client.routes.ensure(
+        return await self.client.routes.ensure(
             topic,
             timeout=timeout,
             default_topic=config.create_topic_key,
@@ -312,6 +317,75 @@ class Producer(NotPicklable):
         """Check and encode a message, from any thread; for `start_send`."""
         self._lifecycle.check_open()
         return self._preparer.one(message)
+
+    def prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
+        """Check and encode what travels in one frame, from any thread; for `start_send`."""
+        self._lifecycle.check_open()
+        return self._preparer.batch(messages)
+
+    @property
+    def core(self) -> SendCore:
+        """What the tries of its sends share; for those who make the first try of a send by themselves."""
+        return self._core
+
+    def stop_accepting(self) -> None:
+        """It closes: no new sends, from any thread."""
+        self._lifecycle.closing()
+
+    def terms(
+        self,
+        outgoing: Outgoing,
+        choice: Choice | None,
+        timeout: float | None,
+        retries: int,
+    ) -> Terms:
+        """On which terms a message is sent from now on; from any thread.
+
+        Raises:
+            ConfigError: the timeout is no number of seconds.
+        """
+        key = None
+        if choice is None:
+            properties = outgoing.message.properties
+            if PropertyName.SHARDING_KEY in properties:
+                key = outgoing.message.topic, properties[PropertyName.SHARDING_KEY]
+        seconds = self.config.send_timeout if timeout is None else self.checked_timeout(timeout)
+        return Terms(choice, 1 + retries, self._core.clock() + seconds, seconds, key)
+
+    def send_on_terms(self, outgoing: Outgoing, terms: Terms, done: send_drivers.Done) -> send_drivers.Cancel:
+        """Begin a send in the trio thread for somebody outside, who has the turn of its sharding key."""
+        if self._nursery is None:
+            raise AssertionError("a producer that was open has a nursery")
+        self._under_way += 1
+        return send_drivers.start_send(
+            self._core,
+            outgoing,
+            partial(self._ended, done),
+            nursery=self._nursery,
+            choice=terms.choice,
+            tries=terms.tries,
+            timeout=max(0.001, terms.deadline - self._core.clock()),
+            has_turn=True,
+        )
+
+    def resume_send(
+        self, attempt: Try[Any], error: RocketMQError, terms: Terms, done: send_drivers.Done
+    ) -> send_drivers.Cancel:
+        """Go on in the trio thread with a send whose first try was made outside and has failed."""
+        if self._nursery is None:
+            raise AssertionError("a producer that has sent has a nursery")
+        self._under_way += 1
+        return send_drivers.resume_send(
+            self._core,
+            attempt,
+            error,
+            partial(self._ended, done),
+            nursery=self._nursery,
+            choice=terms.choice,
+            tries=terms.tries,
+            deadline=terms.deadline,
+            timeout=terms.timeout,
+        )
 
     def start_send(
         self,
@@ -336,7 +410,7 @@ class Producer(NotPicklable):
         self._lifecycle.check_open()
         if self._nursery is None:
             raise AssertionError("an open producer has a nursery")
-        choice = self._choice(outgoing.message, queue, selector, arg)
+        choice = self.choice_of(outgoing.message, queue, selector, arg)
         seconds = self.checked_timeout(timeout)
         retries = self.config.retry_times_when_send_async_failed if retries is None else retries
         self._under_way += 1
@@ -384,7 +458,7 @@ class Producer(NotPicklable):
         return timeout
 
     @staticmethod
-    def _choice(
+    def choice_of(
         message: Message, queue: MessageQueue | None, selector: QueueSelector | None, arg: Any
     ) -> Choice | None:
         if queue is None and selector is None:

@@ -1,8 +1,10 @@
-"""How much may be in flight at once: by number and by bytes. Waiting is the back-pressure."""
+"""How much `send_soon` may have under way: a bound on messages and one on bytes. Waiting is the back-pressure."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
+from time import monotonic
 
 from rocketpy.errors import ClientClosedError
 
@@ -10,15 +12,16 @@ __all__ = ["Gate"]
 
 
 _EASED = 0.75
-"""Share of the bounds under which whoever waits is woken: for many messages at once and not for each that leaves."""
+"""Share of the bounds under which those who wait are woken: for many messages at once and not for each that leaves."""
 
 
 class Gate:
     """Lets sends through while fewer than `count` and fewer than `size` bytes are under way.
 
-    A message larger than `size` goes through alone. Whoever enters shows a ticket, any object of its own, and leaves
-    with it, once or more often: so that a place which Ctrl-C struck at any moment can be given back without asking
-    whether it was taken yet.
+    A message larger than `size` goes through alone. Every send shows a ticket, any object of its own, and leaves with
+    it, once or more often: so that a place which Ctrl-C struck at any moment can be given back without asking whether
+    it was taken yet. A signal handler or a finalizer that strikes within the few lines of the lock, and sends too, is
+    let through: to wait there would be to wait for itself.
     """
 
     def __init__(self, count: int, size: int) -> None:
@@ -28,27 +31,39 @@ class Gate:
         self._inside: dict[object, int] = {}
         self._used_size = 0
         self._closed = False
-        self._lock = threading.Lock()  # used without the condition around it where nobody waits: it is faster
-        self._changed = threading.Condition(self._lock)
-        self._waiting = 0
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._waiting: deque[threading.Lock] = deque()
+        self._until_empty: list[threading.Event] = []
 
-    def enter(self, ticket: object, size: int) -> None:
-        """Wait for room and take it.
+    def __len__(self) -> int:
+        """How many are inside."""
+        return len(self._inside)
+
+    def enter(self, ticket: object, size: int, *, wait: bool = True) -> bool:
+        """Wait for room and take it. False when there is none, and it is not to be waited for.
 
         Raises:
             ClientClosedError: the gate was closed meanwhile.
         """
-        with self._lock:
-            while not self._closed and not self._has_room(size):
-                self._waiting += 1
+        while True:
+            with self._lock:
+                self._depth += 1
                 try:
-                    self._changed.wait()
+                    if self._closed:
+                        raise ClientClosedError("the producer is closed: no message can be sent with it any more")
+                    if self._has_room(size) or self._depth > 1:
+                        self._inside[ticket] = size
+                        self._used_size += size
+                        return True
+                    if not wait:
+                        return False
+                    room = threading.Lock()
+                    room.acquire()
+                    self._waiting.append(room)
                 finally:
-                    self._waiting -= 1
-            if self._closed:
-                raise ClientClosedError("the producer is closed: no message can be sent with it any more")
-            self._inside[ticket] = size
-            self._used_size += size
+                    self._depth -= 1
+            room.acquire()
 
     def _has_room(self, size: int) -> bool:
         return not self._inside or (len(self._inside) < self._count and self._used_size + size <= self._size)
@@ -61,18 +76,40 @@ class Gate:
                 return
             self._used_size = self._used_size - size if self._inside else 0
             if self._waiting and self._is_eased():
-                self._changed.notify(self._waiting)
+                self._wake_all()
+            if self._until_empty and not self._inside:
+                for empty in self._until_empty:
+                    empty.set()
 
     def _is_eased(self) -> bool:
         return not self._inside or (len(self._inside) <= self._eased[0] and self._used_size <= self._eased[1])
 
+    def _wake_all(self) -> None:
+        waiting = self._waiting
+        while waiting:
+            waiting.popleft().release()
+
+    def wait_empty(self, timeout: float | None) -> int:
+        """Wait until nothing is inside, at most so many seconds; how many are then."""
+        if not self._inside or (timeout is not None and timeout <= 0):
+            return len(self._inside)
+        empty = threading.Event()
+        until = None if timeout is None else monotonic() + timeout
+        self._until_empty.append(empty)
+        try:
+            while self._inside and (until is None or until > monotonic()):
+                empty.wait(None if until is None else until - monotonic())
+                empty.clear()
+        finally:
+            self._until_empty.remove(empty)
+        return len(self._inside)
+
     def open(self) -> None:
         """Let sends through."""
-        with self._lock:
-            self._closed = False
+        self._closed = False
 
     def close(self) -> None:
-        """Turn away everybody who waits, and whoever comes."""
+        """Turn away everybody who waits, and everybody who comes."""
+        self._closed = True
         with self._lock:
-            self._closed = True
-            self._changed.notify_all()
+            self._wake_all()

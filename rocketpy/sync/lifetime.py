@@ -1,4 +1,8 @@
-"""Opening and closing, for every blocking class: `with`, or `start` and `close`."""
+"""Opening and closing, for every blocking class: `with`, or `start` and `close`.
+
+Nothing is locked while anybody waits here. So a signal handler, a finalizer or another thread may close what is being
+started, and is never made to wait for itself.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,15 @@ import threading
 import warnings
 from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from rocketpy.client.homes import home_of
 from rocketpy.client.lifecycle import NotPicklable, forks
 from rocketpy.errors import ClientClosedError
-from rocketpy.portal import Opened, Portal, portal
+from rocketpy.portal import Opened, Portal
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
 
 __all__ = ["Lifetime"]
 
@@ -23,31 +31,49 @@ class Lifetime(NotPicklable, Generic[T]):
     Args:
         inner: the object, not entered yet.
         needs: what has to stay open as long: nobody else may have kept it, and what is forgotten is closed.
+        client: the client that it shares, or that it is.
     """
 
-    def __init__(self, inner: T, *, needs: object = None) -> None:
+    def __init__(self, inner: T, *, needs: object = None, client: MQClientInstance | None = None) -> None:
         self._inner = inner
         self._needs = needs
+        self._client = client
         self._opened: Opened[Any] | None = None
+        self._opening: tuple[Opened[Any], int] | None = None
         self._home: Portal | None = None
-        self._lock = threading.Lock()
         self._forks = forks()
 
     def start(self) -> None:
         """Open it; the same as entering it with `with`.
 
         Raises:
-            ClientClosedError: it was started before, is closed, or was made before a fork.
+            ClientClosedError: it was started before, is closed, was made before a fork, or somebody closed it while it
+                started.
         """
         self._check_process()
-        # Held while it opens: whoever closes it meanwhile waits, and then closes what there is.
-        with self._lock:
-            home = portal()
-            self._opened = home.open(self._inner)
-            self._home = home
+        home = home_of(self._client)
+        home.check_not_here()
+        opened = Opened(home, self._inner)
+        mine = opened, threading.get_ident()
+        if self._opening is None and self._opened is None:
+            self._opening = mine
+        try:
+            home.enter(opened)
+            if self._opening is mine:
+                self._opened, self._home = opened, home
+        finally:
+            taken = self._opening is not mine
+            if not taken:
+                self._opening = None
+        if taken:
+            opened.close()
+            raise ClientClosedError(f"{self._inner!r} was closed while it started")
 
     def close(self) -> None:
-        """Close it; fine when it is closed already, or was never started."""
+        """Close it; fine when it is closed already, or was never started.
+
+        Closing what another thread, or the code that a signal handler has interrupted, is starting ends that start.
+        """
         self._leave(None)
 
     def __enter__(self) -> Self:
@@ -86,10 +112,21 @@ class Lifetime(NotPicklable, Generic[T]):
     def _leave(self, error: BaseException | None) -> None:
         if self._crossed_fork:
             return
-        with self._lock:
-            opened, self._opened = self._opened, None
+        if self._opened is not None:
+            self._opened.home.check_not_here()
+        opening, self._opening = self._opening, None
+        opened, self._opened = self._opened, None
         if opened is not None:
-            opened.close(error)
+            self._close(opened, error)
+        elif opening is not None:
+            starting, thread = opening
+            starting.give_up()
+            if thread != threading.get_ident() and not starting.home.is_here:
+                starting.ended.wait()
+
+    def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
+        """Close what was open."""
+        opened.close(error)
 
     @property
     def _portal(self) -> Portal:

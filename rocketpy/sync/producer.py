@@ -3,67 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.client.sharing import trio_client_of
+from rocketpy.errors import TooManyRequestsError
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.chunks import chunks
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
-from rocketpy.producer.pending import PendingSend
+from rocketpy.sync.at_exit import forget, remember
+from rocketpy.sync.direct import DirectSends
+from rocketpy.sync.future import Callbacks, SendFuture
 from rocketpy.sync.gate import Gate
 from rocketpy.sync.lifetime import Lifetime
+from rocketpy.sync.soon import Soon
+from rocketpy.sync.unseen import Failures
 
 if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageQueue
-    from rocketpy.portal import Portal
+    from rocketpy.portal import Opened, Portal
+    from rocketpy.producer.pending import Terms
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
     from rocketpy.sync.client import MQClientInstance
 
 __all__ = ["Producer"]
-
-
-class _Soon:
-    """One send on its way, from the hand-over to its future. A single object, for there may be very many of them."""
-
-    __slots__ = ("_future", "_gate", "_options", "_outgoing", "_producer")
-
-    def __init__(
-        self,
-        producer: TrioProducer,
-        gate: Gate,
-        outgoing: Outgoing,
-        future: Future[SendResult],
-        *options: Any,
-    ) -> None:
-        self._producer = producer
-        self._gate = gate
-        self._outgoing = outgoing
-        self._future = future
-        self._options = options
-
-    def __call__(self) -> None:
-        """Begin, in the trio thread."""
-        queue, selector, arg, timeout = self._options
-        try:
-            self._producer.start_send(
-                self._outgoing, self.done, queue=queue, selector=selector, arg=arg, timeout=timeout
-            )
-        except Exception as error:  # noqa: BLE001 - whatever a selector raises belongs to whoever sends
-            self._gate.leave(self)
-            self._future.set_exception(error)
-
-    def done(self, outcome: SendResult | Exception) -> None:
-        """End, in the trio thread."""
-        self._gate.leave(self)
-        if isinstance(outcome, Exception):
-            self._future.set_exception(outcome)
-        else:
-            self._future.set_result(outcome)
 
 
 @final
@@ -83,9 +49,13 @@ class Producer(Lifetime[TrioProducer]):
         **fields: Any,
     ) -> None:
         shared = trio_client_of(client, "rocketpy.sync")
-        super().__init__(TrioProducer(group, config=config, client=shared, network=network, **fields), needs=client)
-        settings = self._inner.config
+        inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
+        super().__init__(inner, needs=client, client=inner.client)
+        settings = inner.config
         self._gate = Gate(settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size)
+        self._direct = DirectSends(inner)
+        self._callbacks = Callbacks(settings.group)
+        self._failures = Failures(settings.group)
 
     @property
     def config(self) -> ProducerConfig:
@@ -101,15 +71,51 @@ class Producer(Lifetime[TrioProducer]):
         """Open it; the same as entering it with `with`.
 
         Raises:
-            ClientClosedError: it was started before, is closed, or was made before a fork.
+            ClientClosedError: it was started before, is closed, was made before a fork, or somebody closed it while it
+                started.
         """
         super().start()
         self._gate.open()  # closing it before it was started, or after a start that failed, had shut it
+        self._direct.open(self._portal)
+        self._failures.open(self._portal)
+        remember(self)
 
-    def _leave(self, error: BaseException | None) -> None:
-        if not self._crossed_fork:
-            self._gate.close()
-        super()._leave(error)
+    def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
+        """What is under way is waited for first, and what waits for room is turned away."""
+        self._gate.close()
+        self._inner.stop_accepting()
+        self.wait_idle(None if error is None else self.exit_timeout)
+        super()._close(opened, error)
+        forget(self)
+
+    # --- what the end of the process asks ---------------------------------------------------------------
+
+    @property
+    def exit_timeout(self) -> float:
+        """Seconds that the end of the process waits for what is under way."""
+        config = self._inner.config
+        return config.send_timeout if config.exit_timeout is None else config.exit_timeout
+
+    def wait_idle(self, timeout: float | None) -> int:
+        """Wait until nothing is under way, at most so many seconds; how many messages are then. Not for users."""
+        if self._crossed_fork or self._home is None or not self._home.is_usable:
+            return 0
+        self._direct.flush()
+        left = self._gate.wait_empty(timeout)
+        if not left and (timeout is None or timeout > 0):
+            self._direct.wait_calls(timeout)
+            self._callbacks.wait_idle(self.exit_timeout if timeout is None else timeout)
+        return left
+
+    def tell_unseen(self) -> None:
+        """Tell of failed sends that nobody has looked at. Not for users."""
+        self._failures.tell_all()
+
+    def __str__(self) -> str:
+        """As errors and logs name it."""
+        return f"producer {self._inner.config.group}"
+
+    # --- sending ----------------------------------------------------------------------------------------
 
     def send(
         self,
@@ -120,9 +126,19 @@ class Producer(Lifetime[TrioProducer]):
         arg: Any = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Send a message and wait until a broker has stored it. See `rocketpy.Producer.send`."""
-        home, inner = self._portal, self._inner
-        return home.wait(PendingSend(inner, inner.prepare(message), queue, selector, arg, timeout))
+        """Send a message and wait until a broker has stored it. See `rocketpy.Producer.send`.
+
+        The selector is called in the thread of the caller.
+        """
+        self._check_process()
+        inner = self._inner
+        outgoing = inner.prepare(message)
+        retries = inner.config.retry_times_when_send_failed
+        if queue is None and selector is None:
+            terms = inner.terms(outgoing, None, timeout, retries)
+        else:
+            terms = self._chosen(outgoing, queue, selector, arg, timeout, retries)
+        return self._direct.send(outgoing, terms)
 
     def send_soon(
         self,
@@ -132,29 +148,61 @@ class Producer(Lifetime[TrioProducer]):
         selector: QueueSelector | None = None,
         arg: Any = None,
         timeout: float | None = None,
-    ) -> Future[SendResult]:
+    ) -> SendFuture:
         """Send a message without waiting for the answer, which the future will hold.
 
         What is wrong with the message is raised at once. While too much is under way
         (`back_pressure_for_async_send_num`, `back_pressure_for_async_send_size`) this waits. A failed send is tried
-        again `retry_times_when_send_async_failed` times. Closing the producer waits for what is under way.
+        again `retry_times_when_send_async_failed` times. Messages with one sharding key follow each other, in the
+        order of the calls. Done-callbacks run one after the other in a thread of their own, and may send. Closing the
+        producer waits for what is under way, and so does the end of the process, for `exit_timeout`.
 
         Raises:
             ConfigError: the message cannot be sent as it is.
             ClientClosedError: the producer is not open.
         """
-        home = self._portal
-        outgoing = self._inner.prepare(message)
-        future: Future[SendResult] = Future()
-        future.set_running_or_notify_cancel()  # a message on its way cannot be called back
-        soon = _Soon(self._inner, self._gate, outgoing, future, queue, selector, arg, timeout)
+        self._check_process()
+        inner, direct = self._inner, self._direct
+        outgoing = inner.prepare(message)
+        retries = inner.config.retry_times_when_send_async_failed
+        if queue is None and selector is None:
+            terms = inner.terms(outgoing, None, timeout, retries)
+        else:
+            terms = self._chosen(outgoing, queue, selector, arg, timeout, retries)
+        future = SendFuture(direct.flush, self._callbacks, self._failures)
+        soon = Soon(direct, self._gate, outgoing, terms, future)
         try:
-            self._gate.enter(soon, len(outgoing.body))
-            home.post(soon)
+            if not self._gate.enter(soon, len(outgoing.body), wait=not direct.home.is_here):
+                raise TooManyRequestsError(
+                    "too much is under way, and the thread of rocketpy's own tasks must not wait: send from a thread "
+                    "of yours"
+                )
+            soon.begin()
         except BaseException:
             self._gate.leave(soon)
             raise
         return future
+
+    def _chosen(
+        self,
+        outgoing: Outgoing,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        arg: Any,
+        timeout: float | None,
+        retries: int,
+    ) -> Terms:
+        """The terms of a send whose queue the caller chooses; the selector is asked here and now."""
+        inner = self._inner
+        choice = inner.choice_of(outgoing.message, queue, selector, arg)
+        terms = inner.terms(outgoing, choice, timeout, retries)
+        if selector is not None and choice is not None:
+            topic = outgoing.topic
+            info = inner.client.routes.publish_info(topic)
+            if info is None:
+                info = self._portal.call(inner.ensure_route, topic, timeout=terms.timeout)
+            terms.choice = inner.choice_of(outgoing.message, choice(info), None, None)
+        return terms
 
     def send_oneway(
         self,
@@ -165,13 +213,22 @@ class Producer(Lifetime[TrioProducer]):
         arg: Any = None,
     ) -> None:
         """Send a message once and do not ask what becomes of it. See `rocketpy.Producer.send_oneway`."""
-        self._portal.call(self._inner.send_oneway, message, queue=queue, selector=selector, arg=arg)
+        self._check_process()
+        outgoing = self._inner.prepare(message)
+        terms = self._chosen(outgoing, queue, selector, arg, None, 0)
+        if not self._direct.send_oneway(outgoing, terms):
+            self._portal.call(self._inner.send_oneway_on_terms, outgoing, terms)
 
     def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> SendResult:
         """Send several messages of one topic in one frame. See `rocketpy.Producer.send_batch`."""
-        return self._portal.call(self._inner.send_batch, messages, queue=queue, timeout=timeout)
+        self._check_process()
+        inner = self._inner
+        outgoing = inner.prepare_batch(messages)
+        retries = inner.config.retry_times_when_send_failed
+        choice = inner.choice_of(outgoing.message, queue, None, None)
+        return self._direct.send(outgoing, inner.terms(outgoing, choice, timeout, retries))
 
     def send_many(
         self,

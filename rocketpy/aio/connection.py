@@ -1,0 +1,278 @@
+"""A data connection in the user's event loop: what its tasks send leaves, and is answered, without another thread.
+
+A Protocol of asyncio over the core that it shares with the connections of threads. Frames of one turn of the loop leave
+in one write; one timer watches over all deadlines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+
+from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError, RocketMQError
+from rocketpy.remoting.data.waiting import Waiting
+from rocketpy.wire.frame import Frame
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.hooks import RequestHook
+    from rocketpy.remoting.limits import ConnectionLimits
+    from rocketpy.wire.codes import SerializeType
+    from rocketpy.wire.command import RemotingCommand
+
+__all__ = ["LoopConnection"]
+
+_LATE = 0.05
+"""Seconds of delay that tell of a busy loop: what has arrived meanwhile is read before anything is given up."""
+
+
+class _Answer:
+    """A request whose task awaits a future, which holds the answer or the error in the place of it."""
+
+    __slots__ = ("deadline", "future")
+
+    def __init__(self, deadline: float, future: asyncio.Future[Frame | RocketMQError]) -> None:
+        self.deadline = deadline
+        self.future = future
+
+    def complete(self, result: Frame | RocketMQError) -> None:
+        """Wake the task."""
+        if not self.future.done():
+            self.future.set_result(result)
+
+
+class LoopConnection(asyncio.Protocol):
+    """A link to one broker. All of it is for the loop, save `is_usable` and `retire`.
+
+    Args:
+        loop: whose tasks send.
+        address: of the peer as "host:port".
+        limits: bounds.
+        serialize_type: how headers are encoded.
+        hooks: what signs requests.
+        clock: of the client, in seconds.
+        on_requests: gets the requests of the peer.
+
+    Attributes:
+        error: why it ended, None while it is open.
+        retired: whether it takes no requests any more.
+        uses: how often it was asked for.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        address: str,
+        *,
+        limits: ConnectionLimits,
+        serialize_type: SerializeType,
+        hooks: Sequence[RequestHook],
+        clock: Callable[[], float],
+        on_requests: Callable[[list[RemotingCommand]], object],
+    ) -> None:
+        self.address = address
+        self.serialize_type = serialize_type
+        self.hooks = tuple(hooks)
+        self.error: RocketMQError | None = None
+        self.retired = False
+        self.uses = 0
+        self._loop = loop
+        self._limits = limits
+        self._clock = clock
+        self._on_requests = on_requests
+        self._waiting = Waiting(limits.wire)
+        self._slots = self._waiting.slots
+        self._transport: asyncio.Transport | None = None
+        self._frames: list[bytes] = []
+        self._paused = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = math.inf
+        self._overdue_since = 0.0
+        self.next_opaque = self._waiting.next_opaque
+
+    # --- what asyncio calls ----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is connected."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Complete those whose answers came."""
+        self._overdue_since = 0.0
+        try:
+            requests = self._waiting.take(data)
+        except RemoteProtocolError as exc:
+            self.close(exc)
+            return
+        if requests:
+            self._on_requests(requests)
+        if self.retired and not self._slots:
+            self.close()
+
+    def pause_writing(self) -> None:
+        """The peer reads too slowly."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._paused = False
+
+    def eof_received(self) -> None:
+        """The peer has closed."""
+        self.close(ConnectionLostError(f"{self.address} closed the connection", address=self.address))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended, by us or by the peer."""
+        self.close(
+            ConnectionLostError(
+                f"the connection to {self.address} broke: {exc or 'it was closed'}", address=self.address
+            )
+        )
+
+    # --- requests --------------------------------------------------------------------------------------
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a request may be sent now."""
+        return (
+            self.error is None
+            and not self.retired
+            and not self._paused
+            and self._transport is not None
+            and len(self._slots) < self._limits.max_in_flight
+        )
+
+    async def exchange(self, opaque: int, frame: bytes, deadline: float) -> Frame:
+        """Send a frame and wait for the frame that answers it.
+
+        Raises:
+            ConnectionLostError: the connection ended.
+            RequestTimeoutError: no answer by the deadline; whether the request was carried out is unknown.
+        """
+        future: asyncio.Future[Frame | RocketMQError] = self._loop.create_future()
+        self._send(frame, alone=not self._slots)
+        self._slots[opaque] = _Answer(deadline, future)
+        if deadline < self._alarm_at:
+            self._set_alarm(deadline)
+        try:
+            result = await future
+        except BaseException:
+            self._slots.pop(opaque, None)
+            raise
+        if isinstance(result, Frame):
+            return result
+        raise result
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a frame that nobody answers.
+
+        Raises:
+            ConnectionLostError: the connection is closed, nothing was sent.
+        """
+        self._send(frame, alone=False)
+
+    def _send(self, frame: bytes, *, alone: bool) -> None:
+        transport = self._transport
+        if self.error is not None or self.retired or transport is None:
+            raise ConnectionLostError(
+                f"the connection to {self.address} is closed, nothing was sent: {self.error or 'it was retired'}",
+                address=self.address,
+            ) from self.error
+        if self._frames:
+            self._frames.append(frame)
+        elif alone:
+            transport.write(frame)  # nobody else is under way: what comes next comes later
+        else:
+            self._frames.append(frame)
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        frames, self._frames = self._frames, []
+        if self._transport is not None and self.error is None:
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    def __len__(self) -> int:
+        """How many requests wait for answers."""
+        return len(self._slots)
+
+    # --- deadlines -------------------------------------------------------------------------------------
+
+    def _set_alarm(self, when: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = when
+        self._alarm = self._loop.call_later(max(0.0, when - self._clock()), self._ring)
+
+    def _ring(self) -> None:
+        if self._clock() - self._alarm_at > _LATE:
+            self._loop.call_later(0, self._sweep)  # a turn of the loop later, with the reading before it
+        else:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        now = self._clock()
+        self._alarm, self._alarm_at = None, math.inf
+        self._waiting.earliest = -math.inf
+        if self._waiting.sweep(now, self._timed_out):
+            self._note_timeout(now)
+        if self._slots:
+            self._set_alarm(self._waiting.earliest)
+
+    def _note_timeout(self, now: float) -> None:
+        limit = self._limits.silence_timeout
+        if not self._overdue_since:
+            self._overdue_since = now
+        elif limit is not None and now - self._overdue_since >= limit:
+            text = f"{self.address} has sent nothing for {limit:g} s although answers are due"
+            self.close(ConnectionLostError(text, address=self.address))
+
+    def _timed_out(self) -> RequestTimeoutError:
+        return RequestTimeoutError(
+            f"no answer from {self.address} in time; whether the request was carried out is unknown",
+            address=self.address,
+        )
+
+    # --- lifetime --------------------------------------------------------------------------------------
+
+    def retire(self) -> None:
+        """Take no more requests, and close when those that wait are answered. From any thread."""
+        self.retired = True
+        with suppress(RuntimeError):  # the loop is closed, and the socket with it
+            self._loop.call_soon_threadsafe(self._close_settled)
+
+    def on_go_away(self) -> None:
+        """The peer has asked us to go away."""
+        self.retire()
+
+    def shut(self) -> None:
+        """Close at once. From any thread."""
+        with suppress(RuntimeError):  # the loop is closed, and the socket with it
+            self._loop.call_soon_threadsafe(self.close)
+
+    def _close_settled(self) -> None:
+        if not self._slots:
+            self.close()
+
+    def close(self, error: RocketMQError | None = None) -> None:
+        """Close at once: those who wait get ConnectionLostError. Harmless twice."""
+        if self.error is not None:
+            return
+        self.error = error or ConnectionLostError(
+            f"the connection to {self.address} was closed on this side", address=self.address
+        )
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._transport is not None:
+            self._transport.abort() if self._slots else self._transport.close()
+        self._waiting.fail_all(self._lost_while_waiting)
+
+    def _lost_while_waiting(self) -> ConnectionLostError:
+        error = ConnectionLostError(
+            f"the connection to {self.address} ended while an answer was due; whether the request was carried out is"
+            f" unknown: {self.error}",
+            address=self.address,
+        )
+        error.__cause__ = self.error
+        return error

@@ -1,0 +1,167 @@
+"""Sends of an event loop: the first try over a data connection in that loop, the rest in the portal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from rocketpy.aio.connection import LoopConnection
+from rocketpy.client.data_links import DataConnection, PeerRequests
+from rocketpy.client.waiting import too_late_for
+from rocketpy.errors import RocketMQError
+from rocketpy.logs import get_logger
+from rocketpy.producer.pending import PendingResume, PendingSend, Terms
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+
+    from rocketpy.aio.bridge import Bridge
+    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.producer import Producer
+    from rocketpy.results import SendResult
+    from rocketpy.wire.command import RemotingCommand
+
+__all__ = ["DirectSends"]
+
+logger = get_logger(__name__)
+
+
+class DirectSends:
+    """The sends of one asyncio producer.
+
+    Args:
+        producer: the one behind it.
+        bridge: to the loop that uses it.
+    """
+
+    def __init__(self, producer: Producer, bridge: Bridge) -> None:
+        self._producer = producer
+        self._bridge = bridge
+        self._core = producer.core
+        self._links = producer.client.data_links
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def open(self) -> None:
+        """The producer is open: data connections are made from now on."""
+        self._core, self._links = self._producer.core, self._producer.client.data_links
+        self._links.attach(self._make, self._bridge.portal.post)
+
+    # --- making connections ----------------------------------------------------------------------------
+
+    def _make(self, connection: socket.socket, address: str, stands: Callable[[DataConnection], object]) -> None:
+        """In the portal: have the loop make a connection of a socket."""
+        if not self._bridge.inbox.deliver(lambda: self._make_here(connection, address, stands)):
+            connection.close()
+
+    def _make_here(self, connection: socket.socket, address: str, stands: Callable[[DataConnection], object]) -> None:
+        task = self._bridge.loop.create_task(self._connect(connection, address, stands))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, link: socket.socket, address: str, stands: Callable[[DataConnection], object]) -> None:
+        bridge, pool, handler = self._bridge, self._producer.client.pool, self._producer.client.callbacks
+
+        def deliver(frame: bytes) -> None:
+            bridge.inbox.deliver(lambda: made.send_frame(frame))
+
+        def ask(requests: list[RemotingCommand]) -> None:
+            peer = PeerRequests(made, deliver)
+            bridge.portal.post(lambda: handler.handle(cast(Any, peer), requests, self._core.clock()))
+
+        made = LoopConnection(
+            bridge.loop,
+            address,
+            limits=pool.limits,
+            serialize_type=pool.serialize_type,
+            hooks=pool.hooks,
+            clock=self._core.clock,
+            on_requests=ask,
+        )
+        try:
+            link.setblocking(False)
+            await bridge.loop.create_connection(lambda: made, sock=link)
+        except (OSError, RuntimeError) as exc:
+            link.close()
+            logger.debug("no data connection to %s: %s", address, exc)
+        except BaseException:
+            link.close()
+            raise
+        else:
+            stands(made)
+
+    # --- sending ---------------------------------------------------------------------------------------
+
+    async def send(self, outgoing: Outgoing, terms: Terms) -> SendResult:
+        """Send and wait for the answer.
+
+        Raises:
+            RocketMQError: it was not acknowledged.
+        """
+        if terms.key is None:
+            return await self._send(outgoing, terms)
+        if not self._core.order.try_take(terms.key):
+            await self._wait_turn(terms)
+        try:
+            return await self._send(outgoing, terms)
+        finally:
+            self._core.order.pass_on(terms.key)
+
+    async def _send(self, outgoing: Outgoing, terms: Terms) -> SendResult:
+        core = self._core
+        started = core.clock()
+        attempt = core.begin(outgoing, terms.choice, started, self._nowait)
+        if attempt is None:
+            return await self._bridge.run(PendingSend(self._producer, outgoing, terms))
+        kind = core.kind(outgoing, terms.choice)
+        until = core.until(kind, started, terms.deadline, terms.tries, others=attempt.others)
+        try:
+            return core.finish(attempt, await attempt.connection.exchange(attempt.opaque, attempt.frame, until))
+        except RocketMQError as error:
+            return await self._bridge.run(PendingResume(self._producer, attempt, error, terms))
+
+    def _nowait(self, address: str) -> LoopConnection | None:
+        return cast("LoopConnection | None", self._links.nowait(address))
+
+    async def _wait_turn(self, terms: Terms) -> None:
+        """Wait for the turn of a sharding key; the lane is the caller's then."""
+        key, order, loop = terms.key, self._core.order, self._bridge.loop
+        assert key is not None
+        came: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not came.done():
+                came.set_result(None)
+
+        turn = order.take(key, lambda: self._bridge.inbox.deliver(wake))
+        if turn is None:
+            return
+        alarm = loop.call_later(max(0.0, terms.deadline - self._core.clock()), wake)
+        try:
+            await came
+        except BaseException:
+            if not order.leave(turn):
+                order.pass_on(key)
+            raise
+        finally:
+            alarm.cancel()
+        if order.leave(turn):
+            raise too_late_for(key, terms.timeout)
+
+    def send_oneway(self, outgoing: Outgoing, terms: Terms) -> bool:
+        """Send without an answer over a data connection; False where there is none.
+
+        Raises:
+            RocketMQError: it could not be written.
+        """
+        core = self._core
+        info = core.client.routes.publish_info(outgoing.topic)
+        if info is None or terms.key is not None:
+            return False
+        queue = core.choose(outgoing, info, terms.choice)
+        broker_name, address = core.target(queue)
+        connection = self._nowait(address)
+        if connection is None:
+            return False
+        connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
+        return True

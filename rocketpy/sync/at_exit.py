@@ -1,0 +1,92 @@
+"""The end of the interpreter: what `send_soon` has accepted is waited for, and what is lost all the same is told."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from contextlib import suppress
+from time import monotonic
+from typing import Protocol
+from weakref import WeakSet
+
+__all__ = ["forget", "remember"]
+
+_GRACE = 0.1
+"""Seconds in which most of what is under way ends by itself, and nothing need be said."""
+
+
+class Sender(Protocol):
+    """Something that may have messages under way.
+
+    Attributes:
+        exit_timeout: seconds that the end of the process waits for them.
+    """
+
+    @property
+    def exit_timeout(self) -> float: ...
+
+    def wait_idle(self, timeout: float) -> int:
+        """Wait until nothing is under way; how many messages are when the time is over."""
+
+    def tell_unseen(self) -> None:
+        """Tell of what failed and nobody looked at."""
+
+    def __str__(self) -> str: ...
+
+
+_senders: WeakSet[Sender] = WeakSet()
+
+
+def remember(sender: Sender) -> None:
+    """Ask it at the end."""
+    _senders.add(sender)
+
+
+def forget(sender: Sender) -> None:
+    """It is closed, and has nothing under way any more."""
+    _senders.discard(sender)
+
+
+def _end() -> None:
+    senders = list(_senders)
+    try:
+        left = _wait(senders)
+    except BaseException:  # Ctrl-C: nobody wants to wait any more
+        left = {sender: count for sender in senders if (count := sender.wait_idle(0.0))}
+        raise
+    finally:
+        for sender, count in left.items():
+            what = "1 message" if count == 1 else f"{count} messages"
+            were = "was" if count == 1 else "were"
+            _say(f"{what} of {sender} {were} lost: the process ended before a broker acknowledged them")
+        for sender in senders:
+            sender.tell_unseen()
+
+
+def _wait(senders: list[Sender]) -> dict[Sender, int]:
+    """Wait for all of them side by side; what is under way then."""
+    began = monotonic()
+    slow = {sender: count for sender in senders if (count := sender.wait_idle(began + _GRACE - monotonic()))}
+    for sender, count in slow.items():
+        what = "1 message" if count == 1 else f"{count} messages"
+        _say(
+            f"waiting up to {sender.exit_timeout:g} s for {what} of {sender}, which the process has not waited for: "
+            "close the producer before the end"
+        )
+    return {sender: count for sender in slow if (count := sender.wait_idle(began + sender.exit_timeout - monotonic()))}
+
+
+def _say(text: str) -> None:
+    with suppress(Exception):  # there may be no standard error any more
+        sys.stderr.write(f"rocketpy: {text}\n")
+        sys.stderr.flush()
+
+
+def _forget_all() -> None:
+    _senders.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
+atexit.register(_end)

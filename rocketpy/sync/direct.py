@@ -1,0 +1,181 @@
+"""Sends of threads: the first try over a data connection, by the thread that sends; the rest in the portal.
+
+Nothing of users runs in here: a selector is asked before, in the thread of its caller, and callbacks run elsewhere. A
+caller that cannot use the connection, because there is none or because it was interrupted within its very lines, takes
+the way through the portal.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from rocketpy.client.data_links import DataConnection, PeerRequests
+from rocketpy.client.waiting import too_late_for
+from rocketpy.errors import RocketMQError
+from rocketpy.producer.pending import PendingResume, PendingSend, Terms
+from rocketpy.remoting.data.thread import ThreadConnection
+
+if TYPE_CHECKING:
+    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.portal import Portal
+    from rocketpy.producer import Producer
+    from rocketpy.results import SendResult
+    from rocketpy.wire.command import RemotingCommand
+
+__all__ = ["DirectSends"]
+
+
+class DirectSends:
+    """The sends of one blocking producer.
+
+    Args:
+        producer: the one behind it.
+
+    Attributes:
+        core: what the tries of its sends share.
+    """
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+        self.core = producer.core
+        self._links = producer.client.data_links
+        self._home: Portal | None = None
+        self._calls: set[object] = set()
+        self._closing: threading.Event | None = None
+
+    def open(self, home: Portal) -> None:
+        """The producer is open: data connections are made from now on."""
+        self._home = home
+        self.core, self._links = self.producer.core, self.producer.client.data_links
+        if hasattr(socket, "MSG_DONTWAIT") and hasattr(socket, "SO_RCVTIMEO"):
+            self._links.attach(self._make, home.post)
+
+    @property
+    def home(self) -> Portal:
+        """Where the slow way runs."""
+        if self._home is None:
+            raise AssertionError("an open producer has a home")
+        return self._home
+
+    def _make(self, connection: socket.socket, address: str, stands: Callable[[DataConnection], object]) -> None:
+        """In the portal: a connection of a socket."""
+        pool, home, handler = self.producer.client.pool, self.home, self.producer.client.callbacks
+
+        def ask(requests: list[RemotingCommand]) -> None:
+            peer = PeerRequests(made, made.send_frame)
+            home.post(lambda: handler.handle(cast(Any, peer), requests, made.clock()))
+
+        made = ThreadConnection(
+            connection,
+            address,
+            limits=pool.limits,
+            serialize_type=pool.serialize_type,
+            hooks=pool.hooks,
+            clock=self.core.clock,
+            on_requests=ask,
+        )
+        stands(made)
+
+    # --- a caller that waits ---------------------------------------------------------------------------
+
+    def send(self, outgoing: Outgoing, terms: Terms) -> SendResult:
+        """Send and wait for the answer.
+
+        Raises:
+            RocketMQError: it was not acknowledged.
+            ConfigError: this thread may not wait.
+        """
+        self.home.check_not_here()
+        call = object()
+        self._calls.add(call)
+        try:
+            if terms.key is None:
+                return self._send(outgoing, terms)
+            self._wait_turn(terms)
+            try:
+                return self._send(outgoing, terms)
+            finally:
+                self.core.order.pass_on(terms.key)
+        finally:
+            self._calls.discard(call)
+            if self._closing is not None:
+                self._closing.set()
+
+    def _send(self, outgoing: Outgoing, terms: Terms) -> SendResult:
+        core = self.core
+        started = core.clock()
+        attempt = core.begin(outgoing, terms.choice, started, self.nowait)
+        if attempt is None:
+            return self.home.wait(PendingSend(self.producer, outgoing, terms))
+        until = core.until(
+            core.kind(outgoing, terms.choice), started, terms.deadline, terms.tries, others=attempt.others
+        )
+        try:
+            return core.finish(attempt, attempt.connection.exchange(attempt.opaque, attempt.frame, until))
+        except RocketMQError as error:
+            return self.home.wait(PendingResume(self.producer, attempt, error, terms))
+
+    def nowait(self, address: str) -> ThreadConnection | None:
+        """The data connection to an address, if there is one that this thread may use now."""
+        found = cast("ThreadConnection | None", self._links.nowait(address))
+        return None if found is None or found.is_mine else found
+
+    def _wait_turn(self, terms: Terms) -> None:
+        key, order = terms.key, self.core.order
+        assert key is not None
+        if order.try_take(key):
+            return
+        came = threading.Lock()
+        came.acquire()
+        turn = order.take(key, came.release)
+        if turn is None:
+            return
+        try:
+            if came.acquire(timeout=max(0.0, terms.deadline - self.core.clock())):
+                return
+        except BaseException:
+            if not order.leave(turn):
+                order.pass_on(key)
+            raise
+        if not order.leave(turn):
+            order.pass_on(key)
+        raise too_late_for(key, terms.timeout)
+
+    def send_oneway(self, outgoing: Outgoing, terms: Terms) -> bool:
+        """Send without an answer over a data connection; False where there is none.
+
+        Raises:
+            RocketMQError: it could not be written.
+        """
+        core = self.core
+        info = core.client.routes.publish_info(outgoing.topic)
+        if info is None or terms.key is not None:
+            return False
+        queue = core.choose(outgoing, info, terms.choice)
+        broker_name, address = core.target(queue)
+        connection = self.nowait(address)
+        if connection is None:
+            return False
+        connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
+        return True
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write what has gathered: somebody is about to wait for it, or the process ends."""
+        for connection in self._links.all():
+            if not cast(ThreadConnection, connection).is_mine:
+                cast(ThreadConnection, connection).flush()
+
+    def wait_calls(self, timeout: float | None) -> int:
+        """Wait until no thread is in a send, at most so many seconds; how many are then."""
+        end = None if timeout is None else self.core.clock() + timeout
+        self._closing = threading.Event()
+        while self._calls and (end is None or self.core.clock() < end):
+            self._closing.wait(None if end is None else end - self.core.clock())
+            self._closing.clear()
+        self._closing = None
+        return len(self._calls)

@@ -1,0 +1,141 @@
+"""One `send_soon` on its way, from the hand-over to its future.
+
+It is the slot of its first try on a data connection, too: a single object, for there may be very many of them. Its
+methods run on whatever thread has something to say to it, never wait, and run nothing of users.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rocketpy.client.waiting import too_late_for
+from rocketpy.errors import ClientClosedError, RocketMQError
+
+if TYPE_CHECKING:
+    from rocketpy.client.key_order import Turn
+    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.sending import Try
+    from rocketpy.producer.pending import Terms
+    from rocketpy.results import SendResult
+    from rocketpy.sync.direct import DirectSends
+    from rocketpy.sync.future import SendFuture
+    from rocketpy.sync.gate import Gate
+    from rocketpy.wire.frame import Frame
+
+__all__ = ["Soon"]
+
+
+class Soon:
+    """A message that is on its way.
+
+    Args:
+        direct: sends it.
+        gate: where it has taken room.
+        outgoing: what is sent.
+        terms: of the send.
+        future: hears what becomes of it.
+
+    Attributes:
+        deadline: of the try that is under way.
+    """
+
+    __slots__ = ("_attempt", "_direct", "_future", "_gate", "_outgoing", "_terms", "deadline")
+
+    def __init__(self, direct: DirectSends, gate: Gate, outgoing: Outgoing, terms: Terms, future: SendFuture) -> None:
+        self._direct = direct
+        self._gate = gate
+        self._outgoing = outgoing
+        self._terms = terms
+        self._future = future
+        self._attempt: Try[Any] | None = None
+        self.deadline = 0.0
+
+    def begin(self) -> None:
+        """Send it, or wait for the turn of its sharding key."""
+        if self._terms.key is not None:
+            turn = self._direct.core.order.take(self._terms.key, self._came)
+            if turn is not None:
+                self._in_portal(self._watch, turn)
+                return
+        self._start()
+
+    def _start(self) -> None:
+        direct, terms = self._direct, self._terms
+        core = direct.core
+        started = core.clock()
+        try:
+            attempt = self._attempt = core.begin(self._outgoing, terms.choice, started, direct.nowait)
+            if attempt is None:
+                self._in_portal(direct.producer.send_on_terms, self._outgoing, terms, self.done)
+                return
+            kind = core.kind(self._outgoing, terms.choice)
+            self.deadline = core.until(kind, started, terms.deadline, terms.tries, others=attempt.others)
+            attempt.connection.start_request(attempt.opaque, attempt.frame, self)
+        except RocketMQError as error:
+            self._failed(error)
+
+    def complete(self, result: Frame | RocketMQError) -> None:
+        """The first try has its answer, or has none."""
+        try:
+            if isinstance(result, RocketMQError):
+                raise result
+            assert self._attempt is not None
+            outcome = self._direct.core.finish(self._attempt, result)
+        except RocketMQError as error:
+            self._failed(error)
+        except Exception as error:  # noqa: BLE001 - a bug, which belongs to this message and no other
+            self.done(error)
+        else:
+            self.done(outcome)
+
+    def _failed(self, error: RocketMQError) -> None:
+        if self._attempt is None:
+            self.done(error)
+        else:
+            self._in_portal(self._direct.producer.resume_send, self._attempt, error, self._terms, self.done)
+
+    def done(self, outcome: SendResult | Exception) -> None:
+        """This became of it."""
+        self._attempt = None
+        self._leave(outcome)
+        if self._terms.key is not None:
+            self._direct.core.order.pass_on(self._terms.key)
+
+    def _leave(self, outcome: SendResult | Exception) -> None:
+        self._gate.leave(self)
+        self._future.complete(outcome)
+
+    # --- the turn of a sharding key ----------------------------------------------------------------------
+
+    def _watch(self, turn: Turn) -> None:
+        """In the portal: the turn has to come in time."""
+        if turn.waits:
+            self._direct.core.waits.watch(turn, self._terms.deadline, self._too_late)
+
+    def _came(self) -> None:
+        terms = self._terms
+        if self._direct.core.clock() < terms.deadline:
+            self._start()
+        elif terms.key is not None:
+            self.done(too_late_for(terms.key, terms.timeout))
+
+    def _too_late(self) -> None:
+        """It has left its place: there is no turn to pass on."""
+        if self._terms.key is not None:
+            self._leave(too_late_for(self._terms.key, self._terms.timeout))
+
+    # --- the portal --------------------------------------------------------------------------------------
+
+    def _in_portal(self, function: Any, *args: Any) -> None:
+        """Have a function called in the portal; what it raises becomes of the message."""
+
+        def call() -> None:
+            try:
+                function(*args)
+            except Exception as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+                self.done(error)
+
+        try:
+            self._direct.home.post(call)
+        except ClientClosedError as error:
+            self.done(error)
