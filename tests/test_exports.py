@@ -135,8 +135,8 @@ def test_public_names_exist_once_and_resolve(module: str) -> None:
 # What only a client, or a surface built on top, calls.
 INTERNAL = {
     "Producer": {
-        "check_open", "checked_timeout", "client_closing", "ensure_route", "on_route_changed", "prepare",
-        "prepare_many", "start_send",
+        "check_open", "checked_timeout", "client_closing", "ensure_route", "on_route_changed", "prepare_many",
+        "start_send",
     },
     "PushConsumer": {"client_closing", "consumer_data", "on_route_changed", "rebalance_now", "topics"},
     "MQClientInstance": {
@@ -145,8 +145,8 @@ INTERNAL = {
 }  # fmt: skip
 BLOCKING_ONLY = {"start", "close", "send_soon"}
 """The exceptions: blocking code may have no block to open and close things in, and no task to await a send in."""
-FACADE_ONLY = {"trio_client"}
-"""For the roles that share a client."""
+FACADE_ONLY = {"trio_client", "exit_timeout", "wait_idle"}
+"""For the roles that share a client, and for the end of the process."""
 ATTRIBUTES = {"config", "client_id"}
 """Set in `__init__` on the trio surface, so the class does not show them."""
 AWAITED = " | AsyncIterable[Message]"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError, RocketMQError
+from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError, RocketMQError, unsent
 from rocketpy.remoting.data.waiting import Waiting
 from rocketpy.wire.frame import Frame
 
@@ -176,9 +176,11 @@ class LoopConnection(asyncio.Protocol):
     def _send(self, frame: bytes, *, alone: bool) -> None:
         transport = self._transport
         if self.error is not None or self.retired or transport is None:
-            raise ConnectionLostError(
-                f"the connection to {self.address} is closed, nothing was sent: {self.error or 'it was retired'}",
-                address=self.address,
+            raise unsent(
+                ConnectionLostError(
+                    f"the connection to {self.address} is closed, nothing was sent: {self.error or 'it was retired'}",
+                    address=self.address,
+                )
             ) from self.error
         if self._frames:
             self._frames.append(frame)

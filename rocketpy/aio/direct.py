@@ -10,7 +10,7 @@ from rocketpy.client.data_links import DataConnection, PeerRequests
 from rocketpy.client.waiting import too_late_for
 from rocketpy.errors import RocketMQError
 from rocketpy.logs import get_logger
-from rocketpy.producer.pending import PendingResume, PendingSend, Terms
+from rocketpy.producer.pending import PendingResume, PendingSend
 
 if TYPE_CHECKING:
     import asyncio
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rocketpy.aio.bridge import Bridge
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.producer import Producer
+    from rocketpy.producer.outside import Terms
     from rocketpy.results import SendResult
     from rocketpy.wire.command import RemotingCommand
 
@@ -33,19 +34,21 @@ class DirectSends:
     Args:
         producer: the one behind it.
         bridge: to the loop that uses it.
+
+    Attributes:
+        outside: the producer, for those who send from outside of its loop.
     """
 
     def __init__(self, producer: Producer, bridge: Bridge) -> None:
         self._producer = producer
         self._bridge = bridge
-        self._core = producer.core
-        self._links = producer.client.data_links
+        self.outside = producer.outside
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self) -> None:
         """The producer is open: data connections are made from now on."""
-        self._core, self._links = self._producer.core, self._producer.client.data_links
-        self._links.attach(self._make, self._bridge.portal.post)
+        self.outside = self._producer.outside  # another one after a start that failed
+        self.outside.client.data_links.attach(self._make, self._bridge.portal.post)
 
     # --- making connections ----------------------------------------------------------------------------
 
@@ -60,14 +63,14 @@ class DirectSends:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, link: socket.socket, address: str, stands: Callable[[DataConnection], object]) -> None:
-        bridge, pool, handler = self._bridge, self._producer.client.pool, self._producer.client.callbacks
+        bridge, pool, handler = self._bridge, self.outside.client.pool, self.outside.client.callbacks
 
         def deliver(frame: bytes) -> None:
             bridge.inbox.deliver(lambda: made.send_frame(frame))
 
         def ask(requests: list[RemotingCommand]) -> None:
             peer = PeerRequests(made, deliver)
-            bridge.portal.post(lambda: handler.handle(cast(Any, peer), requests, self._core.clock()))
+            bridge.portal.post(lambda: handler.handle(cast(Any, peer), requests, self.outside.core.clock()))
 
         made = LoopConnection(
             bridge.loop,
@@ -75,7 +78,7 @@ class DirectSends:
             limits=pool.limits,
             serialize_type=pool.serialize_type,
             hooks=pool.hooks,
-            clock=self._core.clock,
+            clock=self.outside.core.clock,
             on_requests=ask,
         )
         try:
@@ -100,32 +103,32 @@ class DirectSends:
         """
         if terms.key is None:
             return await self._send(outgoing, terms)
-        if not self._core.order.try_take(terms.key):
+        if not self.outside.core.order.try_take(terms.key):
             await self._wait_turn(terms)
         try:
             return await self._send(outgoing, terms)
         finally:
-            self._core.order.pass_on(terms.key)
+            self.outside.core.order.pass_on(terms.key)
 
     async def _send(self, outgoing: Outgoing, terms: Terms) -> SendResult:
-        core = self._core
+        core = self.outside.core
         started = core.clock()
         attempt = core.begin(outgoing, terms.choice, started, self._nowait)
         if attempt is None:
-            return await self._bridge.run(PendingSend(self._producer, outgoing, terms))
+            return await self._bridge.run(PendingSend(self.outside, outgoing, terms))
         kind = core.kind(outgoing, terms.choice)
         until = core.until(kind, started, terms.deadline, terms.tries, others=attempt.others)
         try:
             return core.finish(attempt, await attempt.connection.exchange(attempt.opaque, attempt.frame, until))
         except RocketMQError as error:
-            return await self._bridge.run(PendingResume(self._producer, attempt, error, terms))
+            return await self._bridge.run(PendingResume(self.outside, attempt, error, terms))
 
     def _nowait(self, address: str) -> LoopConnection | None:
-        return cast("LoopConnection | None", self._links.nowait(address))
+        return cast("LoopConnection | None", self.outside.client.data_links.nowait(address))
 
     async def _wait_turn(self, terms: Terms) -> None:
         """Wait for the turn of a sharding key; the lane is the caller's then."""
-        key, order, loop = terms.key, self._core.order, self._bridge.loop
+        key, order, loop = terms.key, self.outside.core.order, self._bridge.loop
         assert key is not None
         came: asyncio.Future[None] = loop.create_future()
 
@@ -136,7 +139,7 @@ class DirectSends:
         turn = order.take(key, lambda: self._bridge.inbox.deliver(wake))
         if turn is None:
             return
-        alarm = loop.call_later(max(0.0, terms.deadline - self._core.clock()), wake)
+        alarm = loop.call_later(max(0.0, terms.deadline - self.outside.core.clock()), wake)
         try:
             await came
         except BaseException:
@@ -154,7 +157,7 @@ class DirectSends:
         Raises:
             RocketMQError: it could not be written.
         """
-        core = self._core
+        core = self.outside.core
         info = core.client.routes.publish_info(outgoing.topic)
         if info is None or terms.key is not None:
             return False

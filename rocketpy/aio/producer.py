@@ -12,6 +12,7 @@ from rocketpy.aio.direct import DirectSends
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
+from rocketpy.producer.choosing import choice_of, fixed
 from rocketpy.producer.chunks import chunks_async
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageQueue
-    from rocketpy.producer.pending import Terms
+    from rocketpy.producer.outside import Terms
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
 
@@ -86,14 +87,14 @@ class Producer(Lifetime[TrioProducer]):
         The selector is called in the loop of the caller.
         """
         self._bridge.check()
-        inner = self._inner
-        outgoing = inner.prepare(message)
-        retries = inner.config.retry_times_when_send_failed
+        direct, config = self._direct, self._inner.config
+        outgoing = direct.outside.prepare(message)
+        seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:
-            terms = inner.terms(outgoing, None, timeout, retries)
+            terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_failed)
         else:
-            terms = await self._chosen(outgoing, queue, selector, arg, timeout, retries)
-        return await self._direct.send(outgoing, terms)
+            terms = await self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_failed)
+        return await direct.send(outgoing, terms)
 
     async def _chosen(
         self,
@@ -101,19 +102,18 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         arg: Any,
-        timeout: float | None,
+        seconds: float,
         retries: int,
     ) -> Terms:
         """The terms of a send whose queue the caller chooses; the selector is asked here."""
-        inner = self._inner
-        choice = inner.choice_of(outgoing.message, queue, selector, arg)
-        terms = inner.terms(outgoing, choice, timeout, retries)
+        outside, message = self._direct.outside, outgoing.message
+        choice = choice_of(message, queue, selector, arg)
+        terms = outside.terms(outgoing, choice, seconds, retries)
         if selector is not None and choice is not None:
-            topic = outgoing.topic
-            info = inner.client.routes.publish_info(topic)
+            info = outside.client.routes.publish_info(message.topic)
             if info is None:
-                info = await self._bridge.call(inner.ensure_route, topic, timeout=terms.timeout)
-            terms.choice = inner.choice_of(outgoing.message, choice(info), None, None)
+                info = await self._bridge.call(outside.ensure_route, message.topic, timeout=seconds)
+            terms.choice = fixed(message, choice(info))
         return terms
 
     async def send_oneway(
@@ -126,23 +126,25 @@ class Producer(Lifetime[TrioProducer]):
     ) -> None:
         """Send a message once and do not ask what becomes of it. See `rocketpy.Producer.send_oneway`."""
         self._bridge.check()
-        outgoing = self._inner.prepare(message)
-        terms = await self._chosen(outgoing, queue, selector, arg, None, 0)
+        outside = self._direct.outside
+        outgoing = outside.prepare(message)
+        terms = await self._chosen(outgoing, queue, selector, arg, self._inner.config.send_timeout, 0)
         if self._direct.send_oneway(outgoing, terms):
             await asyncio.sleep(0)
         else:
-            await self._bridge.call(self._inner.send_oneway_on_terms, outgoing, terms)
+            await self._bridge.call(outside.send_oneway, outgoing, terms)
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> SendResult:
         """Send several messages of one topic in one frame. See `rocketpy.Producer.send_batch`."""
         self._bridge.check()
-        inner = self._inner
-        outgoing = inner.prepare_batch(messages)
-        retries = inner.config.retry_times_when_send_failed
-        choice = inner.choice_of(outgoing.message, queue, None, None)
-        return await self._direct.send(outgoing, inner.terms(outgoing, choice, timeout, retries))
+        outside, inner = self._direct.outside, self._inner
+        outgoing = outside.prepare_batch(messages)
+        choice = choice_of(outgoing.message, queue, None, None)
+        seconds = inner.checked_timeout(timeout)
+        terms = outside.terms(outgoing, choice, seconds, inner.config.retry_times_when_send_failed)
+        return await self._direct.send(outgoing, terms)
 
     async def send_many(
         self,

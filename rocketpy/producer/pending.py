@@ -16,44 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocketpy.client.outgoing import Outgoing
-    from rocketpy.client.sending import Choice, Try
+    from rocketpy.client.sending import Try
     from rocketpy.errors import RocketMQError
-    from rocketpy.producer.producer import Producer
+    from rocketpy.producer.outside import Outside, Terms
 
-__all__ = ["PendingResume", "PendingSend", "Terms"]
-
-
-class Terms:
-    """On which terms a message is sent.
-
-    Args:
-        choice: who chooses the queue, None for us.
-        tries: how many there may be.
-        deadline: on the clock of the client.
-        timeout: the seconds that led to it.
-        key: topic and sharding key, where that chooses the queue.
-    """
-
-    __slots__ = ("choice", "deadline", "key", "timeout", "tries")
-
-    def __init__(
-        self, choice: Choice | None, tries: int, deadline: float, timeout: float, key: tuple[str, str] | None
-    ) -> None:
-        self.choice = choice
-        self.tries = tries
-        self.deadline = deadline
-        self.timeout = timeout
-        self.key = key
+__all__ = ["PendingResume", "PendingSend"]
 
 
 class _Pending(Pending[SendResult]):
     """One send. It has no task in the portal, unless a try of it fails."""
 
-    __slots__ = ("_give_up", "_producer", "_terms")
+    __slots__ = ("_give_up", "_outside", "_terms")
 
-    def __init__(self, producer: Producer, terms: Terms) -> None:
+    def __init__(self, outside: Outside, terms: Terms) -> None:
         super().__init__()
-        self._producer = producer
+        self._outside = outside
         self._terms = terms
         self._give_up: Callable[[], None] | None = None
 
@@ -87,26 +64,26 @@ class PendingSend(_Pending):
     """A send from its first try on. Whoever waits for it has the turn of its sharding key.
 
     Args:
-        producer: sends it.
+        outside: sends it.
         outgoing: what is sent.
         terms: of the send.
     """
 
     __slots__ = ("_outgoing",)
 
-    def __init__(self, producer: Producer, outgoing: Outgoing, terms: Terms) -> None:
-        super().__init__(producer, terms)
+    def __init__(self, outside: Outside, outgoing: Outgoing, terms: Terms) -> None:
+        super().__init__(outside, terms)
         self._outgoing: Any = outgoing
 
     def _send(self) -> Callable[[], None]:
-        return self._producer.send_on_terms(self._outgoing, self._terms, self._done)
+        return self._outside.start(self._outgoing, self._terms, self._done)
 
 
 class PendingResume(_Pending):
     """The rest of a send whose first try has failed.
 
     Args:
-        producer: sends it.
+        outside: sends it.
         attempt: the try.
         error: what it came to.
         terms: of the send.
@@ -114,10 +91,10 @@ class PendingResume(_Pending):
 
     __slots__ = ("_attempt", "_cause")
 
-    def __init__(self, producer: Producer, attempt: Try[Any], error: RocketMQError, terms: Terms) -> None:
-        super().__init__(producer, terms)
+    def __init__(self, outside: Outside, attempt: Try[Any], error: RocketMQError, terms: Terms) -> None:
+        super().__init__(outside, terms)
         self._attempt = attempt
         self._cause = error
 
     def _send(self) -> Callable[[], None]:
-        return self._producer.resume_send(self._attempt, self._cause, self._terms, self._done)
+        return self._outside.resume(self._attempt, self._cause, self._terms, self._done)

@@ -16,21 +16,22 @@ from rocketpy.client import send_drivers
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import Lifecycle, NotPicklable
 from rocketpy.client.outgoing import Preparer
-from rocketpy.client.selection import QueueSelector, select_by
-from rocketpy.client.sending import Choice, SendCore, Try
+from rocketpy.client.sending import SendCore
 from rocketpy.client.sharing import check_shared
 from rocketpy.config import ProducerConfig
-from rocketpy.errors import ConfigError, RocketMQError
+from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
-from rocketpy.message import Message, MessageQueue, PropertyName
+from rocketpy.producer.choosing import choice_of
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
-from rocketpy.producer.pending import Terms
+from rocketpy.producer.outside import Outside
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
 
 if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.publish_info import TopicPublishInfo
+    from rocketpy.client.selection import QueueSelector
+    from rocketpy.message import Message, MessageQueue
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
 
@@ -79,6 +80,10 @@ class Producer(NotPicklable):
         self._idle = trio.Event()
         self._stack: AsyncExitStack | None = None
         self._nursery: trio.Nursery | None = None
+        self.outside = self._for_outside()
+
+    def _for_outside(self) -> Outside:
+        return Outside(self.client, self._core, self._preparer, self._lifecycle, self._one_more, self._one_less)
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -105,6 +110,7 @@ class Producer(NotPicklable):
                     await stack.enter_async_context(self.client)
                 self._core.open()
                 self._nursery = await stack.enter_async_context(open_services())
+                self.outside.open(self._nursery)
                 self.client.register_producer(self.config.group, self)
                 stack.push_async_callback(self._say_goodbye)
                 stack.push_async_exit(self._finish_sends)
@@ -114,6 +120,7 @@ class Producer(NotPicklable):
                 # The old one was closed on the way out, for good.
                 self.client = MQClientInstance(self.config, network=self._network)
                 self._core = SendCore(self.client, self.config)
+                self.outside = self._for_outside()
             self._lifecycle.failed()
             raise
         self._lifecycle.opened()
@@ -188,7 +195,7 @@ class Producer(NotPicklable):
         """
         self._lifecycle.check_here()
         outgoing = self._preparer.one(message)
-        choice = None if queue is None and selector is None else self.choice_of(message, queue, selector, arg)
+        choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
         config = self.config
         tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
@@ -216,12 +223,8 @@ class Producer(NotPicklable):
         """
         self._lifecycle.check_here()
         outgoing = self._preparer.one(message)
-        choice = self.choice_of(message, queue, selector, arg)
+        choice = choice_of(message, queue, selector, arg)
         await send_drivers.send_oneway(self._core, outgoing, choice=choice, timeout=self.checked_timeout(None))
-
-    async def send_oneway_on_terms(self, outgoing: Outgoing, terms: Terms) -> None:
-        """The same for somebody outside, who has encoded it."""
-        await send_drivers.send_oneway(self._core, outgoing, choice=terms.choice, timeout=terms.timeout)
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
@@ -237,7 +240,7 @@ class Producer(NotPicklable):
         """
         self._lifecycle.check_here()
         outgoing = self._preparer.batch(messages)
-        choice = self.choice_of(outgoing.message, queue, None, None)
+        choice = choice_of(outgoing.message, queue, None, None)
         config = self.config
         tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
@@ -305,87 +308,7 @@ class Producer(NotPicklable):
         Raises:
             RouteNotFoundError: nobody takes messages of it; the subclass says why.
         """
-        config = self.config
-        return await self.client.routes.ensure(
-            topic,
-            timeout=timeout,
-            default_topic=config.create_topic_key,
-            default_queue_nums=config.default_topic_queue_nums,
-        )
-
-    def prepare(self, message: Message) -> Outgoing:
-        """Check and encode a message, from any thread; for `start_send`."""
-        self._lifecycle.check_open()
-        return self._preparer.one(message)
-
-    def prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
-        """Check and encode what travels in one frame, from any thread; for `start_send`."""
-        self._lifecycle.check_open()
-        return self._preparer.batch(messages)
-
-    @property
-    def core(self) -> SendCore:
-        """What the tries of its sends share; for those who make the first try of a send by themselves."""
-        return self._core
-
-    def stop_accepting(self) -> None:
-        """It closes: no new sends, from any thread."""
-        self._lifecycle.closing()
-
-    def terms(
-        self,
-        outgoing: Outgoing,
-        choice: Choice | None,
-        timeout: float | None,
-        retries: int,
-    ) -> Terms:
-        """On which terms a message is sent from now on; from any thread.
-
-        Raises:
-            ConfigError: the timeout is no number of seconds.
-        """
-        key = None
-        if choice is None:
-            properties = outgoing.message.properties
-            if PropertyName.SHARDING_KEY in properties:
-                key = outgoing.message.topic, properties[PropertyName.SHARDING_KEY]
-        seconds = self.config.send_timeout if timeout is None else self.checked_timeout(timeout)
-        return Terms(choice, 1 + retries, self._core.clock() + seconds, seconds, key)
-
-    def send_on_terms(self, outgoing: Outgoing, terms: Terms, done: send_drivers.Done) -> send_drivers.Cancel:
-        """Begin a send in the trio thread for somebody outside, who has the turn of its sharding key."""
-        if self._nursery is None:
-            raise AssertionError("a producer that was open has a nursery")
-        self._under_way += 1
-        return send_drivers.start_send(
-            self._core,
-            outgoing,
-            partial(self._ended, done),
-            nursery=self._nursery,
-            choice=terms.choice,
-            tries=terms.tries,
-            timeout=max(0.001, terms.deadline - self._core.clock()),
-            has_turn=True,
-        )
-
-    def resume_send(
-        self, attempt: Try[Any], error: RocketMQError, terms: Terms, done: send_drivers.Done
-    ) -> send_drivers.Cancel:
-        """Go on in the trio thread with a send whose first try was made outside and has failed."""
-        if self._nursery is None:
-            raise AssertionError("a producer that has sent has a nursery")
-        self._under_way += 1
-        return send_drivers.resume_send(
-            self._core,
-            attempt,
-            error,
-            partial(self._ended, done),
-            nursery=self._nursery,
-            choice=terms.choice,
-            tries=terms.tries,
-            deadline=terms.deadline,
-            timeout=terms.timeout,
-        )
+        return await self.outside.ensure_route(topic, timeout=timeout)
 
     def start_send(
         self,
@@ -410,7 +333,7 @@ class Producer(NotPicklable):
         self._lifecycle.check_open()
         if self._nursery is None:
             raise AssertionError("an open producer has a nursery")
-        choice = self.choice_of(outgoing.message, queue, selector, arg)
+        choice = choice_of(outgoing.message, queue, selector, arg)
         seconds = self.checked_timeout(timeout)
         retries = self.config.retry_times_when_send_async_failed if retries is None else retries
         self._under_way += 1
@@ -434,6 +357,10 @@ class Producer(NotPicklable):
         self._one_less()
         done(outcome)
 
+    def _one_more(self) -> None:
+        """A send has begun."""
+        self._under_way += 1
+
     def _one_less(self) -> None:
         """A send has ended."""
         self._under_way -= 1
@@ -456,21 +383,6 @@ class Producer(NotPicklable):
         if not isinstance(timeout, int | float) or not timeout > 0:
             raise ConfigError(f"timeout must be a positive number of seconds, not {timeout!r}")
         return timeout
-
-    @staticmethod
-    def choice_of(
-        message: Message, queue: MessageQueue | None, selector: QueueSelector | None, arg: Any
-    ) -> Choice | None:
-        if queue is None and selector is None:
-            return None
-        if queue is not None and selector is not None:
-            raise ConfigError("give a queue or a selector, not both")
-        if queue is not None:
-            return _fixed(message, queue)
-        if not callable(selector):
-            raise ConfigError(f"a selector is a function of queues, message and arg, not {selector!r}")
-        chooser = selector
-        return lambda info: select_by(chooser, info.queues, message, arg)
 
     # --- topics ---------------------------------------------------------------------------------------
 
@@ -511,15 +423,3 @@ class Producer(NotPicklable):
 
 def _unique_ids(client: MQClientInstance) -> UniqueIds:
     return UniqueIds(ipaddress.ip_address(client.network.local_ip()).packed, os.getpid())
-
-
-def _fixed(message: Message, queue: MessageQueue) -> Choice:
-    if not isinstance(queue, MessageQueue):
-        raise ConfigError(f"queue must be a MessageQueue, not {queue!r:.100}")
-    if queue.topic != message.topic:
-        raise ConfigError(f"the message goes to {message.topic}, the queue belongs to {queue.topic}")
-
-    def choose(info: TopicPublishInfo) -> MessageQueue:
-        return queue
-
-    return choose

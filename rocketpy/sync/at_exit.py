@@ -10,6 +10,8 @@ from time import monotonic
 from typing import Protocol
 from weakref import WeakSet
 
+from rocketpy.sync.unseen import tell_everything
+
 __all__ = ["forget", "remember"]
 
 _GRACE = 0.1
@@ -28,9 +30,6 @@ class Sender(Protocol):
 
     def wait_idle(self, timeout: float) -> int:
         """Wait until nothing is under way; how many messages are when the time is over."""
-
-    def tell_unseen(self) -> None:
-        """Tell of what failed and nobody looked at."""
 
     def __str__(self) -> str: ...
 
@@ -60,8 +59,7 @@ def _end() -> None:
             what = "1 message" if count == 1 else f"{count} messages"
             were = "was" if count == 1 else "were"
             _say(f"{what} of {sender} {were} lost: the process ended before a broker acknowledged them")
-        for sender in senders:
-            sender.tell_unseen()
+        tell_everything()
 
 
 def _wait(senders: list[Sender]) -> dict[Sender, int]:

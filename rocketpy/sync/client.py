@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
+from rocketpy.client.homes import end_home
 from rocketpy.client.instance import MQClientInstance as TrioClient
 from rocketpy.sync.lifetime import Lifetime
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rocketpy.config import ClientConfig
+    from rocketpy.portal import Opened
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.remoting.network import Network
 
@@ -21,7 +23,8 @@ __all__ = ["MQClientInstance"]
 class MQClientInstance(Lifetime[TrioClient]):
     """A client to share: ``with rocketpy.sync.MQClientInstance(namesrv="127.0.0.1:9876") as client:``.
 
-    The arguments are those of `rocketpy.MQClientInstance`.
+    The arguments are those of `rocketpy.MQClientInstance`. A client with hooks has a background thread to itself, in
+    which they are called: a slow one holds up this client and no other.
     """
 
     def __init__(
@@ -32,7 +35,12 @@ class MQClientInstance(Lifetime[TrioClient]):
         hooks: Sequence[RequestHook] = (),
         **fields: Any,
     ) -> None:
-        super().__init__(TrioClient(config, network=network, hooks=hooks, **fields))
+        inner = TrioClient(config, network=network, hooks=hooks, **fields)
+        super().__init__(inner, client=inner)
+
+    def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
+        super()._close(opened, error)
+        end_home(self._inner)
 
     @property
     def config(self) -> ClientConfig:

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 from rocketpy.client.data_links import DataConnection, PeerRequests
 from rocketpy.client.waiting import too_late_for
 from rocketpy.errors import RocketMQError
-from rocketpy.producer.pending import PendingResume, PendingSend, Terms
+from rocketpy.producer.pending import PendingResume, PendingSend
 from rocketpy.remoting.data.thread import ThreadConnection
 
 if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.portal import Portal
     from rocketpy.producer import Producer
+    from rocketpy.producer.outside import Terms
     from rocketpy.results import SendResult
     from rocketpy.wire.command import RemotingCommand
 
@@ -35,13 +36,14 @@ class DirectSends:
         producer: the one behind it.
 
     Attributes:
+        outside: the same for those who send from outside of its loop.
         core: what the tries of its sends share.
     """
 
     def __init__(self, producer: Producer) -> None:
-        self.producer = producer
-        self.core = producer.core
-        self._links = producer.client.data_links
+        self._producer = producer
+        self.outside = producer.outside
+        self.core = producer.outside.core
         self._home: Portal | None = None
         self._calls: set[object] = set()
         self._closing: threading.Event | None = None
@@ -49,9 +51,10 @@ class DirectSends:
     def open(self, home: Portal) -> None:
         """The producer is open: data connections are made from now on."""
         self._home = home
-        self.core, self._links = self.producer.core, self.producer.client.data_links
+        self.outside = self._producer.outside  # another one after a start that failed
+        self.core = self.outside.core
         if hasattr(socket, "MSG_DONTWAIT") and hasattr(socket, "SO_RCVTIMEO"):
-            self._links.attach(self._make, home.post)
+            self.outside.client.data_links.attach(self._make, home.post)
 
     @property
     def home(self) -> Portal:
@@ -62,7 +65,7 @@ class DirectSends:
 
     def _make(self, connection: socket.socket, address: str, stands: Callable[[DataConnection], object]) -> None:
         """In the portal: a connection of a socket."""
-        pool, home, handler = self.producer.client.pool, self.home, self.producer.client.callbacks
+        pool, home, handler = self.outside.client.pool, self.home, self.outside.client.callbacks
 
         def ask(requests: list[RemotingCommand]) -> None:
             peer = PeerRequests(made, made.send_frame)
@@ -109,18 +112,18 @@ class DirectSends:
         started = core.clock()
         attempt = core.begin(outgoing, terms.choice, started, self.nowait)
         if attempt is None:
-            return self.home.wait(PendingSend(self.producer, outgoing, terms))
+            return self.home.wait(PendingSend(self.outside, outgoing, terms))
         until = core.until(
             core.kind(outgoing, terms.choice), started, terms.deadline, terms.tries, others=attempt.others
         )
         try:
             return core.finish(attempt, attempt.connection.exchange(attempt.opaque, attempt.frame, until))
         except RocketMQError as error:
-            return self.home.wait(PendingResume(self.producer, attempt, error, terms))
+            return self.home.wait(PendingResume(self.outside, attempt, error, terms))
 
     def nowait(self, address: str) -> ThreadConnection | None:
         """The data connection to an address, if there is one that this thread may use now."""
-        found = cast("ThreadConnection | None", self._links.nowait(address))
+        found = cast("ThreadConnection | None", self.outside.client.data_links.nowait(address))
         return None if found is None or found.is_mine else found
 
     def _wait_turn(self, terms: Terms) -> None:
@@ -166,7 +169,7 @@ class DirectSends:
 
     def flush(self) -> None:
         """Write what has gathered: somebody is about to wait for it, or the process ends."""
-        for connection in self._links.all():
+        for connection in self.outside.client.data_links.all():
             if not cast(ThreadConnection, connection).is_mine:
                 cast(ThreadConnection, connection).flush()
 

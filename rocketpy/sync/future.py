@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.logs import get_logger
 from rocketpy.results import SendResult
@@ -19,7 +19,7 @@ from rocketpy.results import SendResult
 if TYPE_CHECKING:
     from rocketpy.sync.unseen import Failure, Failures
 
-__all__ = ["Callbacks", "SendFuture"]
+__all__ = ["Callbacks", "SendFuture", "Surroundings"]
 
 logger = get_logger(__name__)
 
@@ -88,36 +88,61 @@ class Callbacks:
             logger.exception("a done-callback of a send failed")
 
 
+class Surroundings(NamedTuple):
+    """What the futures of one producer have in common."""
+
+    before_wait: Callable[[], object]
+    """Called by a thread that is about to wait for one."""
+    callbacks: Callbacks
+    """Where done-callbacks run."""
+    failures: Failures
+    """Told of an error that nobody looks at."""
+
+
+class _Adding:
+    """A callback that is being added.
+
+    Attributes:
+        thread: which adds it; 0 when it is added.
+    """
+
+    __slots__ = ("thread",)
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+
+
 class SendFuture(Future[SendResult]):
     """Holds what becomes of one message.
 
     Args:
-        before_wait: called by a thread that is about to wait for it.
-        callbacks: where done-callbacks run.
-        failures: told of an error that nobody looks at.
+        surroundings: of its producer.
     """
 
-    def __init__(self, before_wait: Callable[[], object], callbacks: Callbacks, failures: Failures) -> None:
+    # Of the class until they are another's: there may be very many futures, and few of them need one of these.
+    _failure: Failure | None = None
+    _looked_at = False
+
+    def __init__(self, surroundings: Surroundings) -> None:
         super().__init__()
-        self._before_wait: Callable[[], object] | None = before_wait
-        self._callbacks = callbacks
-        self._failures = failures
-        self._failure: Failure | None = None
-        self._looked_at = False
-        self._completer = 0
-        self.set_running_or_notify_cancel()  # a message on its way cannot be called back
+        self._surroundings = surroundings
 
     def complete(self, outcome: SendResult | BaseException) -> None:
         """What became of it. Not for users."""
-        self._before_wait = None
-        self._completer = threading.get_ident()
         if isinstance(outcome, BaseException):
             if not self._looked_at:
-                self._failure = self._failures.note(outcome)
+                self._failure = self._surroundings.failures.note(outcome)
             self.set_exception(outcome)
         else:
             self.set_result(outcome)
-        self._completer = 0
+
+    def cancel(self) -> bool:
+        """False: a message on its way cannot be called back."""
+        return False
+
+    def running(self) -> bool:
+        """Whether the message is on its way."""
+        return not self.done()
 
     def result(self, timeout: float | None = None) -> SendResult:
         """What the broker said; waits for it, at most `timeout` seconds.
@@ -140,19 +165,23 @@ class SendFuture(Future[SendResult]):
         When it is done already the function is called at once, here.
         """
         self._look(waits=False)
-        super().add_done_callback(partial(self._hand_over, fn))
+        adding = _Adding()
+        super().add_done_callback(partial(self._hand_over, fn, adding))
+        adding.thread = 0
 
     def _look(self, *, waits: bool = True) -> None:
         """Somebody will see what becomes of it."""
         self._looked_at = True
         if self._failure is not None:
             self._failure.seen = True
-        before_wait = self._before_wait
-        if waits and before_wait is not None:
-            before_wait()
+        if waits and not self.done():
+            self._surroundings.before_wait()
 
-    def _hand_over(self, fn: Callable[[Future[SendResult]], object], future: Future[SendResult]) -> None:
-        if self._completer == threading.get_ident():
-            self._callbacks.submit(partial(fn, future))
-        else:
+    def _hand_over(
+        self, fn: Callable[[Future[SendResult]], object], adding: _Adding, future: Future[SendResult]
+    ) -> None:
+        """Called by the thread that completes the future, or at once by the one that adds the callback."""
+        if adding.thread == threading.get_ident():
             fn(future)
+        else:
+            self._surroundings.callbacks.submit(partial(fn, future))

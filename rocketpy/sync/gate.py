@@ -32,7 +32,7 @@ class Gate:
         self._used_size = 0
         self._closed = False
         self._lock = threading.RLock()
-        self._depth = 0
+        self._queueing = False
         self._waiting: deque[threading.Lock] = deque()
         self._until_empty: list[threading.Event] = []
 
@@ -48,25 +48,28 @@ class Gate:
         """
         while True:
             with self._lock:
-                self._depth += 1
-                try:
-                    if self._closed:
-                        raise ClientClosedError("the producer is closed: no message can be sent with it any more")
-                    if self._has_room(size) or self._depth > 1:
-                        self._inside[ticket] = size
-                        self._used_size += size
-                        return True
-                    if not wait:
-                        return False
-                    room = threading.Lock()
-                    room.acquire()
-                    self._waiting.append(room)
-                finally:
-                    self._depth -= 1
+                if self._closed:
+                    raise ClientClosedError("the producer is closed: no message can be sent with it any more")
+                inside = self._inside
+                if not inside or (len(inside) < self._count and self._used_size + size <= self._size) or self._queueing:
+                    inside[ticket] = size
+                    self._used_size += size
+                    return True
+                if not wait:
+                    return False
+                room = self._queue()
             room.acquire()
 
-    def _has_room(self, size: int) -> bool:
-        return not self._inside or (len(self._inside) < self._count and self._used_size + size <= self._size)
+    def _queue(self) -> threading.Lock:
+        """Where to wait. What strikes in here on the same thread, and would wait too, finds `_queueing`."""
+        self._queueing = True
+        try:
+            room = threading.Lock()
+            room.acquire()
+            self._waiting.append(room)
+        finally:
+            self._queueing = False
+        return room
 
     def leave(self, ticket: object) -> None:
         """Give the room back."""

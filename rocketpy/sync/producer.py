@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, final
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.errors import TooManyRequestsError
 from rocketpy.producer import Producer as TrioProducer
+from rocketpy.producer.choosing import choice_of, fixed
 from rocketpy.producer.chunks import chunks
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 from rocketpy.sync.at_exit import forget, remember
 from rocketpy.sync.direct import DirectSends
-from rocketpy.sync.future import Callbacks, SendFuture
+from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
 from rocketpy.sync.gate import Gate
 from rocketpy.sync.lifetime import Lifetime
 from rocketpy.sync.soon import Soon
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageQueue
     from rocketpy.portal import Opened, Portal
-    from rocketpy.producer.pending import Terms
+    from rocketpy.producer.outside import Terms
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
     from rocketpy.sync.client import MQClientInstance
@@ -56,6 +57,7 @@ class Producer(Lifetime[TrioProducer]):
         self._direct = DirectSends(inner)
         self._callbacks = Callbacks(settings.group)
         self._failures = Failures(settings.group)
+        self._surroundings = Surroundings(self._direct.flush, self._callbacks, self._failures)
 
     @property
     def config(self) -> ProducerConfig:
@@ -83,7 +85,7 @@ class Producer(Lifetime[TrioProducer]):
     def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
         """What is under way is waited for first, and what waits for room is turned away."""
         self._gate.close()
-        self._inner.stop_accepting()
+        self._direct.outside.stop_accepting()
         self.wait_idle(None if error is None else self.exit_timeout)
         super()._close(opened, error)
         forget(self)
@@ -107,10 +109,6 @@ class Producer(Lifetime[TrioProducer]):
             self._callbacks.wait_idle(self.exit_timeout if timeout is None else timeout)
         return left
 
-    def tell_unseen(self) -> None:
-        """Tell of failed sends that nobody has looked at. Not for users."""
-        self._failures.tell_all()
-
     def __str__(self) -> str:
         """As errors and logs name it."""
         return f"producer {self._inner.config.group}"
@@ -131,14 +129,14 @@ class Producer(Lifetime[TrioProducer]):
         The selector is called in the thread of the caller.
         """
         self._check_process()
-        inner = self._inner
-        outgoing = inner.prepare(message)
-        retries = inner.config.retry_times_when_send_failed
+        direct, config = self._direct, self._inner.config
+        outgoing = direct.outside.prepare(message)
+        seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:
-            terms = inner.terms(outgoing, None, timeout, retries)
+            terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_failed)
         else:
-            terms = self._chosen(outgoing, queue, selector, arg, timeout, retries)
-        return self._direct.send(outgoing, terms)
+            terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_failed)
+        return direct.send(outgoing, terms)
 
     def send_soon(
         self,
@@ -162,14 +160,14 @@ class Producer(Lifetime[TrioProducer]):
             ClientClosedError: the producer is not open.
         """
         self._check_process()
-        inner, direct = self._inner, self._direct
-        outgoing = inner.prepare(message)
-        retries = inner.config.retry_times_when_send_async_failed
+        direct, config = self._direct, self._inner.config
+        outgoing = direct.outside.prepare(message)
+        seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:
-            terms = inner.terms(outgoing, None, timeout, retries)
+            terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_async_failed)
         else:
-            terms = self._chosen(outgoing, queue, selector, arg, timeout, retries)
-        future = SendFuture(direct.flush, self._callbacks, self._failures)
+            terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_async_failed)
+        future = SendFuture(self._surroundings)
         soon = Soon(direct, self._gate, outgoing, terms, future)
         try:
             if not self._gate.enter(soon, len(outgoing.body), wait=not direct.home.is_here):
@@ -189,19 +187,18 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         arg: Any,
-        timeout: float | None,
+        seconds: float,
         retries: int,
     ) -> Terms:
         """The terms of a send whose queue the caller chooses; the selector is asked here and now."""
-        inner = self._inner
-        choice = inner.choice_of(outgoing.message, queue, selector, arg)
-        terms = inner.terms(outgoing, choice, timeout, retries)
+        outside, message = self._direct.outside, outgoing.message
+        choice = choice_of(message, queue, selector, arg)
+        terms = outside.terms(outgoing, choice, seconds, retries)
         if selector is not None and choice is not None:
-            topic = outgoing.topic
-            info = inner.client.routes.publish_info(topic)
+            info = outside.client.routes.publish_info(message.topic)
             if info is None:
-                info = self._portal.call(inner.ensure_route, topic, timeout=terms.timeout)
-            terms.choice = inner.choice_of(outgoing.message, choice(info), None, None)
+                info = self._portal.call(outside.ensure_route, message.topic, timeout=seconds)
+            terms.choice = fixed(message, choice(info))
         return terms
 
     def send_oneway(
@@ -214,21 +211,23 @@ class Producer(Lifetime[TrioProducer]):
     ) -> None:
         """Send a message once and do not ask what becomes of it. See `rocketpy.Producer.send_oneway`."""
         self._check_process()
-        outgoing = self._inner.prepare(message)
-        terms = self._chosen(outgoing, queue, selector, arg, None, 0)
+        outside = self._direct.outside
+        outgoing = outside.prepare(message)
+        terms = self._chosen(outgoing, queue, selector, arg, self._inner.config.send_timeout, 0)
         if not self._direct.send_oneway(outgoing, terms):
-            self._portal.call(self._inner.send_oneway_on_terms, outgoing, terms)
+            self._portal.call(outside.send_oneway, outgoing, terms)
 
     def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> SendResult:
         """Send several messages of one topic in one frame. See `rocketpy.Producer.send_batch`."""
         self._check_process()
-        inner = self._inner
-        outgoing = inner.prepare_batch(messages)
-        retries = inner.config.retry_times_when_send_failed
-        choice = inner.choice_of(outgoing.message, queue, None, None)
-        return self._direct.send(outgoing, inner.terms(outgoing, choice, timeout, retries))
+        outside, inner = self._direct.outside, self._inner
+        outgoing = outside.prepare_batch(messages)
+        choice = choice_of(outgoing.message, queue, None, None)
+        seconds = inner.checked_timeout(timeout)
+        terms = outside.terms(outgoing, choice, seconds, inner.config.retry_times_when_send_failed)
+        return self._direct.send(outgoing, terms)
 
     def send_many(
         self,

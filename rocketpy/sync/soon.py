@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rocketpy.client.key_order import Turn
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.sending import Try
-    from rocketpy.producer.pending import Terms
+    from rocketpy.producer.outside import Terms
     from rocketpy.results import SendResult
     from rocketpy.sync.direct import DirectSends
     from rocketpy.sync.future import SendFuture
@@ -66,7 +66,7 @@ class Soon:
         try:
             attempt = self._attempt = core.begin(self._outgoing, terms.choice, started, direct.nowait)
             if attempt is None:
-                self._in_portal(direct.producer.send_on_terms, self._outgoing, terms, self.done)
+                self._in_portal(direct.outside.start, self._outgoing, terms, self.done)
                 return
             kind = core.kind(self._outgoing, terms.choice)
             self.deadline = core.until(kind, started, terms.deadline, terms.tries, others=attempt.others)
@@ -92,7 +92,7 @@ class Soon:
         if self._attempt is None:
             self.done(error)
         else:
-            self._in_portal(self._direct.producer.resume_send, self._attempt, error, self._terms, self.done)
+            self._in_portal(self._direct.outside.resume, self._attempt, error, self._terms, self.done)
 
     def done(self, outcome: SendResult | Exception) -> None:
         """This became of it."""

@@ -6,6 +6,7 @@ it is collected; what is still there when the process ends is told then.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,11 +22,15 @@ from rocketpy.logs import get_logger
 if TYPE_CHECKING:
     from rocketpy.portal import Portal
 
-__all__ = ["Failure", "Failures"]
+__all__ = ["Failure", "Failures", "tell_everything"]
 
 logger = get_logger(__name__)
 
 _INTERVAL = 1.0
+
+_all: WeakSet[Failures] = WeakSet()
+_untold: set[Failures] = set()
+"""Those with something to tell: their producer may be collected before it is told."""
 
 
 class Failure:
@@ -67,6 +72,7 @@ class Failures:
         self._forgotten: deque[str] = deque()
         self._asked = False
         self._told_at = -_INTERVAL
+        _all.add(self)
 
     def open(self, home: Portal) -> None:
         """Say where lines are written from: a finalizer may strike within the very code that writes logs."""
@@ -80,6 +86,7 @@ class Failures:
 
     def _forget(self, error: str) -> None:
         self._forgotten.append(error)
+        _untold.add(self)
         if not self._asked and self._home is not None:
             self._asked = True
             with suppress(ClientClosedError):
@@ -93,15 +100,16 @@ class Failures:
 
     def tell(self) -> None:
         """Write the line, if there is anything to tell."""
+        _untold.discard(self)
         count, last = 0, ""
         while self._forgotten:
             count, last = count + 1, self._forgotten.popleft()
         if count:
             self._told_at = monotonic()
             logger.warning(
-                "%d messages of producer %s were not acknowledged, and nobody looked at their futures; the last: %s",
-                count,
-                self._group,
+                "%s of producer %s not acknowledged, and nobody looked at what became of the sends; the last: %s",
+                "1 message" if count == 1 else f"{count} messages",
+                f"{self._group} was" if count == 1 else f"{self._group} were",
                 last,
             )
 
@@ -112,3 +120,18 @@ class Failures:
             if error is not None:
                 self._forgotten.append(error)
         self.tell()
+
+
+def tell_everything() -> None:
+    """The process ends: tell of all that nobody has looked at."""
+    for failures in {*_all, *_untold}:
+        failures.tell_all()
+
+
+def _forget_all() -> None:
+    _all.clear()  # those of the parent, which tells of them itself
+    _untold.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -119,10 +119,20 @@ def test_a_manager_that_cannot_be_entered_says_so(home):
         home.open(Held(enter_error=OSError("no")))
 
 
-def test_a_manager_sees_the_error_of_the_body_and_may_have_one_of_its_own(home):
-    held, error = Held(), ValueError("body")
+@pytest.mark.parametrize(
+    "error", [ValueError("body"), GeneratorExit(), SystemExit(3), BaseExceptionGroup("", [KeyboardInterrupt()])]
+)
+def test_a_manager_sees_that_the_body_failed_and_nothing_of_what_ended_it(home, error):
+    held, other = Held(), home.open(Held())
     home.open(held).close(error)
-    assert held.seen == [error]
+    [seen] = held.seen
+    assert isinstance(seen, Exception)
+    assert seen is not error
+    assert home.is_usable
+    other.close()
+
+
+def test_a_manager_may_have_an_error_of_its_own(home):
     with pytest.raises(OSError, match="exit"):
         home.open(Held(exit_error=OSError("exit"))).close()
 

@@ -28,17 +28,24 @@ class ThreadOutput:
     Args:
         connection: a socket that does not block for those who say so.
         address: of the peer, for error texts.
+        inside: the threads within lines that a signal handler of theirs must not enter again.
         lost: told in the thread that writes that the socket is broken.
 
     Attributes:
         pending: bytes that are appended and not yet taken by the kernel.
         sent: bytes that it has taken.
-        writer: the thread that writes at this moment, 0 when none does.
     """
 
-    def __init__(self, connection: socket.socket, address: str, lost: Callable[[ConnectionLostError], object]) -> None:
+    def __init__(
+        self,
+        connection: socket.socket,
+        address: str,
+        inside: set[int],
+        lost: Callable[[ConnectionLostError], object],
+    ) -> None:
         self._socket = connection
         self._address = address
+        self._inside = inside
         self._lost = lost
         self._frames: deque[bytes] = deque()
         self._rest: memoryview | bytes = b""
@@ -47,7 +54,6 @@ class ThreadOutput:
         self._told = False
         self._appended = 0
         self.sent = 0
-        self.writer = 0
 
     @property
     def pending(self) -> int:
@@ -61,24 +67,29 @@ class ThreadOutput:
 
     def flush(self) -> None:
         """Write what has gathered, as far as that goes without waiting, unless another thread does."""
-        while (self._frames or self._rest) and not self._closed and self._role.acquire(False):
-            self.writer = threading.get_ident()
+        me = threading.get_ident()
+        while (self._frames or self._rest) and not self._closed:
+            self._inside.add(me)
             try:
-                whole = self._write()
+                if not self._role.acquire(False):
+                    return
+                try:
+                    whole = self._write()
+                finally:
+                    self._role.release()
             except BaseException as exc:
                 # Ctrl-C, or another exception of a signal handler, within these lines: how much is written is unknown.
                 self._broke(exc)
                 raise
             finally:
-                self.writer = 0
-                self._role.release()
+                self._inside.discard(me)
             if not whole:
                 flusher().ask(self)
                 return
 
     def flush_later(self) -> None:
         """Write what has gathered when there is enough of it, else soon, in another thread."""
-        if len(self._frames) >= _GATHER_FRAMES or self.pending >= _GATHER_BYTES:
+        if len(self._frames) >= _GATHER_FRAMES or self._appended - self.sent >= _GATHER_BYTES:
             self.flush()
         elif not self._told:
             self._told = True
@@ -88,11 +99,9 @@ class ThreadOutput:
         """For the flusher: write; whether nothing is left to be written."""
         self._told = False
         if self._role.acquire(False):
-            self.writer = threading.get_ident()
             try:
                 return self._closed or self._write()
             finally:
-                self.writer = 0
                 self._role.release()
         return True  # whoever has the role writes it all, or asks again
 

@@ -28,10 +28,9 @@ __all__ = ["Reading"]
 
 _logger = get_logger(__name__)
 _RECEIVE_SIZE = 256 * 1024
+_NOW = getattr(socket, "MSG_DONTWAIT", 0)
 _STEP = 0.1
 """Seconds that one wait for bytes takes at most, and that the thread waits for a caller that reads."""
-_ORPHANED = 1.0
-"""Seconds after which a lock that nobody says to have is taken for one that was left behind."""
 _LONELY = 64
 """Requests answered one by one after which the thread leaves reading to the caller that is alone."""
 
@@ -41,7 +40,7 @@ class Reading:
 
     Attributes:
         thread: the thread of the connection, 0 while there is none.
-        cutter: the thread that takes bytes and cuts them at this moment, 0 when none does.
+        active: whether the thread of the connection reads, or is about to.
         last_received: when bytes came the last time, on the clock of the client.
     """
 
@@ -50,24 +49,25 @@ class Reading:
         connection: ThreadConnection,
         link: socket.socket,
         waiting: Waiting,
+        inside: set[int],
         on_requests: Callable[[list[RemotingCommand]], object],
     ) -> None:
         self._connection = connection
         self._socket = link
         self._waiting = waiting
         self._slots = waiting.slots
+        self._inside = inside
         self._on_requests = on_requests
         self._clock = connection.clock
         self._role = threading.Lock()
         self._cutting = threading.Lock()
         self._call = threading.Lock()
         self._call.acquire()
-        self._active = False
+        self.active = False
         self._closed = False
         self._starting = threading.Lock()
         self._overdue_since = 0.0
         self.thread = 0
-        self.cutter = 0
         self.last_received = self._clock()
         link.settimeout(None)
         step = struct.pack("ll", 0, int(_STEP * 1e6))
@@ -77,7 +77,7 @@ class Reading:
 
     def wait(self, call: Call) -> None:
         """Wait until a call is completed, or its deadline is over; reads meanwhile when nobody else would."""
-        if not self._active and len(self._slots) <= 1 and self._role.acquire(False):
+        if not self.active and len(self._slots) <= 1 and self._role.acquire(False):
             try:
                 self._read_until(call)
             finally:
@@ -99,28 +99,36 @@ class Reading:
                 return
             if not poll.poll(min(left, _STEP) * 1000):
                 continue
-            if self._cutting.acquire(False):
-                self._cut()
-            elif call.lock.acquire(timeout=0.001):
+            if self._take_here() is None and call.lock.acquire(timeout=0.001):
                 return
 
     def look(self) -> None:
         """Take what has arrived already, without waiting for more."""
-        if self._connection.error is None and self._cutting.acquire(timeout=_STEP):
-            self._cut()
+        while self._connection.error is None and self._take_here():
+            pass
 
     def is_alive(self) -> bool:
         """Whether the peer has not closed the connection while it was quiet."""
-        if not self._cutting.acquire(False):
-            return True
-        self._cut()
+        self._take_here()
         return self._connection.error is None
 
     # --- taking bytes ----------------------------------------------------------------------------------
 
-    def _cut(self, flags: int = socket.MSG_DONTWAIT) -> bool:
+    def _take_here(self) -> bool | None:
+        """Take bytes in the thread of a caller; whether there were any, None when another thread takes some."""
+        me = threading.get_ident()
+        self._inside.add(me)
+        try:
+            return self._cut() if self._cutting.acquire(False) else None
+        except BaseException as exc:
+            # Ctrl-C, or what else a signal handler raises, within these lines: what was read may be lost.
+            self._connection.close(self._lost(exc))
+            raise
+        finally:
+            self._inside.discard(me)
+
+    def _cut(self, flags: int = _NOW) -> bool:
         """Take bytes and deal with them; whether there were any. Gives the right back that its caller took."""
-        self.cutter = threading.get_ident()
         requests: list[RemotingCommand] = []
         try:
             data = self._socket.recv(_RECEIVE_SIZE, flags)
@@ -136,12 +144,7 @@ class Reading:
             self._connection.close(exc)
         except OSError as exc:
             self._connection.close(self._lost(exc))
-        except BaseException as exc:
-            # Ctrl-C, or what a signal handler raises, within these lines: what was read may be lost.
-            self._connection.close(self._lost(exc))
-            raise
         finally:
-            self.cutter = 0
             self._cutting.release()
             if self._connection.error is not None:
                 self._connection.dispose()
@@ -168,9 +171,9 @@ class Reading:
 
     def call_thread(self) -> None:
         """Have the thread of the connection read. Never waits."""
-        if self._active:
+        if self.active:
             return
-        self._active = True
+        self.active = True
         if not self.thread and self._starting.acquire(False):
             thread = threading.Thread(target=self._run, name="rocketpy-reader", daemon=True)
             thread.start()
@@ -194,19 +197,17 @@ class Reading:
         lonely = 0
         while not self._closed:
             before = self._waiting.answers
-            if not self._cutting.acquire(timeout=_ORPHANED):
-                if not self.cutter:
-                    self._connection.close()  # orphaned likewise; what was read is unknown
+            if not self._cutting.acquire(timeout=_STEP):
                 continue
             came = self._cut(0)
             self._sweep()
             lonely = lonely + 1 if came and self._waiting.answers - before <= 1 and len(self._slots) <= 0 else 0
             if self._slots or (came and lonely < _LONELY):
                 continue
-            self._active = False
+            self.active = False
             if not self._slots:
                 return
-            self._active = True
+            self.active = True
 
     def _sweep(self) -> None:
         if self._clock() < self._waiting.earliest:

@@ -19,6 +19,7 @@ from rocketpy.errors import (
     ConnectionLostError,
     RequestTimeoutError,
     RocketMQError,
+    unsent,
 )
 from rocketpy.remoting.data.output import ThreadOutput
 from rocketpy.remoting.data.reading import Reading
@@ -94,8 +95,9 @@ class ThreadConnection:
         self._limits = limits
         self._waiting = Waiting(limits.wire)
         self._slots = self._waiting.slots
-        self._output = ThreadOutput(connection, address, self.close)
-        self._reading = Reading(self, connection, self._waiting, on_requests)
+        self._inside: set[int] = set()
+        self._output = ThreadOutput(connection, address, self._inside, self.close)
+        self._reading = Reading(self, connection, self._waiting, self._inside, on_requests)
         self.next_opaque = self._waiting.next_opaque
 
     @property
@@ -109,7 +111,7 @@ class ThreadConnection:
     def is_mine(self) -> bool:
         """Whether this very thread was interrupted within the lines that write or read here."""
         me = threading.get_ident()
-        return me in (self._output.writer, self._reading.cutter, self._reading.thread)
+        return me in self._inside or me == self._reading.thread
 
     @property
     def is_usable(self) -> bool:
@@ -150,7 +152,8 @@ class ThreadConnection:
         """
         self._send(opaque, frame, slot)
         self._output.flush_later()
-        self._reading.call_thread()
+        if not self._reading.active:
+            self._reading.call_thread()
 
     def flush(self) -> None:
         """Write what has gathered: somebody is about to wait for it."""
@@ -176,17 +179,22 @@ class ThreadConnection:
 
     def _send(self, opaque: int, frame: bytes, slot: Slot) -> None:
         """Register, then append: an answer cannot come before the frame is written."""
-        self._check_open()
-        self._waiting.enter(opaque, slot)
+        if self.error is not None or self.retired:
+            self._check_open()
+        self._slots[opaque] = slot
+        if slot.deadline < self._waiting.earliest:
+            self._waiting.earliest = slot.deadline
         self._output.append(frame)
         if self.error is not None and self._slots.pop(opaque, None) is not None:
             self._check_open()  # closed meanwhile, and whoever closed it has not seen the slot
 
     def _check_open(self) -> None:
         if self.error is not None or self.retired:
-            raise ConnectionLostError(
-                f"the connection to {self.address} is closed, nothing was sent: {self.error or 'it was retired'}",
-                address=self.address,
+            raise unsent(
+                ConnectionLostError(
+                    f"the connection to {self.address} is closed, nothing was sent: {self.error or 'it was retired'}",
+                    address=self.address,
+                )
             ) from self.error
 
     def _ran_out(self, opaque: int, call: Call) -> Frame | RocketMQError:

@@ -44,7 +44,7 @@ class Waiting:
     """The requests that wait on one connection, by opaque.
 
     Attributes:
-        slots: those that wait.
+        slots: those that wait. Whoever lets one wait lowers `earliest` to its deadline.
         received_bytes: from the peer, since the beginning.
         answers: that somebody waited for.
         unknown_answers: that nobody waited for any more.
@@ -68,12 +68,6 @@ class Waiting:
     def next_opaque(self) -> int:
         """A number for the next request; the same one comes again after 2**31 others."""
         return next(self._opaques) & _MAX_OPAQUE
-
-    def enter(self, opaque: int, slot: Slot) -> None:
-        """Let a slot wait."""
-        self.slots[opaque] = slot
-        if slot.deadline < self.earliest:
-            self.earliest = slot.deadline
 
     def forget(self, opaque: int) -> bool:
         """Let nobody wait for an answer any more; False when nobody did."""

@@ -1,0 +1,181 @@
+"""A producer as it is for those who send from outside of its loop: threads, and loops of asyncio.
+
+They make the first try of a send by themselves, with the core that all tries share, and leave to the loop what follows
+a failure. What is checked and encoded here may be from any thread; what says so is for the loop alone.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rocketpy.client import send_drivers
+from rocketpy.message import PropertyName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import trio
+
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.lifecycle import Lifecycle
+    from rocketpy.client.outgoing import Outgoing, Preparer
+    from rocketpy.client.publish_info import TopicPublishInfo
+    from rocketpy.client.sending import Choice, SendCore, Try
+    from rocketpy.errors import RocketMQError
+    from rocketpy.message import Message
+    from rocketpy.results import SendResult
+
+__all__ = ["Outside", "Terms"]
+
+_SHARDING_KEY = PropertyName.SHARDING_KEY
+
+
+class Terms:
+    """On which terms a message is sent.
+
+    Args:
+        choice: who chooses the queue, None for us.
+        tries: how many there may be.
+        deadline: on the clock of the client.
+        timeout: the seconds that led to it.
+        key: topic and sharding key, where that chooses the queue.
+    """
+
+    __slots__ = ("choice", "deadline", "key", "timeout", "tries")
+
+    def __init__(
+        self, choice: Choice | None, tries: int, deadline: float, timeout: float, key: tuple[str, str] | None
+    ) -> None:
+        self.choice = choice
+        self.tries = tries
+        self.deadline = deadline
+        self.timeout = timeout
+        self.key = key
+
+
+class Outside:
+    """Sends of one producer that come from outside of its loop.
+
+    Args:
+        client: of the producer.
+        core: what its tries share.
+        preparer: makes its messages ready.
+        lifecycle: of the producer.
+        begun: told in the loop that a send has begun there.
+        ended: told in the loop that it has ended.
+
+    Attributes:
+        client: of the producer.
+        core: what its tries share.
+    """
+
+    def __init__(
+        self,
+        client: MQClientInstance,
+        core: SendCore,
+        preparer: Preparer,
+        lifecycle: Lifecycle,
+        begun: Callable[[], None],
+        ended: Callable[[], None],
+    ) -> None:
+        self.client = client
+        self.core = core
+        self._preparer = preparer
+        self._lifecycle = lifecycle
+        self._begun = begun
+        self._ended = ended
+        self._nursery: trio.Nursery | None = None
+
+    def open(self, nursery: trio.Nursery) -> None:
+        """Say where the rest of a send runs."""
+        self._nursery = nursery
+
+    def stop_accepting(self) -> None:
+        """The producer closes: it takes no new messages."""
+        self._lifecycle.closing()
+
+    # --- any thread ------------------------------------------------------------------------------------
+
+    def prepare(self, message: Message) -> Outgoing:
+        """Check and encode a message.
+
+        Raises:
+            ConfigError: it may not be sent.
+            ClientClosedError: the producer is not open.
+        """
+        self._lifecycle.check_open()
+        return self._preparer.one(message)
+
+    def prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
+        """Check and encode what travels in one frame. Raises as `prepare`."""
+        self._lifecycle.check_open()
+        return self._preparer.batch(messages)
+
+    def terms(self, outgoing: Outgoing, choice: Choice | None, seconds: float, retries: int) -> Terms:
+        """On which terms a message is sent, from now on."""
+        key = None
+        if choice is None:
+            properties = outgoing.message.properties
+            if _SHARDING_KEY in properties:
+                key = outgoing.message.topic, properties[_SHARDING_KEY]
+        return Terms(choice, 1 + retries, self.core.clock() + seconds, seconds, key)
+
+    # --- the loop --------------------------------------------------------------------------------------
+
+    async def ensure_route(self, topic: str, *, timeout: float) -> TopicPublishInfo:
+        """Have the queues of a topic at hand within so many seconds, also of one that sending will create.
+
+        Raises:
+            RouteNotFoundError: nobody takes messages of it; the subclass says why.
+        """
+        config = self.core.config
+        return await self.client.routes.ensure(
+            topic,
+            timeout=timeout,
+            default_topic=config.create_topic_key,
+            default_queue_nums=config.default_topic_queue_nums,
+        )
+
+    def start(self, outgoing: Outgoing, terms: Terms, done: send_drivers.Done) -> send_drivers.Cancel:
+        """Begin a send of somebody who has the turn of its sharding key; `done` hears what becomes of it."""
+        if self._nursery is None:
+            raise AssertionError("a producer that was open has a nursery")
+        self._begun()
+        return send_drivers.start_send(
+            self.core,
+            outgoing,
+            partial(self._done, done),
+            nursery=self._nursery,
+            choice=terms.choice,
+            tries=terms.tries,
+            timeout=max(0.001, terms.deadline - self.core.clock()),
+            has_turn=True,
+        )
+
+    def resume(
+        self, attempt: Try[Any], error: RocketMQError, terms: Terms, done: send_drivers.Done
+    ) -> send_drivers.Cancel:
+        """Go on with a send whose first try was made outside and has failed."""
+        if self._nursery is None:
+            raise AssertionError("a producer that has sent has a nursery")
+        self._begun()
+        return send_drivers.resume_send(
+            self.core,
+            attempt,
+            error,
+            partial(self._done, done),
+            nursery=self._nursery,
+            choice=terms.choice,
+            tries=terms.tries,
+            deadline=terms.deadline,
+            timeout=terms.timeout,
+        )
+
+    async def send_oneway(self, outgoing: Outgoing, terms: Terms) -> None:
+        """Send once and ask for no answer."""
+        await send_drivers.send_oneway(self.core, outgoing, choice=terms.choice, timeout=terms.timeout)
+
+    def _done(self, done: send_drivers.Done, outcome: SendResult | Exception) -> None:
+        self._ended()
+        done(outcome)
