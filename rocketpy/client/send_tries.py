@@ -6,6 +6,7 @@ Plays the part of the loop in DefaultMQProducerImpl.sendDefaultImpl.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import attrs
@@ -20,6 +21,7 @@ from rocketpy.wire.codes import ResponseCode
 if TYPE_CHECKING:
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.message import MessageQueue
+    from rocketpy.remoting.connection import Connection
     from rocketpy.results import SendResult
 
 __all__ = ["Sending", "is_go_away"]
@@ -46,8 +48,8 @@ class Sending:
     deadline: float
     timeout: float
     attempts: list[SendAttempt] = attrs.Factory(list)
-    under_way: Try[RequestConnection] | None = None
-    """The try that waits for its answer."""
+    scope: trio.CancelScope | None = None
+    """What ends the steps that have no deadline of their own."""
 
     # --- what tries came to ------------------------------------------------------------------------------
 
@@ -113,12 +115,10 @@ class Sending:
             RocketMQError: it was not acknowledged.
         """
         try:
-            with trio.fail_at(self.deadline):
+            with trio.fail_at(self.deadline) as self.scope:
                 return await self._try_again_and_again(then)
         except trio.TooSlowError as exc:
-            if self.under_way is not None:
-                self._note_unanswered(self.under_way)
-            elif not self.attempts:
+            if not self.attempts:
                 raise self._never_begun() from exc
         except RocketMQError:
             if not self.attempts:
@@ -165,15 +165,13 @@ class Sending:
             until = self._until(broker_name, started)
             connection = await core.client.pool.get(address, timeout=until - started)
             attempt = core.make_try(self.outgoing, queue, broker_name, address, connection, started)
-            self.under_way = attempt
             try:
-                return core.finish(attempt, await connection.exchange(attempt.opaque, attempt.frame, until))
+                return await self._exchange(attempt, until)
             except BrokerError as error:
                 if not is_go_away(error):
                     raise
             return await self._move(attempt, until)
         except RocketMQError as error:
-            self.under_way = None
             self._note(broker_name, address, error, started)
             raise
 
@@ -197,9 +195,18 @@ class Sending:
         again = core.make_try(
             attempt.outgoing, attempt.queue, attempt.broker_name, attempt.address, connection, core.clock()
         )
-        return core.finish(again, await connection.exchange(again.opaque, again.frame, until))
+        return await self._exchange(again, until)
 
-    # --- when the time is up -----------------------------------------------------------------------------
+    async def _exchange(self, attempt: Try[Connection], until: float) -> SendResult:
+        """Send and wait for the answer. The table of requests ends this, which lets what has arrived be read first."""
+        if self.scope is not None:
+            self.scope.deadline = math.inf
+        try:
+            answer = await attempt.connection.exchange(attempt.opaque, attempt.frame, until)
+        finally:
+            if self.scope is not None:
+                self.scope.deadline = self.deadline
+        return self.core.finish(attempt, answer)
 
     def _never_begun(self) -> RocketMQError:
         """What to tell when there was no try at all."""
@@ -207,12 +214,3 @@ class Sending:
             return self.core.client.routes.too_late(self.outgoing.topic, self.timeout)
         text = f"no broker of {self.outgoing.topic} could be reached within {self.timeout:g} s: nothing was sent"
         return unsent(RequestTimeoutError(text, timeout=self.timeout))
-
-    def _note_unanswered(self, attempt: Try[RequestConnection]) -> None:
-        """Keep that a try was cut off by the end of all time: nobody may take its message for one never sent."""
-        error = RequestTimeoutError(
-            f"no answer from {attempt.address} within {self.timeout:g} s; whether it stores the message is unknown",
-            address=attempt.address,
-            timeout=self.timeout,
-        )
-        self._note(attempt.broker_name, attempt.address, error, attempt.started)

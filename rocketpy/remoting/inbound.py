@@ -82,6 +82,11 @@ class Inbound:
         """Bytes of frames that are not whole yet."""
         return self._decoder.buffered
 
+    @property
+    def taken(self) -> int:
+        """Another number whenever something was read or dealt with."""
+        return self.received_bytes + self.requests + self.answers + self.unknown_answers
+
     def stop(self) -> None:
         """Read no more; what the handler has taken goes on."""
         self._scope.cancel()

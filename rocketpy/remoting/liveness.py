@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["Liveness"]
 
 _LOOKS = 4
+_QUIET_TURNS = 2
+"""Turns of the loop in which nothing came that could still be read."""
+_MOST_TURNS = 500
+"""Turns after which a request runs out whatever else comes in."""
 
 
 class Liveness:
@@ -36,10 +40,17 @@ class Liveness:
         self._sent_before = 0
         self._last_sent = inbound.last_received
         self._silent_since: float | None = None
+        self._quiet_turns = self._turns = 0
+        self._taken_before = -1
 
     def judge(self, now: float) -> RocketMQError | None:
         """Fail the requests that are due, and say why the connection must end, if it must."""
-        ran_out = self._in_flight.sweep(now, self._ran_out)
+        if self._in_flight.next_deadline() > now:
+            ran_out = 0
+        elif self._may_be_there():
+            return None
+        else:
+            ran_out = self._in_flight.sweep(now, self._ran_out)
         self._note_silence(ran_out, now)
         if now >= self._inbound.frame_due:
             return RemoteProtocolError(
@@ -50,6 +61,22 @@ class Liveness:
         if now >= self._idle_due(now):
             return self._lost(f"was idle for {self._limits.idle_timeout:g} s")
         return None
+
+    def _may_be_there(self) -> bool:
+        """Whether answers to what is due may have come that nobody has read.
+
+        The loop may have been kept from turning, for longer than an answer took. So the reader gets turns before
+        anything runs out, for as long as it finds something.
+        """
+        taken = self._inbound.taken
+        quiet = self._quiet_turns + 1 if taken == self._taken_before else 0
+        if quiet >= _QUIET_TURNS or self._turns >= _MOST_TURNS:
+            self._quiet_turns = self._turns = 0
+            self._taken_before = -1
+            return False
+        self._quiet_turns, self._taken_before = quiet, taken
+        self._turns += 1
+        return True
 
     def next_due(self, now: float) -> float:
         """When to judge again."""
@@ -89,7 +116,7 @@ class Liveness:
 
     def _ran_out(self) -> RequestTimeoutError:
         return RequestTimeoutError(
-            f"{self._address} did not answer in time; whether the request was carried out is unknown: look before you"
+            f"no answer from {self._address} in time; whether the request was carried out is unknown: look before you"
             " repeat it, or allow more time",
             address=self._address,
         )

@@ -1,8 +1,8 @@
 """Connections by address: one to each peer, one dial at a time, closed when idle.
 
 Callers ask for an address and get a connection that is open; whoever finds one lost just asks again. After a failed
-dial the next one waits, longer with every failure, and no address is dialled more than twice in any second, so that a
-thousand clients do not storm a server that restarts.
+dial the next one waits, longer with every failure up to three seconds, so that a server that is back is soon used, and
+no address is dialled more than twice in any second, so that a thousand clients do not storm a server that restarts.
 Plays the part of the channel table in NettyRemotingClient.
 """
 
@@ -24,6 +24,7 @@ from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import Dispatcher
 from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits
 from rocketpy.remoting.timers import Timers
+from rocketpy.seams import random_source
 from rocketpy.services import open_services
 from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.hosts import parse_address
@@ -39,6 +40,8 @@ _logger = get_logger(__name__)
 _MAX_PEERS = 4096
 """Addresses that a client knows at a time."""
 _SECOND = 1.0
+_LONG_ENOUGH = 2.0
+"""Seconds after which whoever asks is let dial again; up to one more, or all who lost a server would come together."""
 
 
 @attrs.frozen(kw_only=True)
@@ -353,6 +356,8 @@ class ConnectionPool:
         peer.error = error
         peer.failures += 1
         # The jitter counts on from there, too, or all who lost their connection together would come back together.
-        peer.not_before = max(trio.current_time(), peer.begun[0] + _SECOND) + self._backoff.after(peer.failures)
+        now = trio.current_time()
+        latest = now + _LONG_ENOUGH + random_source().random()
+        peer.not_before = min(max(now, peer.begun[0] + _SECOND) + self._backoff.after(peer.failures), latest)
         self._failures += 1
         _logger.log(logging.WARNING if peer.failures == 1 else logging.DEBUG, "%s", error)

@@ -72,12 +72,12 @@ async def test_threat_L4_a_server_that_restarts_is_not_stormed(clock: MockClock)
         nursery.cancel_scope.cancel()
     dials = [time for time in network.dials if time >= LOST_AT]
     assert CLIENTS < most_within_a_second(dials) <= 2 * CLIENTS
-    # They come ever more rarely, and not in step: no tenth of a second holds a tenth of them once the first is over.
+    # They come more rarely, and not in step: no tenth of a second holds many of them once the first is over.
     late = [time for time in dials if time >= LOST_AT + 2]
-    assert len(late) < 12 * CLIENTS
+    assert len(late) < (BACK_AT - LOST_AT) / 2 * CLIENTS
     assert max(len(list(group)) for _, group in itertools.groupby(late, lambda time: int(time * 10))) < CLIENTS / 4
     # All are served again within the longest pause, and by one dial each.
-    assert all(any(BACK_AT <= time <= END for time in each) for each in served)
+    assert all(any(BACK_AT <= time <= BACK_AT + 3.01 for time in each) for each in served)
     assert sum(time >= BACK_AT for time in dials) == CLIENTS
 
 
