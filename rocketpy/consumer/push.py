@@ -195,7 +195,7 @@ class PushConsumer(NotPicklable):
 
     def _subscriptions_changed(self) -> None:
         if self._running is not None:
-            self._running.rebalance.subscriptions_changed()
+            self._running.subscriptions_changed()
 
     # --- looking --------------------------------------------------------------------------------------
 

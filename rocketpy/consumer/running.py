@@ -100,6 +100,11 @@ class RunningConsumer:
             self.consume.collect()
             await self._offsets.persist(self.assignment.queues())
 
+    def subscriptions_changed(self) -> None:
+        """Topics or listeners came or went."""
+        self.consume.subscriptions_changed()
+        self.rebalance.subscriptions_changed()
+
     # --- closing --------------------------------------------------------------------------------------
 
     def stop_pulling(self) -> None:
