@@ -162,6 +162,7 @@ class MQClientInstance(NotPicklable):
             async with self.pool.open(), trio.open_nursery() as services:
                 services.start_soon(self._route_service)
                 services.start_soon(self.heartbeats.run)
+                services.start_soon(self.callbacks.run)
                 task_status.started()
                 await trio.lowlevel.checkpoint_if_cancelled()
                 scope.shield = True
