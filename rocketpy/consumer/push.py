@@ -168,7 +168,7 @@ class PushConsumer(NotPicklable):
             except NameServerUnreachableError as error:
                 unreachable.append(error)
             except RocketMQError as error:
-                logger.warning("%s: %s", topic, error)
+                logger.debug("%s: %s", topic, error)  # found out again, and told, when its queues are shared out
 
         await side_by_side(check, self._subscriptions.user_topics)
         if unreachable:

@@ -209,7 +209,8 @@ class Rebalance:
     def _note_error(self, topic: str, error: RocketMQError) -> None:
         # Once a change of state; and the retry topic is made by the broker a moment after it first hears of us.
         if topic not in self.errors and topic != self._subscriptions.retry_topic:
-            cause = type(error), getattr(error, "address", None)
+            # A broker that is away keeps many topics from being consumed.
+            cause = getattr(error, "address", None) or topic
             self._seldom.warning(cause, "%s cannot be consumed yet: %s", topic, error)
         self.errors[topic] = error
 
