@@ -154,6 +154,9 @@ class PushConsumer(Lifetime[TrioConsumer]):
         bridge.opened.on_end = partial(bridge.inbox.deliver, ended.set)
         if not bridge.opened.ended.is_set():
             await ended.wait()
+        crash = self._inner.status().crash
+        if crash is not None:
+            raise crash
 
 
 class _Signals:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import attrs
-import trio
 
-from rocketpy.errors import RocketMQError
+from rocketpy.errors import RocketMQError, ServiceCrashedError
 from rocketpy.message import MessageQueue
 
 if TYPE_CHECKING:
@@ -56,6 +55,8 @@ class PushConsumerStatus:
     """The queues that are ours, those of the retry topic included."""
     errors: Mapping[str, RocketMQError]
     """By topic, why it cannot be consumed yet."""
+    crash: ServiceCrashedError | None
+    """The bug that ended it, None when it was not one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -84,9 +85,9 @@ class PushConsumerStatistics:
     """Messages that no broker took back, so that they are tried again here."""
 
 
-def queue_status(puller: QueuePuller) -> QueueStatus:
-    """The record of one queue."""
-    held, now = puller.process_queue, trio.current_time()
+def queue_status(puller: QueuePuller, now: float) -> QueueStatus:
+    """The record of one queue, at a time on the clock of the loop in which it is pulled."""
+    held = puller.process_queue
     return QueueStatus(
         held_messages=len(held),
         held_bytes=held.size,
