@@ -7,6 +7,7 @@ random source; it imports neither trio nor socket nor threading. The monotonic c
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from contextlib import contextmanager
@@ -60,16 +61,31 @@ def wall_clock(clock: Callable[[], int]) -> Iterator[None]:
 # --- randomness --------------------------------------------------------------------------------------
 
 _random = random.Random()
+_is_repeatable = False
 
 
 def random_source() -> random.Random:
-    """The one source of chance: jitter, queue choice, ids. Not for secrets."""
+    """The one source of chance: jitter, queue choice, ids. Not for secrets.
+
+    The child of a fork has chances of its own, or all children of a server would do everything at the same moments.
+    """
     return _random
 
 
 def set_random_seed(seed: int | None) -> None:
-    """Make the source repeatable; None seeds it from the system again."""
+    """Make the source repeatable, in children of forks too; None seeds it from the system again."""
+    global _is_repeatable
+    _is_repeatable = seed is not None
     _random.seed(seed)
+
+
+def _seed_after_fork() -> None:
+    if not _is_repeatable:
+        _random.seed()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_seed_after_fork)
 
 
 # --- disk --------------------------------------------------------------------------------------------

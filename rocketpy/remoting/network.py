@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import trio
 
+from rocketpy.remoting.tcp import connect, listen
 from rocketpy.wire.hosts import format_address
 
 __all__ = ["LOOPBACK", "Listener", "Network", "TcpNetwork", "address_of_listener", "addresses_of"]
@@ -48,19 +49,19 @@ class Network(Protocol):
 
 
 class TcpNetwork:
-    """Sockets of the system, with TCP_NODELAY."""
+    """Sockets of the system, with TCP_NODELAY. Children of a fork close their copies at once."""
 
     async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
         """Connect; hosts with several addresses are tried side by side, as RFC 8305 asks for."""
         try:
-            return await trio.open_tcp_stream(host, port)
+            return await connect(host, port)
         except UnicodeError as exc:
             # Addresses come from peers, too, and the resolver refuses an empty or overlong label in this way.
             raise OSError(errno.EINVAL, f"{host!r:.80} is no host name") from exc
 
     async def listen(self, host: str, port: int) -> list[Listener]:
         """Listen on every address that `host` stands for."""
-        listeners = await trio.open_tcp_listeners(port, host=host, backlog=_BACKLOG)
+        listeners = await listen(host, port, _BACKLOG)
         if port == 0:
             # The system would choose a port for each address; a server has one.
             for extra in listeners[1:]:
@@ -93,8 +94,6 @@ def addresses_of(stream: trio.abc.Stream) -> tuple[str, str]:
 
 def address_of_listener(listener: Listener) -> str:
     """Where a listener listens, as "host:port"."""
-    if isinstance(listener, trio.SocketListener):
-        return _text(listener.socket.getsockname)
     return str(getattr(listener, "address", ""))
 
 

@@ -15,7 +15,6 @@ Plays the part of Channel and ChannelOutboundBuffer.
 
 from __future__ import annotations
 
-import socket
 from abc import ABC, abstractmethod
 from collections import deque
 from typing import NoReturn
@@ -23,6 +22,8 @@ from typing import NoReturn
 import trio
 
 from rocketpy.errors import ConnectionLostError
+from rocketpy.remoting.fork import no_fork
+from rocketpy.remoting.tcp import socket_of
 
 __all__ = ["SocketTransport", "StreamTransport", "Transport", "transport_of"]
 
@@ -131,8 +132,7 @@ class SocketTransport(Transport):
 
     def __init__(self, stream: trio.SocketStream, peer: str) -> None:
         super().__init__(peer)
-        family, kind, proto = stream.socket.family, stream.socket.type, stream.socket.proto
-        self._socket = socket.socket(family, kind, proto, fileno=stream.socket.detach())
+        self._socket = socket_of(stream)
         self._socket.setblocking(False)
         self._receive_size = _RECEIVE_SIZE
 
@@ -188,7 +188,8 @@ class SocketTransport(Transport):
         """Close the socket. Plain underneath, so that cancellation cannot get in between."""
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket.fileno())
-            self._socket.close()
+            with no_fork():
+                self._socket.close()
 
 
 class StreamTransport(Transport):

@@ -7,6 +7,7 @@ process. Not here: when a partition adds its counts, which it does once, at its 
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, NamedTuple
 
@@ -16,6 +17,15 @@ from rocketpy.spark.task import active_context
 __all__ = ["Counts", "Tally"]
 
 _lock = threading.Lock()
+
+
+def _forget_after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread that did not come along may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 class Counts(NamedTuple):

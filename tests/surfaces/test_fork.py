@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 
 import pytest
 
 from rocketpy import ClientClosedError, Message, SendStatus
+from tests.forking import in_child
 from tests.surfaces.surface import SURFACES, call, entered
 
 if not hasattr(os, "fork"):
     pytest.skip("there are no forks here", allow_module_level=True)
-
-
-def in_child(function):
-    """What a function returns in a child that has ten seconds for it, as text."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(10)
-        report = "nothing"
-        try:
-            report = str(function())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must see it
-            report = f"{type(error).__name__}: {error}"
-        finally:
-            os.write(write, report.encode())
-            os._exit(0)
-    os.close(write)
-    os.waitpid(child, 0)
-    with os.fdopen(read) as answer:
-        return answer.read()
 
 
 def first_step(awaitable):

@@ -31,6 +31,9 @@ _LEADS_OUT = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\0\\]")
 # any descriptor of the file gives them up. So the files this process has locked are noted by device and inode.
 _locked: set[tuple[int, int]] = set()
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_locked.clear)  # a child has none of the locks of its parent
+
 
 class RealView:
     """A read-only mapping of a file; plays MappedView."""
