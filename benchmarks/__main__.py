@@ -9,11 +9,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.bars import APACHE, PEERS
+from benchmarks.bars import APACHE, PEERS, SURFACE_ROUNDS
 from benchmarks.budget import Budget
 from benchmarks.measure import Size
 from benchmarks.peers.work import available
-from benchmarks.plan import measures
+from benchmarks.plan import ROUNDS, SURFACES, measures, rounds_for, wants_ours
 from benchmarks.plot import plot
 from benchmarks.report import report
 from benchmarks.rounds import Results, run
@@ -38,10 +38,15 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="only these figures, and the raw loops beside them; store: those of the store; spark-sink: those of Spark",
+        help="only these figures, and the raw loops beside them; surfaces: those of sending from trio, threads and "
+        "asyncio, on Apache's servers alone; store: those of the store; spark-sink: those of Spark",
     )
     parser.add_argument("--list", action="store_true", help="say which names there are")
-    parser.add_argument("--rounds", type=int, help="how often each figure is taken (3; of the store 1)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        help=f"how often each figure is taken ({ROUNDS}; {SURFACES} {SURFACE_ROUNDS}; of the store 1)",
+    )
     parser.add_argument("--rows", type=int, default=2_000_000, help="that Spark sends for one sample (%(default)s)")
     parser.add_argument("--seconds", type=float, default=0.6, help="how long one sample takes (%(default)s)")
     parser.add_argument("--ours-only", action="store_true", help="leave Apache's servers out")
@@ -65,7 +70,7 @@ def company(
             missing[name] = make
         elif make is not None:
             found.append(make)
-    return [OURS, beside], found, missing
+    return [OURS, beside] if wants_ours(options.names) else [beside], found, missing
 
 
 def main() -> int:
@@ -82,7 +87,8 @@ def main() -> int:
             return 0
         makes, peers, missing = company(options, {measure.peer for measure in chosen})
         size = Size(budget=Budget(options.seconds, 10**9))
-        results = run(chosen, makes, missing, rounds=max(1, options.rounds or 3), size=size, peers=peers)
+        rounds = max(1, options.rounds or rounds_for(options.names))
+        results = run(chosen, makes, missing, rounds=rounds, size=size, peers=peers)
     except BenchmarkError as error:
         print(f"\nbench: {error}", file=sys.stderr)
         return 1

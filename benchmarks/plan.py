@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from benchmarks import lifecycle, starting
-from benchmarks.bars import BARS
+from benchmarks.bars import BARS, PEERS, SURFACE_BARS, SURFACE_ROUNDS
 from benchmarks.measure import SEND_TOPIC, Ground, Measure, Row, task_of
 from benchmarks.peers.work import works
 from benchmarks.processes import Child
@@ -15,6 +15,9 @@ from benchmarks.trouble import BenchmarkError
 from benchmarks.worker import carry_out, shapes
 
 WORKER_WITHIN = 120.0
+SURFACES = "surfaces"
+"""On the command line, for every row that the bars of sending from trio, threads and asyncio speak of."""
+ROUNDS = 3
 
 
 def _worker(shape: Shape) -> Measure:
@@ -62,7 +65,9 @@ def _lifecycle() -> Measure:
 
 def _everything() -> Iterator[Measure]:
     """All measures, peers after the last of ours that does the same work."""
-    after = {work.ours: work.measures() for work in works()}
+    after: dict[str, list[Measure]] = {}
+    for work in works():
+        after.setdefault(work.ours, []).extend(work.measures())
     ours = [
         *map(_worker, shapes().values()),
         _start("trio"),
@@ -85,9 +90,29 @@ def measures(names: Iterable[str] = ()) -> list[Measure]:
     every = list(_everything())
     wanted = set(names)
     rows = {row.name: row for measure in every for row in measure.rows}
-    unknown = wanted - rows.keys()
+    unknown = wanted - rows.keys() - {SURFACES}
     if unknown:
-        raise BenchmarkError(f"nothing is called {', '.join(sorted(unknown))}; there are: {', '.join(rows)}")
+        raise BenchmarkError(
+            f"nothing is called {', '.join(sorted(unknown))}; there are: {', '.join([*rows, SURFACES])}"
+        )
+    if SURFACES in wanted:
+        wanted = (wanted | _of_surfaces()) & rows.keys()
     wanted |= {floor for name in wanted if (floor := rows[name].floor) is not None}
     wanted |= {bar.over.row for bar in BARS if bar.over is not None and bar.figure.row in wanted}
     return [measure for measure in every if not wanted or any(row.name in wanted for row in measure.rows)]
+
+
+def _of_surfaces() -> set[str]:
+    """Our rows, and those of every peer that does the same work."""
+    ours = {bar.figure.row for bar in SURFACE_BARS}
+    return ours | {work.row_of(name) for work in works() for name in PEERS if work.ours in ours}
+
+
+def rounds_for(names: Iterable[str]) -> int:
+    """How many are taken where nobody says."""
+    return SURFACE_ROUNDS if SURFACES in names else ROUNDS
+
+
+def wants_ours(names: Iterable[str]) -> bool:
+    """Whether anything is measured on our servers too: the bars of the surfaces stand on Apache's alone."""
+    return set(names) != {SURFACES}

@@ -203,7 +203,7 @@ def _take(steps: Sequence[Step], results: Results, rounds: int, size: Size) -> N
             ground = Ground(step.make, step.site, size, f"{os.getpid()}_{number}_{index}", step.peer)
             try:
                 for row, outcome in step.measure.take(ground).items():
-                    results.add(row, step.servers, outcome)
+                    results.add(row, step.servers, replace(outcome, round=number))
             except BenchmarkError as error:
                 results.failures.append(f"round {number}, {step.measure.rows[0].title} ({step.make.title}): {error}")
     progress.end()
@@ -239,7 +239,7 @@ def warm_up_peer(make: PeerMake, peer: Peer, ground: Ground, rows: Sequence[Row]
     names = {row.name for row in rows}
     for turn in range(make.warm_turns):
         for work in works():
-            if work.row_of(make.name) in names:
+            if work.row_of(make.name) in names and not work.fresh:
                 work.take(replace(ground, size=size, peer=peer, run=f"{ground.run}_{turn}"))
 
 

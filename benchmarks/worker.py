@@ -7,6 +7,7 @@ import json
 import sys
 from dataclasses import asdict
 from importlib import import_module
+from types import ModuleType
 
 from benchmarks import raw
 from benchmarks.task import Outcome, Shape, Task
@@ -17,6 +18,8 @@ _MODULES = (
     "aio_one",
     "trio_64",
     "aio_64",
+    "send_soon_64",
+    "threads",
     "send_soon",
     "oneway",
     "batches",
@@ -34,8 +37,14 @@ _MODULES = (
 
 def shapes() -> dict[str, Shape]:
     """All that a worker can measure, by name."""
-    ours = (import_module(f"benchmarks.clients.{name}").SHAPE for name in _MODULES)
+    ours = (shape for name in _MODULES for shape in _of(import_module(f"benchmarks.clients.{name}")))
     return {shape.name: shape for shape in (*raw.SHAPES, *ours)}
+
+
+def _of(module: ModuleType) -> tuple[Shape, ...]:
+    """The one shape of a module, or those that differ by a number only."""
+    found: tuple[Shape, ...] = getattr(module, "SHAPES", None) or (module.SHAPE,)
+    return found
 
 
 def carry_out(task: Task) -> Outcome:

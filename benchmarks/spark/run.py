@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 
 from benchmarks.bars import OURS as NAME_OF_OURS
@@ -36,9 +37,9 @@ def run(*, rounds: int, rows: int) -> Results:
     teller.step(f"Spark starts and warms up over {rows:,} rows")
     try:
         with driver(rows) as spark:
-            for _ in range(rounds):
+            for number in range(1, rounds + 1):
                 with OURS.run() as site:
-                    _round(spark, site, rows, results, teller)
+                    _round(spark, site, rows, results, teller, number)
     except BenchmarkError as error:
         results.failures.append(str(error))
     teller.end()
@@ -79,13 +80,13 @@ def unavailable() -> str | None:
     return None
 
 
-def _round(spark: Child, site: Site, rows: int, results: Results, teller: Teller) -> None:
+def _round(spark: Child, site: Site, rows: int, results: Results, teller: Teller, number: int) -> None:
     site.create_topic(TOPIC, QUEUES)
     for loop in LOOPS:
         teller.step(loop)
         rest(site)
         before = stored(site)
-        results.add(f"spark-{loop}", NAME_OF_OURS, _take(spark, site, loop, rows))
+        results.add(f"spark-{loop}", NAME_OF_OURS, replace(_take(spark, site, loop, rows), round=number))
         arrived, due = stored(site) - before, rows if loop.endswith("-sink") else 0
         if arrived != due:
             raise BenchmarkError(f"{loop}: {arrived:,} messages arrived instead of {due:,}: the figure says nothing")
