@@ -9,11 +9,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.bars import APACHE, PEERS
+from benchmarks.against.command import main as against
+from benchmarks.bars import APACHE, PEERS, SURFACE_ROUNDS
 from benchmarks.budget import Budget
 from benchmarks.measure import Size
 from benchmarks.peers.work import available
-from benchmarks.plan import measures
+from benchmarks.plan import ROUNDS, SURFACES, measures, rounds_for, wants_ours
 from benchmarks.plot import plot
 from benchmarks.report import report
 from benchmarks.rounds import Results, run
@@ -30,6 +31,8 @@ from benchmarks.trouble import BenchmarkError
 if TYPE_CHECKING:
     from benchmarks.peers.peer import PeerMake
 
+SPARK_ROWS = 2_000_000
+
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
@@ -38,14 +41,21 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="only these figures, and the raw loops beside them; store: those of the store; spark-sink: those of Spark",
+        help="only these figures, and the raw loops beside them; surfaces: those of sending from trio, threads and "
+        "asyncio, on Apache's servers alone; store: those of the store; spark-sink: those of Spark",
     )
     parser.add_argument("--list", action="store_true", help="say which names there are")
-    parser.add_argument("--rounds", type=int, help="how often each figure is taken (3; of the store 1)")
-    parser.add_argument("--rows", type=int, default=2_000_000, help="that Spark sends for one sample (%(default)s)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        help=f"how often each figure is taken ({ROUNDS}; {SURFACES} {SURFACE_ROUNDS}; of the store 1)",
+    )
+    parser.add_argument("--rows", type=int, help=f"that Spark sends for one sample ({SPARK_ROWS:,})")
     parser.add_argument("--seconds", type=float, default=0.6, help="how long one sample takes (%(default)s)")
     parser.add_argument("--ours-only", action="store_true", help="leave Apache's servers out")
     parser.add_argument("--no-peers", action="store_true", help="leave clients of other makes out")
+    parser.add_argument("--against", metavar="REV", help="compare this tree with that of another commit")
+    parser.add_argument("--dirty", action="store_true", help="with --against: this tree as it is, committed or not")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the bars (wants matplotlib)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample")
     return parser.parse_args(words)
@@ -65,13 +75,15 @@ def company(
             missing[name] = make
         elif make is not None:
             found.append(make)
-    return [OURS, beside], found, missing
+    return [OURS, beside] if wants_ours(options.names) else [beside], found, missing
 
 
 def main() -> int:
     """Measure what the command line asks for."""
     options = arguments()
     try:
+        if options.against is not None:
+            return against(options)
         if store.is_asked_for(options.names):
             return store_main(options)
         if spark.is_asked_for(options.names):
@@ -82,7 +94,8 @@ def main() -> int:
             return 0
         makes, peers, missing = company(options, {measure.peer for measure in chosen})
         size = Size(budget=Budget(options.seconds, 10**9))
-        results = run(chosen, makes, missing, rounds=max(1, options.rounds or 3), size=size, peers=peers)
+        rounds = max(1, options.rounds or rounds_for(options.names))
+        results = run(chosen, makes, missing, rounds=rounds, size=size, peers=peers)
     except BenchmarkError as error:
         print(f"\nbench: {error}", file=sys.stderr)
         return 1
@@ -108,7 +121,7 @@ def spark_main(options: argparse.Namespace) -> int:
     if options.list:
         print("\n".join(f"{row.name:<22} {row.title}" for row in spark.ROWS))
         return 0
-    return publish(run_spark(rounds=max(1, options.rounds or 3), rows=max(1, options.rows)), options)
+    return publish(run_spark(rounds=max(1, options.rounds or 3), rows=max(1, options.rows or SPARK_ROWS)), options)
 
 
 def publish(results: Results, options: argparse.Namespace) -> int:

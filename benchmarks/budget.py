@@ -15,6 +15,10 @@ class Budget:
     seconds: float
     messages: int
 
+    def share(self, number: int, of: int) -> Budget:
+        """What falls to one of so many senders that count for themselves, the first being number 0."""
+        return Budget(self.seconds, self.messages // of + (number < self.messages % of))
+
 
 @dataclass
 class Meter:

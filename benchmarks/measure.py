@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.task import Outcome, Task
@@ -61,6 +62,7 @@ class Ground:
         size: How much is done.
         run: A name that is used once.
         peer: The client of another make, for a measure that wants it.
+        tree: Whose packages are measured; None for this one, as it is installed.
     """
 
     make: Servers
@@ -68,6 +70,7 @@ class Ground:
     size: Size
     run: str
     peer: Peer | None = None
+    tree: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,16 @@ class Measure:
     Attributes:
         alone: Whether no servers of another make could give another figure.
         peer: Name of the client of another make that it wants; measured on Apache's servers only.
+        of_tree: Whether another tree than this one can be measured the same way.
+        turns: How often it is taken for one sample where trees are compared: what is short varies much.
     """
 
     rows: tuple[Row, ...]
     take: Callable[[Ground], Mapping[str, Outcome]]
     alone: bool = False
     peer: str = ""
+    of_tree: bool = False
+    turns: int = 1
 
 
 def task_of(shape: str, ground: Ground) -> Task:

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
 
-from benchmarks import lifecycle, starting
-from benchmarks.bars import BARS
+from benchmarks import lifecycle, raw, starting
+from benchmarks.bars import BARS, PEERS, SURFACE_BARS, SURFACE_ROUNDS
 from benchmarks.measure import SEND_TOPIC, Ground, Measure, Row, task_of
 from benchmarks.peers.work import works
 from benchmarks.processes import Child
+from benchmarks.quickstart import RECORDS, quickstart
 from benchmarks.task import Outcome, Shape, Task
 from benchmarks.trouble import BenchmarkError
 from benchmarks.worker import carry_out, shapes
 
 WORKER_WITHIN = 120.0
+SURFACES = "surfaces"
+"""On the command line, for every row that the bars of sending from trio, threads and asyncio speak of."""
+ROUNDS = 3
+START_TURNS = 3
 
 
 def _worker(shape: Shape) -> Measure:
     def take(ground: Ground) -> Mapping[str, Outcome]:
         task = task_of(shape.name, ground)
-        return {shape.name: _in_process(task) if ground.size.isolated else carry_out(task)}
+        return {shape.name: _in_process(task, ground.tree) if ground.size.isolated else carry_out(task)}
 
     row = Row(shape.name, shape.title, shape.unit, shape.floor, "start" if shape.alone else "client")
-    return Measure((row,), take, shape.alone)
+    return Measure((row,), take, shape.alone, of_tree=shape not in raw.SHAPES)
 
 
-def _in_process(task: Task) -> Outcome:
-    child = Child("-m", "benchmarks.worker", json.dumps(task.to_json()))
+def _in_process(task: Task, tree: Path | None) -> Outcome:
+    child = Child("-m", "benchmarks.worker", json.dumps(task.to_json()), tree=tree)
     try:
         return Outcome(**json.loads(child.line(WORKER_WITHIN)))
     finally:
@@ -36,18 +43,33 @@ def _in_process(task: Task) -> Outcome:
 
 def _start(surface: str) -> Measure:
     row = Row(f"start-{surface}", f"process start to first acknowledged send, {surface}", "ms", kind="client")
-    return Measure((row,), lambda ground: {row.name: starting.first_send(surface, ground.site.namesrv, SEND_TOPIC)})
+
+    def take(ground: Ground) -> Mapping[str, Outcome]:
+        return {row.name: starting.first_send(surface, ground.site.namesrv, SEND_TOPIC, ground.tree)}
+
+    return Measure((row,), take, of_tree=True, turns=START_TURNS)
 
 
-def _imports() -> Measure:
-    rows = (
-        Row("import-floor", "interpreter with trio and attrs imported", "ms", kind="start"),
-        Row("import", "interpreter with rocketpy imported", "ms", "import-floor", kind="start"),
-        Row("import-trio", "interpreter with rocketpy.Producer imported", "ms", "import-floor", kind="start"),
-        Row("import-sync", "interpreter with rocketpy.sync.Producer imported", "ms", "import-floor", kind="start"),
-        Row("import-aio", "interpreter with rocketpy.aio.Producer imported", "ms", "import-floor", kind="start"),
-    )
-    return Measure(rows, lambda ground: starting.imports(), alone=True)
+def _imports() -> Iterator[Measure]:
+    """One by one: another tree may lack some."""
+    for name, what in starting.IMPORTED.items():
+        floor = None if name == starting.FLOOR else starting.FLOOR
+        row = Row(name, f"interpreter with {what} imported", "ms", floor, kind="start")
+        take = partial(_imported, name)
+        yield Measure((row,), take, alone=True, of_tree=floor is not None, turns=START_TURNS)
+
+
+def _imported(name: str, ground: Ground) -> Mapping[str, Outcome]:
+    return {name: starting.imported(name, ground.tree)}
+
+
+def _quickstart() -> Measure:
+    row = Row("quickstart", "quickstart, from its start to its end", "ms", kind="start")
+
+    def take(ground: Ground) -> Mapping[str, Outcome]:
+        return {row.name: quickstart(min(RECORDS, ground.size.budget.messages), ground.tree)}
+
+    return Measure((row,), take, alone=True, of_tree=True)
 
 
 def _lifecycle() -> Measure:
@@ -62,13 +84,16 @@ def _lifecycle() -> Measure:
 
 def _everything() -> Iterator[Measure]:
     """All measures, peers after the last of ours that does the same work."""
-    after = {work.ours: work.measures() for work in works()}
+    after: dict[str, list[Measure]] = {}
+    for work in works():
+        after.setdefault(work.ours, []).extend(work.measures())
     ours = [
         *map(_worker, shapes().values()),
         _start("trio"),
         _start("blocking"),
         _start("asyncio"),
-        _imports(),
+        *_imports(),
+        _quickstart(),
         _lifecycle(),
     ]
     for measure in ours:
@@ -85,9 +110,51 @@ def measures(names: Iterable[str] = ()) -> list[Measure]:
     every = list(_everything())
     wanted = set(names)
     rows = {row.name: row for measure in every for row in measure.rows}
-    unknown = wanted - rows.keys()
+    unknown = wanted - rows.keys() - {SURFACES}
     if unknown:
-        raise BenchmarkError(f"nothing is called {', '.join(sorted(unknown))}; there are: {', '.join(rows)}")
+        raise BenchmarkError(
+            f"nothing is called {', '.join(sorted(unknown))}; there are: {', '.join([*rows, SURFACES])}"
+        )
+    if SURFACES in wanted:
+        wanted = (wanted | _of_surfaces()) & rows.keys()
     wanted |= {floor for name in wanted if (floor := rows[name].floor) is not None}
     wanted |= {bar.over.row for bar in BARS if bar.over is not None and bar.figure.row in wanted}
     return [measure for measure in every if not wanted or any(row.name in wanted for row in measure.rows)]
+
+
+def of_trees(names: Iterable[str], *, also: str) -> list[Measure]:
+    """Everything that another tree can be compared by, or what `names` ask for.
+
+    Args:
+        names: Of rows, or `SURFACES`.
+        also: One more name to tell of, where one of the names is none.
+
+    Raises:
+        BenchmarkError: one of the names is none of these.
+    """
+    every = [measure for measure in _everything() if measure.of_tree]
+    rows = {row.name: measure for measure in every for row in measure.rows}
+    wanted = set(names)
+    if SURFACES in wanted:
+        wanted = (wanted - {SURFACES}) | {bar.figure.row for bar in SURFACE_BARS}
+    unknown = wanted - rows.keys()
+    if unknown:
+        known = ", ".join([*rows, SURFACES, also])
+        raise BenchmarkError(f"no two trees can be compared by {', '.join(sorted(unknown))}; they can by: {known}")
+    return [measure for measure in every if not wanted or any(rows.get(name) is measure for name in wanted)]
+
+
+def _of_surfaces() -> set[str]:
+    """Our rows, and those of every peer that does the same work."""
+    ours = {bar.figure.row for bar in SURFACE_BARS}
+    return ours | {work.row_of(name) for work in works() for name in PEERS if work.ours in ours}
+
+
+def rounds_for(names: Iterable[str]) -> int:
+    """How many are taken where nobody says."""
+    return SURFACE_ROUNDS if SURFACES in names else ROUNDS
+
+
+def wants_ours(names: Iterable[str]) -> bool:
+    """Whether anything is measured on our servers too: the bars of the surfaces stand on Apache's alone."""
+    return set(names) != {SURFACES}

@@ -39,21 +39,34 @@ def rss_megabytes(pid: int | None, kind: str = "VmRSS") -> float | None:
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{kind}:")), None)
 
 
-def environment() -> dict[str, str]:
-    """That of this process, but compiled modules are kept, as they are wherever this project is used."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+def environment(tree: Path | None = None) -> dict[str, str]:
+    """That of this process, but compiled modules are kept, as they are wherever this project is used.
+
+    Args:
+        tree: Its packages go before the installed ones; those of None are the installed ones.
+    """
+    found = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    if tree is not None:
+        found["PYTHONPATH"] = os.pathsep.join(filter(None, (str(tree), found.get("PYTHONPATH"))))
+    return found
 
 
 class Child:
-    """A process whose standard output is read line by line: this Python in this tree, unless a program is named."""
+    """A process whose standard output is read line by line: this Python in this tree, unless others are named."""
 
-    def __init__(self, *arguments: str, program: str = sys.executable, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        program: str = sys.executable,
+        env: Mapping[str, str] | None = None,
+        tree: Path | None = None,
+    ) -> None:
         self.started = time.monotonic()
         self._arguments = arguments
         self._popen = subprocess.Popen(
             [program, *arguments],
-            cwd=ROOT,
-            env=environment() if env is None else env,
+            cwd=tree or ROOT,
+            env=environment(tree) if env is None else env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -12,6 +12,7 @@ from statistics import median
 from benchmarks.budget import Meter, Tickets
 from benchmarks.frames import GET_MAX_OFFSET, Wire, batch_body, pull_frame, send_frame, split
 from benchmarks.frames import frame as request
+from benchmarks.latencies import spread
 from benchmarks.records import decode
 from benchmarks.task import BATCH, BATCHES_IN_FLIGHT, BODY, WINDOW, Outcome, Shape, Task
 from benchmarks.trouble import BenchmarkError
@@ -36,7 +37,7 @@ def one_in_flight(task: Task) -> Outcome:
             times.append(now - began)
             began = now
         meter.stop()
-    return Outcome.rate(tickets.given, meter, p50_us=median(times) * 1e6)
+    return Outcome.rate(tickets.given, meter, **spread(times))
 
 
 def window(task: Task) -> Outcome:

@@ -27,7 +27,7 @@ def report(verdicts: Sequence[Verdict], units: dict[str, str]) -> str:
         units: Of rows, by name.
     """
     blocks = [_table(table, [each for each in verdicts if each.bar.table == table], units) for table in _TITLES]
-    return "\n\n".join([*filter(None, blocks), *_reasons(verdicts), _sum(verdicts)])
+    return "\n\n".join([*filter(None, blocks), *_reasons(verdicts), *_first_looks(verdicts), _sum(verdicts)])
 
 
 def _table(table: str, verdicts: Sequence[Verdict], units: dict[str, str]) -> str:
@@ -79,6 +79,15 @@ def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
             lines.setdefault(verdict.why, []).append(verdict.bar.title)
     for why, titles in lines.items():
         yield textwrap.fill(f"Unmeasured, because {why}: {'; '.join(titles)}.", WIDTH)
+
+
+def _first_looks(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """What is said of bars that ask for more rounds than there were."""
+    early = [each for each in verdicts if each.judged is not None and each.rounds < each.bar.rounds]
+    if early:
+        most = max(each.bar.rounds for each in early)
+        titles = "; ".join(each.bar.title for each in early)
+        yield textwrap.fill(f"A first look and no verdict, because it takes {most} rounds: {titles}.", WIDTH)
 
 
 def _sum(verdicts: Sequence[Verdict]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import platform
 import sys
@@ -22,6 +21,7 @@ from benchmarks.frames import Wire, batch_body, send_frame
 from benchmarks.measure import FILLED_TOPIC, QUEUES, SEND_TOPIC, Ground, Measure, Row, Size, task_of
 from benchmarks.peers.work import works
 from benchmarks.processes import cpu_seconds
+from benchmarks.progress import Progress
 from benchmarks.servers import OURS, Servers, Site
 from benchmarks.task import BATCH, LARGE_BODY, Outcome
 from benchmarks.trouble import BenchmarkError
@@ -50,7 +50,7 @@ class Results:
     """What the rows are held to."""
     timelines: list[Timeline] = field(default_factory=list)
     """Latencies over time, to be drawn."""
-    date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
+    date: str = field(default_factory=lambda: today())
 
     def add(self, row: str, make: str, outcome: Outcome) -> None:
         """Keep one sample."""
@@ -58,7 +58,7 @@ class Results:
 
     def where(self) -> str:
         """The day, the machine and the interpreter, without which a figure says nothing."""
-        return f"{self.date}, {machine()}, Python {sys.version.split()[0]}"
+        return where(self.date)
 
     def verdicts(self) -> list[Verdict]:
         """The bars whose rows were in the run, judged."""
@@ -91,6 +91,16 @@ class Results:
         }
 
 
+def today() -> str:
+    """The date."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def where(date: str | None = None) -> str:
+    """The day, the machine and the interpreter of a run."""
+    return f"{date or today()}, {machine()}, Python {sys.version.split()[0]}"
+
+
 def processor() -> str:
     """What the kernel calls the processor."""
     try:
@@ -104,35 +114,6 @@ def processor() -> str:
 def machine() -> str:
     """What it ran on."""
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} x {processor()}"
-
-
-class Progress:
-    """One line on a terminal that says what runs; a line a round elsewhere."""
-
-    def __init__(self, steps: int) -> None:
-        self._steps = steps
-        self._done = itertools.count(1)
-        self._terminal = sys.stderr.isatty()
-        self._round = 0
-
-    def step(self, number: int, rounds: int, what: str) -> None:
-        """The next step begins."""
-        done = next(self._done)
-        if self._terminal:
-            print(
-                f"\r\x1b[K[{done}/{self._steps}] round {number} of {rounds}: {what}",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
-        elif number != self._round:
-            print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
-        self._round = number
-
-    def end(self) -> None:
-        """Nothing more to say."""
-        if self._terminal:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -203,7 +184,7 @@ def _take(steps: Sequence[Step], results: Results, rounds: int, size: Size) -> N
             ground = Ground(step.make, step.site, size, f"{os.getpid()}_{number}_{index}", step.peer)
             try:
                 for row, outcome in step.measure.take(ground).items():
-                    results.add(row, step.servers, outcome)
+                    results.add(row, step.servers, replace(outcome, round=number))
             except BenchmarkError as error:
                 results.failures.append(f"round {number}, {step.measure.rows[0].title} ({step.make.title}): {error}")
     progress.end()
@@ -239,7 +220,7 @@ def warm_up_peer(make: PeerMake, peer: Peer, ground: Ground, rows: Sequence[Row]
     names = {row.name for row in rows}
     for turn in range(make.warm_turns):
         for work in works():
-            if work.row_of(make.name) in names:
+            if work.row_of(make.name) in names and not work.fresh:
                 work.take(replace(ground, size=size, peer=peer, run=f"{ground.run}_{turn}"))
 
 

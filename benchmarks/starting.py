@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from benchmarks.processes import ROOT, Child, environment
 from benchmarks.task import Outcome
+from benchmarks.trouble import BenchmarkError
 
 _TRIO = """
 import sys, trio, rocketpy
@@ -34,18 +36,27 @@ async def main(namesrv, topic):
 asyncio.run(main(*sys.argv[1:]))
 """
 _PROGRAMS = {"trio": _TRIO, "blocking": _BLOCKING, "asyncio": _ASYNCIO}
+FLOOR = "import-floor"
 _IMPORTS = {
-    "import-floor": "import trio, attrs",
+    FLOOR: "import trio, attrs",
     "import": "import rocketpy",
     "import-trio": "from rocketpy import Producer",
     "import-sync": "from rocketpy.sync import Producer",
     "import-aio": "from rocketpy.aio import Producer",
 }
+IMPORTED = {
+    FLOOR: "trio and attrs",
+    "import": "rocketpy",
+    "import-trio": "rocketpy.Producer",
+    "import-sync": "rocketpy.sync.Producer",
+    "import-aio": "rocketpy.aio.Producer",
+}
+"""What each of them imports, for readers."""
 
 
-def first_send(surface: str, namesrv: str, topic: str) -> Outcome:
+def first_send(surface: str, namesrv: str, topic: str, tree: Path | None = None) -> Outcome:
     """From the start of a process to its first acknowledged send, in ms."""
-    child = Child("-c", _PROGRAMS[surface], namesrv, topic)
+    child = Child("-c", _PROGRAMS[surface], namesrv, topic, tree=tree)
     try:
         child.line()
         return Outcome(child.age() * 1e3, 1)
@@ -53,12 +64,19 @@ def first_send(surface: str, namesrv: str, topic: str) -> Outcome:
         child.kill()
 
 
-def imports() -> dict[str, Outcome]:
+def imported(name: str, tree: Path | None = None) -> Outcome:
     """From the start of an interpreter to its end, with an import in between, in ms."""
-    return {name: Outcome(_seconds(code) * 1e3, 1) for name, code in _IMPORTS.items()}
-
-
-def _seconds(code: str) -> float:
+    code = _IMPORTS[name]
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), check=True)
-    return time.perf_counter() - began
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tree or ROOT,
+        env=environment(tree),
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    took = time.perf_counter() - began
+    if done.returncode:
+        raise BenchmarkError(f"`{code}` failed: {done.stderr}")
+    return Outcome(took * 1e3, 1)

@@ -154,7 +154,7 @@ def _notes(outcomes: Sequence[Outcome]) -> str:
     parts = []
     for name in names:
         what, _, unit = name.rpartition("_")
-        value = median(outcome.notes[name] for outcome in outcomes)
+        value = median(outcome.notes[name] for outcome in outcomes if name in outcome.notes)
         parts.append(f"{what} {value:,.0f} {({'us': 'µs', 'percent': '%'}).get(unit, unit)}")
     return ", ".join(parts)
 

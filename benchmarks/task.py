@@ -13,6 +13,9 @@ BODY = bytes(range(48, 112)) * 2
 LARGE_BODY = BODY * 8
 """1 KiB, the body of the messages that are consumed."""
 WINDOW = 64
+WARM_SENDS = 512
+"""A client sends so many before it is measured: routes, connections and threads are there then, and code is warm."""
+WARM_WITHIN = 30.0
 BATCH = 100
 BATCHES_IN_FLIGHT = 4
 
@@ -36,6 +39,11 @@ class Task:
     server_pid: int | None
     budget: Budget
 
+    @property
+    def warming(self) -> Budget:
+        """What is sent before anything is measured; never more than what is measured."""
+        return Budget(WARM_WITHIN, min(WARM_SENDS, self.budget.messages))
+
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return asdict(self)
@@ -56,6 +64,7 @@ class Outcome:
         cpu: Seconds of CPU of the client for 100,000 messages.
         server_cpu: The same of the broker.
         notes: More figures, by name.
+        round: In which it was taken, from 1; 0 where nothing else was measured beside it.
     """
 
     value: float
@@ -63,6 +72,7 @@ class Outcome:
     cpu: float | None = None
     server_cpu: float | None = None
     notes: dict[str, float] = field(default_factory=dict)
+    round: int = 0
 
     @classmethod
     def rate(cls, messages: int, meter: Meter, **notes: float) -> Outcome:

@@ -1,4 +1,9 @@
-"""Whether a run reached the bars: pure functions from medians to verdicts. Printing them is `report`'s part."""
+"""Whether a run reached the bars: pure functions from samples to verdicts. Printing them is `report`'s part.
+
+A ratio is taken within each round, of two samples that were taken moments apart, and the median of these ratios is
+judged: a machine that is slow for one round changes both sides of it. Samples that know no round have no partner; the
+ratio of their medians is taken instead.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +34,7 @@ class Verdict:
         figure: The median of our figure; None when it was not taken.
         over: That of what it is divided by.
         judged: What was compared with the bar.
+        rounds: Of how many rounds that is the median.
         peers: The same of each peer that was measured.
         note: The median of the note that the bar names.
         why: Why it is unmeasured; empty when it is measured.
@@ -41,6 +47,7 @@ class Verdict:
     peers: Mapping[str, float]
     note: float | None
     why: str
+    rounds: int = 0
 
     @property
     def word(self) -> str:
@@ -66,6 +73,7 @@ class Verdict:
             if bar.over is None
             else {"row": bar.over.row, "servers": bar.over.servers, "median": self.over},
             "judged": self.judged,
+            "rounds": self.rounds,
             "bar": {"at_least" if bar.at_least else "at_most": bar.limit},
             "verdict": self.word,
             "why": self.why,
@@ -80,8 +88,7 @@ def _reaches(value: float, limit: float, at_least: bool) -> bool:
 
 def middle(samples: Samples, figure: Figure) -> float | None:
     """The median of a figure; None when no sample has it."""
-    outcomes = samples.get((figure.row, figure.servers), ())
-    values = [value for outcome in outcomes if (value := part_of(outcome, figure.part)) is not None]
+    values = [value for _, value in _values(samples, figure)]
     return median(values) if values else None
 
 
@@ -102,15 +109,17 @@ def judge(bar: Bar, samples: Samples, missing: Mapping[str, str]) -> Verdict:
         missing: Servers and peers that could not be had, by name, and why.
     """
     figure, over = middle(samples, bar.figure), None if bar.over is None else middle(samples, bar.over)
-    judged = _ratio(bar, figure, over)
+    compared = judged_values(samples, bar.figure, bar.over)
+    judged = median(compared) if compared else None
     peers = {}
     for name in PEERS:
         theirs = bar.peer(name)
-        value = None if theirs is None else _ratio(bar, middle(samples, theirs), over)
-        if value is not None:
-            peers[name] = value
+        values = [] if theirs is None else judged_values(samples, theirs, bar.over)
+        if values:
+            peers[name] = median(values)
     note = middle(samples, Figure(bar.figure.row, bar.figure.servers, bar.note)) if bar.note else None
-    return Verdict(bar, figure, over, judged, peers, note, "" if judged is not None else _why(bar, samples, missing))
+    why = "" if judged is not None else _why(bar, samples, missing)
+    return Verdict(bar, figure, over, judged, peers, note, why, len(compared))
 
 
 def judge_all(bars: Iterable[Bar], samples: Samples, missing: Mapping[str, str]) -> list[Verdict]:
@@ -118,10 +127,23 @@ def judge_all(bars: Iterable[Bar], samples: Samples, missing: Mapping[str, str])
     return [judge(bar, samples, missing) for bar in bars]
 
 
-def _ratio(bar: Bar, figure: float | None, over: float | None) -> float | None:
-    if figure is None or bar.over is None:
-        return figure
-    return figure / over if over else None
+def judged_values(samples: Samples, figure: Figure, over: Figure | None) -> list[float]:
+    """Of what the median is compared with the bar: the figure itself, or its ratio in each round that has both."""
+    own = _values(samples, figure)
+    if over is None:
+        return [value for _, value in own]
+    beside = _values(samples, over)
+    if all(number for number, _ in (*own, *beside)):
+        divisors = dict(beside)
+        return [value / divisors[number] for number, value in own if divisors.get(number)]
+    value, divisor = middle(samples, figure), middle(samples, over)
+    return [value / divisor] if value is not None and divisor else []
+
+
+def _values(samples: Samples, figure: Figure) -> list[tuple[int, float]]:
+    """Round and number of each sample that has it."""
+    outcomes = samples.get((figure.row, figure.servers), ())
+    return [(outcome.round, value) for outcome in outcomes if (value := part_of(outcome, figure.part)) is not None]
 
 
 def _why(bar: Bar, samples: Samples, missing: Mapping[str, str]) -> str:

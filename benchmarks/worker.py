@@ -11,37 +11,54 @@ from importlib import import_module
 from benchmarks import raw
 from benchmarks.task import Outcome, Shape, Task
 
-_MODULES = (
-    "trio_one",
-    "blocking_one",
-    "aio_one",
-    "trio_64",
-    "aio_64",
-    "send_soon",
-    "oneway",
-    "batches",
-    "consume",
-    "consume_async",
-    "latency",
-    "idle_close",
-    "decode",
-    "decode_all",
-    "embedded",
-    "cluster_start",
-)
-"""Of `benchmarks.clients`, in the order of the table."""
+_MODULES = {
+    "trio_one": ("trio-one",),
+    "blocking_one": ("blocking-one",),
+    "aio_one": ("aio-one",),
+    "trio_64": ("trio-64",),
+    "aio_64": ("aio-64",),
+    "send_soon_64": ("send-soon-64",),
+    "threads": ("threads-64", "threads-8"),
+    "send_soon": ("send-soon",),
+    "oneway": ("oneway",),
+    "batches": ("batch",),
+    "consume": ("consume",),
+    "consume_async": ("consume-async",),
+    "latency": ("latency",),
+    "memory": ("memory-trio", "memory-blocking", "memory-asyncio"),
+    "idle_close": ("idle-close",),
+    "decode": ("decode",),
+    "decode_all": ("decode-all",),
+    "embedded": ("embedded",),
+    "cluster_start": ("cluster-start",),
+}
+"""Of `benchmarks.clients`, in the order of the table, with the names of what they measure."""
 
 
 def shapes() -> dict[str, Shape]:
     """All that a worker can measure, by name."""
-    ours = (import_module(f"benchmarks.clients.{name}").SHAPE for name in _MODULES)
+    ours = (shape for module in _MODULES for shape in _of(module))
     return {shape.name: shape for shape in (*raw.SHAPES, *ours)}
+
+
+def shape_of(name: str) -> Shape:
+    """One of them: nothing else is imported, so that a tree need not have what the others use."""
+    module = next((module for module, names in _MODULES.items() if name in names), None)
+    return next(shape for shape in (raw.SHAPES if module is None else _of(module)) if shape.name == name)
+
+
+def _of(module: str) -> tuple[Shape, ...]:
+    """The one shape of a module, or those that differ by a number only."""
+    loaded = import_module(f"benchmarks.clients.{module}")
+    found: tuple[Shape, ...] = getattr(loaded, "SHAPES", None) or (loaded.SHAPE,)
+    return found
 
 
 def carry_out(task: Task) -> Outcome:
     """Take the measurement in this process."""
+    measure = shape_of(task.shape).measure
     gc.collect()
-    return shapes()[task.shape].measure(task)
+    return measure(task)
 
 
 def main() -> None:

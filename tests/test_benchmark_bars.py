@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from benchmarks.bars import ALONE, APACHE, BARS, OURS, Bar, Figure
-from benchmarks.plan import measures
+from benchmarks.bars import ALONE, APACHE, BARS, OURS, SURFACE_BARS, Bar, Figure
+from benchmarks.plan import SURFACES, measures, rounds_for, wants_ours
 from benchmarks.plot import LEAST, MOST, distance, marks, plot
 from benchmarks.report import ratio, report
 from benchmarks.task import Outcome
@@ -65,17 +66,65 @@ def test_what_is_missing_is_named_with_its_reason():
     assert judge(alone, {}, {}).why == "decode was not measured"
 
 
+def in_rounds(row: str, *values: float | None) -> dict[tuple[str, str], list[Outcome]]:
+    """A sample for each round but those with None, as a run keeps them where one fails."""
+    taken = [Outcome(value, 1, round=number) for number, value in enumerate(values, 1) if value is not None]
+    return {(row, APACHE): taken}
+
+
+def test_ratios_are_those_of_each_round():
+    # The machine is ten times as slow in the last round: the ratio of the medians would be 500 to 1,000.
+    found = {**in_rounds("trio-one", 700.0, 500.0, 65.0), **in_rounds("raw-one", 1000.0, 1000.0, 100.0)}
+    verdict = judge(SHARE, found, {})
+    assert (verdict.judged, verdict.rounds, verdict.word) == (0.65, 3, REACHED)
+    assert (verdict.figure, verdict.over) == (500.0, 1000.0)
+
+
+def test_a_round_that_lacks_one_side_does_not_shift_the_others():
+    found = {
+        **in_rounds("trio-one", 700.0, None, 70.0),
+        **in_rounds("raw-one", 1000.0, 500.0, 100.0),
+        **in_rounds("java-one", None, 400.0, 90.0),
+    }
+    verdict = judge(SHARE, found, {})
+    assert (verdict.judged, verdict.rounds) == (0.7, 2)
+    assert verdict.peers["java"] == pytest.approx(0.85)
+
+
+def test_rounds_that_have_nothing_in_common_are_no_measurement():
+    found = {**in_rounds("trio-one", 700.0), **in_rounds("raw-one", None, 1000.0)}
+    assert judge(SHARE, found, {}).word == UNMEASURED
+
+
+def test_fewer_rounds_than_a_bar_asks_for_are_called_a_first_look():
+    bar = replace(SHARE, rounds=2)
+    first, enough = (
+        {**in_rounds("trio-one", *[700.0] * rounds), **in_rounds("raw-one", *[1000.0] * rounds)} for rounds in (1, 2)
+    )
+    assert "A first look and no verdict, because it takes 2 rounds: share." in report([judge(bar, first, {})], {})
+    assert "first look" not in report([judge(bar, enough, {})], {})
+
+
 def test_dividing_by_nothing_is_no_measurement():
     assert judge(SHARE, samples(trio_one=1.0, raw_one=0.0), {}).word == UNMEASURED
 
 
 ASKED = """
 trio-one >= 0.6 of raw-one
-blocking-one >= 0.48 of raw-one
-aio-one >= 0.4 of raw-one
+blocking-one >= 0.7 of raw-one
+aio-one >= 0.58 of raw-one
+trio-64 >= 1.3 of javascript-64
+trio-64 cpu <= 1.1 of javascript-64 cpu
+aio-64 >= 1.4 of javascript-64
+aio-64 cpu <= 0.8 of javascript-64 cpu
+send-soon-64 >= 1.3 of javascript-64
+send-soon-64 cpu <= 1 of javascript-64 cpu
+threads-64 >= 1.2 of java-threads-64
+threads-64 p99_us <= 1 of java-threads-64 p99_us
+threads-8 >= 1 of java-threads-8
+threads-8 p99_us <= 1 of java-threads-8 p99_us
 trio-64 >= 0.5 of raw-64
 trio-64 cpu <= 2
-trio-64 cpu <= 1.43 of javascript-64 cpu
 oneway >= 1.3 of trio-64
 batch >= 0.5 of raw-batch
 consume >= 0.25 of raw-consume
@@ -178,3 +227,16 @@ def test_a_picture_is_drawn_where_matplotlib_is_and_asked_for_where_it_is_not(
 def test_nothing_measured_is_no_picture(tmp_path: Path):
     with pytest.raises(BenchmarkError, match="nothing to draw"):
         plot([judge(SHARE, {}, {})], tmp_path / "bars.png", "")
+
+
+# --- the surfaces
+
+
+def test_the_surfaces_are_measured_with_all_their_peers_beside_them():
+    names = {row.name for measure in measures([SURFACES]) for row in measure.rows}
+    assert names >= {bar.figure.row for bar in SURFACE_BARS} | {bar.over.row for bar in SURFACE_BARS if bar.over}
+    assert names >= {"java-one", "javascript-one", "java-64", "java-hot-64", "raw-one", "raw-64"}
+    assert not names & {"consume", "oneway", "start-trio"}
+    assert (rounds_for([SURFACES]), wants_ours([SURFACES])) == (5, False)
+    assert (rounds_for(["trio-64"]), wants_ours([SURFACES, "consume"])) == (3, True)
+    assert {bar.rounds for bar in SURFACE_BARS} == {5}

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,11 +60,17 @@ def test_a_driver_is_told_what_the_worker_would_be_told():
     line = told("batch", TASK)
     assert (line["shape"], line["group"], line["filled"], line["seconds"]) == ("batch", "bench_7_1", 60, 0.5)
     assert (len(line["body"]), line["batch"], line["batches"]) == (128, 100, 4)
+    assert line["warm"] == 60  # and never more than is measured
 
 
 def test_a_rate_comes_with_cpu_for_a_hundred_thousand():
     found = outcome("java", {"messages": 500, "seconds": 0.25, "cpu": 0.02, "p50_us": 140})
     assert (found.value, found.messages, found.cpu, found.notes) == (2000.0, 500, 4.0, {"p50_us": 140.0})
+
+
+def test_the_tail_of_the_times_comes_along():
+    found = outcome("java", {"messages": 500, "seconds": 0.25, "cpu": 0.02, "p50_us": 140, "p99_us": 900})
+    assert found.notes == {"p50_us": 140.0, "p99_us": 900.0}
 
 
 def test_a_latency_is_its_own_figure():
@@ -84,6 +91,36 @@ def test_a_driver_that_has_ended_is_not_waited_for():
             peer.measure("end", TASK)
         with pytest.raises(BenchmarkError, match="takes no more input"):
             peer.measure("one", TASK)
+
+
+def test_a_fresh_driver_warms_up_by_itself_and_is_gone_afterwards():
+    told_to: list[dict[str, object]] = []
+
+    @contextmanager
+    def noting() -> Iterator[Launch]:
+        def launch(*arguments: str) -> Child:
+            children.append(child := Noting("-c", DRIVER, *arguments, program=sys.executable))
+            return child
+
+        yield launch
+
+    class Noting(Child):
+        def tell(self, line: str) -> None:
+            told_to.append(json.loads(line))
+            super().tell(line)
+
+    children: list[Child] = []
+    with PeerMake("java", "a driver", noting).run() as peer:
+        assert peer.measure_fresh("one", replace(TASK, budget=Budget(0.5, 10**6)), 30_000).messages == 10**6
+        standing, fresh = children
+        assert told_to[0]["warm"] == 30_000
+        with pytest.raises(BenchmarkError, match="takes no more input"):
+            fresh.tell("{}")
+        assert peer.measure("one", TASK).messages == 60
+        assert told_to[-1]["warm"] == 60
+        with pytest.raises(BenchmarkError, match="no such shape"):
+            peer.measure_fresh("64", TASK, 30_000)
+    assert standing is not fresh
 
 
 def test_peers_follow_the_work_of_ours_and_are_divided_by_the_same():
@@ -130,6 +167,13 @@ def test_what_is_installed_is_not_installed_again(monkeypatch: pytest.MonkeyPatc
     assert javascript.installed(tmp_path) == place
 
 
+def test_the_surfaces_alone_are_measured_on_apaches_servers_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(command, "apache", lambda: replace(OURS, name=APACHE))
+    for names, expected in ((["surfaces"], [APACHE]), (["surfaces", "batch"], ["ours", APACHE])):
+        options = argparse.Namespace(ours_only=False, no_peers=True, names=names)
+        assert [make.name for make in command.company(options, ())[0]] == expected
+
+
 def test_servers_that_are_left_out_leave_out_the_peers():
     options = argparse.Namespace(ours_only=True, no_peers=False)
     makes, peers, missing = command.company(options, {"java"})
@@ -152,5 +196,6 @@ def test_a_peer_warms_up_with_the_work_that_is_measured():
         child = launch()
         peer = Noting("java", child, launch)
         child.kill()
-        warm_up_peer(make, peer, ground, [Row("java-64", "", "/s"), Row("raw-64", "", "/s")])
+        rows = [Row(name, "", "/s") for name in ("java-64", "raw-64", "java-threads-64")]
+        warm_up_peer(make, peer, ground, rows)
     assert done == [("64", "warm_0_java_64"), ("64", "warm_1_java_64")]

@@ -10,6 +10,7 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks.bars import ALONE, APACHE, PEERS
 from benchmarks.budget import Budget, Tickets
+from benchmarks.latencies import spread
 from benchmarks.measure import Ground, Measure, Row, Size
 from benchmarks.plan import measures
 from benchmarks.rounds import Results, run
@@ -43,6 +44,19 @@ def test_every_figure_is_taken_once_and_makes_sense(results: Results):
 def test_sends_of_every_shape_arrive(results: Results):
     (oneway,) = results.samples["oneway", OURS.name]
     assert oneway.notes["arrived_percent"] == 100
+
+
+def test_single_sends_note_the_middle_and_the_tail_of_their_times(results: Results):
+    for name in ("raw-one", "trio-one", "blocking-one", "aio-one", "trio-64", "aio-64", "send-soon-64", "threads-8"):
+        (outcome,) = results.samples[name, OURS.name]
+        assert 0 < outcome.notes["p50_us"] <= outcome.notes["p99_us"], name
+        assert outcome.round == 1
+
+
+@pytest.mark.parametrize("name", ["trio-64", "aio-64", "send-soon-64", "threads-64", "threads-8"])
+def test_messages_are_spread_over_tasks_and_threads_to_the_last_one(results: Results, name: str):
+    (outcome,) = results.samples[name, OURS.name]
+    assert outcome.messages == TINY.budget.messages
 
 
 def test_the_tables_have_a_line_for_every_figure(results: Results):
@@ -121,6 +135,19 @@ def test_tickets_end_with_the_messages_and_with_the_time():
     few = Tickets(Budget(60.0, 3))
     assert (few.take(), few.take_up_to(5), few.take_up_to(5), few.given) == (True, 2, 0, 3)
     assert Tickets(Budget(-1.0, 3)).take() is False
+
+
+def test_shares_of_a_budget_are_whole():
+    shares = [Budget(1.0, 130).share(number, 64) for number in range(64)]
+    assert (sum(share.messages for share in shares), {share.messages for share in shares}) == (130, {2, 3})
+    assert [Budget(1.0, 2).share(number, 3).messages for number in range(3)] == [1, 1, 0]
+
+
+def test_percentiles_are_the_nearest_of_the_times():
+    times = [number / 1e6 for number in range(200, 0, -1)]
+    assert spread(times) == pytest.approx({"p50_us": 100.0, "p99_us": 198.0})
+    assert spread([0.5e-6]) == {"p50_us": 0.5, "p99_us": 0.5}
+    assert spread([]) == {}
 
 
 def test_a_grid_is_as_wide_as_its_widest_cells():

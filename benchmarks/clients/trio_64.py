@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import time
+
 import trio
 
 import rocketpy
 from benchmarks.budget import Meter, Tickets
+from benchmarks.latencies import spread
 from benchmarks.task import BODY, WINDOW, Outcome, Shape, Task
 
 
 async def send(task: Task) -> Outcome:
     """Every task sends and waits for its answer."""
     async with rocketpy.Producer("bench_trio_64", namesrv=task.namesrv) as producer:
-        for _ in range(task.queues):
-            await producer.send(rocketpy.Message(task.topic, BODY))
-        tickets, meter = Tickets(task.budget), Meter(task.server_pid)
 
-        async def keep_sending() -> None:
+        async def keep_sending(tickets: Tickets, times: list[float]) -> None:
+            before = time.perf_counter()
             while tickets.take():
                 await producer.send(rocketpy.Message(task.topic, BODY))
+                now = time.perf_counter()
+                times.append(now - before)
+                before = now
 
+        async def fill_window(tickets: Tickets) -> list[float]:
+            times: list[float] = []
+            async with trio.open_nursery() as group:
+                for _ in range(WINDOW):
+                    group.start_soon(keep_sending, tickets, times)
+            return times
+
+        await fill_window(Tickets(task.warming))
+        tickets, meter = Tickets(task.budget), Meter(task.server_pid)
         meter.start()
-        async with trio.open_nursery() as nursery:
-            for _ in range(WINDOW):
-                nursery.start_soon(keep_sending)
+        times = await fill_window(tickets)
         meter.stop()
-    return Outcome.rate(tickets.given, meter)
+    return Outcome.rate(tickets.given, meter, **spread(times))
 
 
 def measure(task: Task) -> Outcome:

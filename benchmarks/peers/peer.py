@@ -33,11 +33,27 @@ class Peer:
         Raises:
             BenchmarkError: it could not.
         """
-        self._child.tell(json.dumps(told(shape, task)))
+        return self._asked(self._child, told(shape, task))
+
+    def measure_fresh(self, shape: str, task: Task, warm: int) -> Outcome:
+        """Let a process of its own do the work, after so many sends that warm it up.
+
+        Raises:
+            BenchmarkError: it could not.
+        """
+        child = self._launch()
         try:
-            answer = _answer(self._child, ANSWER_WITHIN)
+            _answer(child, READY_WITHIN)
+            return self._asked(child, {**told(shape, task), "warm": min(warm, task.budget.messages)})
+        finally:
+            child.kill()
+
+    def _asked(self, child: Child, work: Mapping[str, Any]) -> Outcome:
+        child.tell(json.dumps(work))
+        try:
+            answer = _answer(child, ANSWER_WITHIN)
         except BenchmarkError:
-            self._child.kill()
+            child.kill()
             raise
         return outcome(self.name, answer)
 
@@ -92,6 +108,7 @@ def told(shape: str, task: Task) -> dict[str, Any]:
         "body": BODY.decode("ascii"),
         "batch": BATCH,
         "batches": BATCHES_IN_FLIGHT,
+        "warm": task.warming.messages,
         "seconds": task.budget.seconds,
         "messages": task.budget.messages,
     }
@@ -108,7 +125,7 @@ def outcome(name: str, answer: Mapping[str, Any]) -> Outcome:
     messages = int(answer["messages"])
     if "latency_ms" in answer:
         return Outcome(answer["latency_ms"], messages)
-    notes = {key: float(answer[key]) for key in ("p50_us",) if key in answer}
+    notes = {key: float(answer[key]) for key in ("p50_us", "p99_us") if key in answer}
     return Outcome(messages / answer["seconds"], messages, answer["cpu"] * 100_000 / max(1, messages), notes=notes)
 
 

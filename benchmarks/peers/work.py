@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from benchmarks.peers.peer import PeerMake
     from benchmarks.task import Outcome
 
+FRESH_SENDS = 30_000
 SHAPES = {"java": OF_JAVA, "javascript": OF_JAVASCRIPT}
 
 
@@ -36,6 +37,8 @@ class Work:
         ours: The row of ours that those of the peers follow.
         floor: The raw loop that it is compared with.
         unit: Of its figure.
+        fresh: Whether a process of its own does it, as ours do, warmed up by so many sends; 0 where the driver does
+            that is up for the whole run, of which a just-in-time compiler has made all it can.
     """
 
     shape: str
@@ -43,6 +46,7 @@ class Work:
     ours: str
     floor: str | None
     unit: str = "/s"
+    fresh: int = 0
 
     def row_of(self, peer: str) -> str:
         """The name of the row of a peer."""
@@ -65,6 +69,8 @@ class Work:
         if self.shape == "latency":
             task = replace(task, topic=f"Idle_{run}")
             ground.site.create_topic(task.topic, 1)
+        if self.fresh:
+            return ground.peer.measure_fresh(self.shape, task, self.fresh)
         return ground.peer.measure(self.shape, task)
 
     def _named(self, row: str, ground: Ground) -> Mapping[str, Outcome]:
@@ -75,7 +81,11 @@ def works() -> tuple[Work, ...]:
     """All kinds, in the order of the table."""
     return (
         Work("one", "send, one in flight", "aio-one", "raw-one"),
-        Work("64", "send, 64 in flight", "send-soon", "raw-64"),
+        Work("64", "send, 64 in flight", "send-soon-64", "raw-64"),
+        Work("threads-64", "send, 64 threads", "threads-64", "raw-64", fresh=FRESH_SENDS),
+        Work("hot-64", "send, 64 threads, compiled for long", "threads-64", "raw-64"),
+        Work("threads-8", "send, 8 threads", "threads-8", "raw-64", fresh=FRESH_SENDS),
+        Work("hot-8", "send, 8 threads, compiled for long", "threads-8", "raw-64"),
         Work("batch", "batches of 100", "batch", "raw-batch"),
         Work("consume", "push consume 1 KiB", "consume-async", "raw-consume"),
         Work("latency", "send to listener, idle queue", "latency", "raw-latency", "ms"),

@@ -9,7 +9,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 from benchmarks.bars import OURS as NAME_OF_OURS
 from benchmarks.frames import GET_MAX_OFFSET, Wire, frame
@@ -36,9 +38,9 @@ def run(*, rounds: int, rows: int) -> Results:
     teller.step(f"Spark starts and warms up over {rows:,} rows")
     try:
         with driver(rows) as spark:
-            for _ in range(rounds):
+            for number in range(1, rounds + 1):
                 with OURS.run() as site:
-                    _round(spark, site, rows, results, teller)
+                    _round(spark, site, rows, results, teller, number)
     except BenchmarkError as error:
         results.failures.append(str(error))
     teller.end()
@@ -47,8 +49,12 @@ def run(*, rounds: int, rows: int) -> Results:
 
 
 @contextmanager
-def driver(rows: int) -> Iterator[Child]:
+def driver(rows: int, tree: Path = ROOT) -> Iterator[Child]:
     """The process with the Spark session, ready; it and all below it are gone afterwards.
+
+    Args:
+        rows: That each loop goes over.
+        tree: Whose sink it is.
 
     Raises:
         BenchmarkError: Spark does not start here.
@@ -57,9 +63,9 @@ def driver(rows: int) -> Iterator[Child]:
     if missing is not None:
         raise BenchmarkError(missing)
     # What stands in the path may be another PySpark, and then is the one to measure.
-    paths = [path for path in (os.environ.get("PYTHONPATH"), str(ROOT)) if path]
+    paths = [path for path in (os.environ.get("PYTHONPATH"), str(tree)) if path]
     found = {**environment(), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths)}
-    child = Child("-m", "benchmarks.spark.driver", str(rows), env={**found, "SPARK_LOCAL_IP": "127.0.0.1"})
+    child = Child("-m", "benchmarks.spark.driver", str(rows), env={**found, "SPARK_LOCAL_IP": "127.0.0.1"}, tree=tree)
     try:
         if child.line(READY_WITHIN) != "ready":
             raise BenchmarkError("the process that runs Spark says something else than that it is ready")
@@ -79,19 +85,29 @@ def unavailable() -> str | None:
     return None
 
 
-def _round(spark: Child, site: Site, rows: int, results: Results, teller: Teller) -> None:
+def _round(spark: Child, site: Site, rows: int, results: Results, teller: Teller, number: int) -> None:
     site.create_topic(TOPIC, QUEUES)
     for loop in LOOPS:
         teller.step(loop)
         rest(site)
-        before = stored(site)
-        results.add(f"spark-{loop}", NAME_OF_OURS, _take(spark, site, loop, rows))
-        arrived, due = stored(site) - before, rows if loop.endswith("-sink") else 0
-        if arrived != due:
-            raise BenchmarkError(f"{loop}: {arrived:,} messages arrived instead of {due:,}: the figure says nothing")
+        results.add(f"spark-{loop}", NAME_OF_OURS, replace(take(spark, site, loop, rows), round=number))
 
 
-def _take(spark: Child, site: Site, loop: str, rows: int) -> Outcome:
+def take(spark: Child, site: Site, loop: str, rows: int) -> Outcome:
+    """One loop, whose messages all arrive.
+
+    Raises:
+        BenchmarkError: they do not.
+    """
+    before = stored(site)
+    outcome = _timed(spark, site, loop, rows)
+    arrived, due = stored(site) - before, rows if loop.endswith("-sink") else 0
+    if arrived != due:
+        raise BenchmarkError(f"{loop}: {arrived:,} messages arrived instead of {due:,}: the figure says nothing")
+    return outcome
+
+
+def _timed(spark: Child, site: Site, loop: str, rows: int) -> Outcome:
     """One loop: rows a second, CPU for 100,000 rows by kind of process, and what memory did meanwhile."""
     pids = spark.pid, site.broker_pid
     before = cpu_by_role(*pids)

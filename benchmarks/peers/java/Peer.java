@@ -32,6 +32,12 @@ public final class Peer {
                     return Sending.oneInFlight(task);
                 case "64":
                     return Sending.windowed(task, 64, 1);
+                case "threads-64":
+                case "hot-64":
+                    return Sending.threads(task, 64);
+                case "threads-8":
+                case "hot-8":
+                    return Sending.threads(task, 8);
                 case "batch":
                     return Sending.windowed(task, task.getIntValue("batches"), task.getIntValue("batch"));
                 case "consume":

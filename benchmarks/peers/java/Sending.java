@@ -1,17 +1,21 @@
 import com.alibaba.fastjson.JSONObject;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
 
-/** Sends until the time or the messages of a task are used up: one after the other, or so many in flight. */
+/** Sends until the time or the messages of a task are used up: threads that wait, or so many in flight. */
 final class Sending {
     private final String topic;
     private final byte[] body;
@@ -36,25 +40,55 @@ final class Sending {
     }
 
     static Map<String, Object> oneInFlight(JSONObject task) throws Exception {
-        Sending work = new Sending(task);
+        return threads(task, 1);
+    }
+
+    /** So many threads share a producer: each sends and waits, and none begins before all are warm. */
+    static Map<String, Object> threads(JSONObject task, int count) throws Exception {
         DefaultMQProducer producer = producer(task);
+        ExecutorService pool = Executors.newFixedThreadPool(count);
         try {
-            List<Long> times = new ArrayList<>();
-            Meter meter = new Meter();
-            long before = meter.began;
-            while (work.left-- > 0 && before - meter.began < work.seconds) {
-                producer.send(work.message());
-                long now = System.nanoTime();
-                times.add(now - before);
-                before = now;
+            AtomicReference<Meter> meter = new AtomicReference<>();
+            CyclicBarrier start = new CyclicBarrier(count, () -> meter.set(new Meter()));
+            List<Future<Times>> threads = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                int number = i;
+                threads.add(pool.submit(() -> {
+                    new Sending(task).send(producer, share(task.getLongValue("warm"), number, count), Long.MAX_VALUE);
+                    start.await(60, TimeUnit.SECONDS);
+                    Sending work = new Sending(task);
+                    return work.send(producer, share(work.left, number, count), work.seconds);
+                }));
             }
-            Map<String, Object> answer = meter.stop(times.size());
-            Collections.sort(times);
-            answer.put("p50_us", times.get(times.size() / 2) / 1e3);
+            Times times = new Times();
+            for (Future<Times> thread : threads) {
+                times.addAll(thread.get());
+            }
+            Map<String, Object> answer = meter.get().stop(times.count());
+            answer.put("p50_us", times.percentile(0.50) / 1e3);
+            answer.put("p99_us", times.percentile(0.99) / 1e3);
             return answer;
         } finally {
+            pool.shutdownNow();
             producer.shutdown();
         }
+    }
+
+    private static long share(long messages, int number, int of) {
+        return messages / of + (number < messages % of ? 1 : 0);
+    }
+
+    private Times send(DefaultMQProducer producer, long messages, long nanos) throws Exception {
+        Times times = new Times();
+        long began = System.nanoTime();
+        long before = began;
+        while (times.count() < messages && before - began < nanos) {
+            producer.send(message());
+            long now = System.nanoTime();
+            times.add(now - before);
+            before = now;
+        }
+        return times;
     }
 
     /** Keep `window` sends in flight, each of a batch of so many messages where that is more than one. */

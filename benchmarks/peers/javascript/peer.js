@@ -30,24 +30,29 @@ function message(task) {
 // Sends with so many in flight until the time or the messages are used up.
 async function sending(task, window) {
   const sender = await producing(task);
-  for (let number = 0; number < task.queues; number++) await sender.send(message(task));
+  await keepingInFlight(sender, task, window, task.warm, Infinity);
   const meter = new Meter();
+  const times = await keepingInFlight(sender, task, window, task.messages, meter.began + task.seconds * 1e3);
+  const answer = meter.stop(times.length);
+  const sorted = Float64Array.from(times).sort();
+  return { ...answer, p50_us: percentile(sorted, 0.5) * 1e3, p99_us: percentile(sorted, 0.99) * 1e3 };
+}
+
+async function keepingInFlight(sender, task, window, messages, deadline) {
   const times = [];
-  let left = task.messages;
-  const deadline = meter.began + task.seconds * 1e3;
+  let left = messages;
   const keepSending = async () => {
     let before = performance.now();
     while (left > 0 && before < deadline) {
       left--;
       await sender.send(message(task));
       const now = performance.now();
-      if (window === 1) times.push(now - before);
+      times.push(now - before);
       before = now;
     }
   };
   await Promise.all(Array.from({ length: window }, keepSending));
-  const answer = meter.stop(task.messages - left);
-  return window === 1 ? { ...answer, p50_us: middle(times) * 1e3 } : answer;
+  return times;
 }
 
 function consumer(task, listener) {
@@ -109,8 +114,11 @@ class Meter {
 }
 
 function middle(values) {
-  const sorted = Float64Array.from(values).sort();
-  return sorted.length === 0 ? 0 : sorted[sorted.length >> 1];
+  return percentile(Float64Array.from(values).sort(), 0.5);
+}
+
+function percentile(sorted, share) { // nearest rank
+  return sorted.length === 0 ? 0 : sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)];
 }
 
 const shapes = {

@@ -1,0 +1,121 @@
+"""``./dev bench --against REV [NAME...]``: what the command line asks for, carried out."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from benchmarks import plan
+from benchmarks.against import spark
+from benchmarks.against.comparison import HERE, THERE
+from benchmarks.against.interval import LEVEL, least_count
+from benchmarks.against.printing import ROUNDS, render
+from benchmarks.against.run import Comparison, run
+from benchmarks.against.trees import check_imports, checked_out, this_tree
+from benchmarks.budget import Budget
+from benchmarks.measure import Measure, Size
+from benchmarks.rounds import where
+from benchmarks.servers import OURS, apache
+from benchmarks.spark import plan as spark_plan
+from benchmarks.trouble import BenchmarkError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from benchmarks.servers import Servers
+
+SPARK_ROWS = 300_000
+
+
+def chosen(names: Sequence[str]) -> tuple[list[Measure], bool]:
+    """The measures that names ask for, and whether they ask for Spark, which nobody gets who does not.
+
+    Raises:
+        BenchmarkError: one of the names is none, or is nothing that differs from tree to tree.
+    """
+    of_spark = {spark_plan.NAME, *(row.name for row in spark.SENDING)}
+    others = [name for name in names if name not in of_spark]
+    if names and not others:
+        return [], True
+    return plan.of_trees(others, also=spark_plan.NAME), len(others) < len(names)
+
+
+def rounds_of(asked: int | None) -> int:
+    """How many are taken.
+
+    Raises:
+        BenchmarkError: fewer than say anything.
+    """
+    if asked is None:
+        return ROUNDS
+    if asked < least_count():
+        raise BenchmarkError(
+            f"{asked} rounds have no interval of {100 * LEVEL:.0f} %: "
+            f"it takes {least_count()}, and {ROUNDS} are a measurement"
+        )
+    if asked < ROUNDS:
+        print(f"bench: fewer than {ROUNDS} rounds are a first look and no verdict", file=sys.stderr)
+    return asked
+
+
+def main(options: argparse.Namespace) -> int:
+    """Compare this tree with the commit, and print what came of it.
+
+    Raises:
+        BenchmarkError: it cannot be done, with the reason.
+    """
+    if options.plot:
+        raise BenchmarkError("there is no picture of a comparison: leave --plot out, --json writes every ratio")
+    measures, with_spark = chosen(options.names)
+    if options.list:
+        rows = [row for measure in measures for row in measure.rows] + (spark.SENDING if with_spark else [])
+        print("\n".join(f"{row.name:<18} {row.title}" for row in rows))
+        return 0
+    rounds = rounds_of(options.rounds)
+    here = this_tree(dirty=options.dirty)
+    with ended_by_sigterm(), checked_out(options.against) as there:
+        found = Comparison({HERE: here, THERE: there}, rounds)
+        for tree in (here, there):
+            check_imports(tree)
+        if measures:
+            run(found, measures, servers(ours_only=options.ours_only), Size(Budget(options.seconds, 10**9)))
+        if with_spark:
+            spark.run(found, max(1, options.rows or SPARK_ROWS))
+    return publish(found, options)
+
+
+def servers(*, ours_only: bool) -> Servers:
+    """Apache's where they are to be had, otherwise ours."""
+    beside = OURS if ours_only else apache()
+    if isinstance(beside, str):
+        print(f"bench: on our own servers, because {beside}", file=sys.stderr)
+        return OURS
+    return beside
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Take SIGTERM for Ctrl-C, so that what was made is put away."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def publish(found: Comparison, options: argparse.Namespace) -> int:
+    """Print what came of a run, and write what is asked for."""
+    print(f"{where()}\n\n{render(found)}")
+    if options.json:
+        options.json.write_text(json.dumps({"where": where(), **found.to_json()}, indent=1), "utf-8")
+    for failure in found.failures:
+        print(f"\nbench: not measured: {failure}", file=sys.stderr)
+    return 1 if found.failures else 0

@@ -1,0 +1,47 @@
+"""The blocking producer, threads that share it: each sends and waits, as those of a web server do."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import rocketpy.sync
+from benchmarks.budget import Meter, Tickets
+from benchmarks.clients.blocking_one import keep_sending
+from benchmarks.latencies import spread
+from benchmarks.task import Outcome, Shape, Task
+
+READY_WITHIN = 60.0
+
+
+def measure(threads: int, task: Task) -> Outcome:
+    """Every thread sends and waits for its answer; none begins before all are warm."""
+    meter = Meter(task.server_pid)
+
+    def begin() -> None:
+        meter.start()
+
+    start = threading.Barrier(threads, action=begin, timeout=READY_WITHIN)
+
+    def work(number: int) -> list[float]:
+        try:
+            keep_sending(producer, task.topic, Tickets(task.warming.share(number, threads)))
+            start.wait()
+        except BaseException:
+            start.abort()  # or the others would wait for this one
+            raise
+        return keep_sending(producer, task.topic, Tickets(task.budget.share(number, threads)))
+
+    with rocketpy.sync.Producer("bench_threads", namesrv=task.namesrv) as producer:
+        with ThreadPoolExecutor(threads) as pool:
+            under_way = [pool.submit(work, number) for number in range(threads)]
+            times = [time for each in under_way for time in each.result()]
+            meter.stop()
+    return Outcome.rate(len(times), meter, **spread(times))
+
+
+SHAPES = tuple(
+    Shape(f"threads-{count}", f"blocking send, {count} threads", partial(measure, count), floor="raw-64")
+    for count in (64, 8)
+)
