@@ -20,6 +20,7 @@ from rocketpy.logs import get_logger
 __all__ = [
     "Ticks",
     "heard",
+    "only_cancelled",
     "open_services",
     "outliving",
     "run_blocking",
@@ -64,7 +65,7 @@ async def open_services() -> AsyncIterator[trio.Nursery]:
 def _verdict(group: BaseExceptionGroup[BaseException], body_error: BaseException | None) -> BaseException:
     """The one exception to raise for what came out of the nursery."""
     crashed = _crashes(group, body_error)
-    if body_error is not None and not _only_cancelled(body_error):
+    if body_error is not None and not only_cancelled(body_error):
         if crashed is not None:
             body_error.add_note(f"A background service failed as well: {crashed.exceptions!r}")
         return body_error
@@ -139,7 +140,8 @@ def _leaves(exc: BaseException | None) -> Iterator[BaseException]:
         yield exc
 
 
-def _only_cancelled(exc: BaseException) -> bool:
+def only_cancelled(exc: BaseException) -> bool:
+    """Whether this is a cancellation on its way, or a group of such: for those who catch everything else."""
     if isinstance(exc, BaseExceptionGroup):
         return exc.split(trio.Cancelled)[1] is None
     return isinstance(exc, trio.Cancelled)

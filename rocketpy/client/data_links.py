@@ -18,6 +18,7 @@ import trio
 from rocketpy.errors import ConnectError, RocketMQError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.signing import SigningHook
+from rocketpy.remoting.tcp import socket_of
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG
 from rocketpy.wire.serialize import encode_command
 
@@ -157,9 +158,7 @@ class DataLinks:
                 await trio.aclose_forcefully(stream)  # memory, which lives in the loop alone
                 self._post = None
                 return
-            family, kind, proto = stream.socket.family, stream.socket.type, stream.socket.proto
-            connection = socket.socket(family, kind, proto, fileno=stream.socket.detach())
-            make(connection, address, self._stands)
+            make(socket_of(stream), address, self._stands)
         except (ConnectError, OSError) as exc:
             logger.log(logging.DEBUG, "no data connection to %s: %s", address, exc)
         finally:

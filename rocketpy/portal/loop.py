@@ -20,6 +20,7 @@ from rocketpy.errors import ClientClosedError, ConfigError
 from rocketpy.logs import get_logger
 from rocketpy.portal.opened import Opened
 from rocketpy.portal.pending import Call, Pending
+from rocketpy.services import only_cancelled
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -217,9 +218,9 @@ async def _guarded(function: Callable[[], Awaitable[object]]) -> None:
     """What ends one task of the portal ends no other one."""
     try:
         await function()
-    except trio.Cancelled:
-        raise
-    except BaseException:
+    except BaseException as exc:
+        if only_cancelled(exc):
+            raise
         logger.exception("a task in the background failed")
 
 

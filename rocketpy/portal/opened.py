@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import trio
 
 from rocketpy.errors import ClientClosedError
+from rocketpy.services import only_cancelled
 
 if TYPE_CHECKING:
     from rocketpy.portal.loop import Portal
@@ -74,10 +75,8 @@ class Opened(Generic[T]):
                         raise _BodyFailedError
             if not self.entered:
                 raise ClientClosedError("it was closed while it started")
-        except trio.Cancelled:
-            raise
         except BaseException as exc:
-            if not self.entered:
+            if not self.entered or only_cancelled(exc):
                 raise
             if not isinstance(exc, _BodyFailedError):
                 self._outcome = exc

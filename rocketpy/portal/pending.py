@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import trio
 
 from rocketpy.errors import ClientClosedError
+from rocketpy.services import only_cancelled
 
 if TYPE_CHECKING:
     from rocketpy.portal.loop import Portal
@@ -108,9 +109,9 @@ class Call(Pending[T]):
             with self._scope:
                 value = await self._function()
                 error = None
-        except trio.Cancelled:
-            raise
-        except BaseException as exc:  # noqa: BLE001 - raised again where it is waited for
+        except BaseException as exc:  # raised again where it is waited for
+            if only_cancelled(exc):
+                raise
             error = exc
         finally:
             self.end(value, error)

@@ -24,6 +24,7 @@ from rocketpy.errors import (
 from rocketpy.remoting.data.output import ThreadOutput
 from rocketpy.remoting.data.reading import Reading
 from rocketpy.remoting.data.waiting import Slot, Waiting
+from rocketpy.remoting.fork import no_fork
 from rocketpy.wire.frame import Frame
 
 if TYPE_CHECKING:
@@ -250,7 +251,8 @@ class ThreadConnection:
             return
         try:
             if self._output.try_hold():
-                self._socket.close()
+                with no_fork():
+                    self._socket.close()
                 self._output.let_go()
         finally:
             self._reading.let_go()
