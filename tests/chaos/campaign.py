@@ -110,6 +110,7 @@ class Campaign:
             thread.start()
         while any(thread.is_alive() for thread in threads) or time.monotonic() < began + self._seconds:
             time.sleep(1.0)
+            self._ground.check()
             self._say(self._line(time.monotonic() - began))
 
     def _carry_out(self, faults: list[Fault], began: float) -> None:

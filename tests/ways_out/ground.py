@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import trio
 
+from rocketpy import Message
 from rocketpy.wire.names import SCHEDULE_TOPIC, retry_topic
 from rocketpy_broker_sim import LocalCluster
 from tests.ways_out.proxy import Proxy
@@ -42,15 +43,21 @@ class Ground:
     def __enter__(self) -> Self:
         self._thread.start()
         assert self._ready.wait(_READY_WITHIN), "the cluster does not start"
-        if self._failure is not None:
-            raise self._failure
+        self.check()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.call(self._nursery.cancel_scope.cancel)
+        with suppress(trio.RunFinishedError):
+            self.call(self._nursery.cancel_scope.cancel)
         self._thread.join()
+        self.check()
+
+    def check(self) -> None:
+        """Raise what has ended the loop, if something has."""
+        if self._failure is not None:
+            raise self._failure
 
     async def _main(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
@@ -58,10 +65,8 @@ class Ground:
             async with self.cluster, trio.open_nursery() as self._nursery:
                 await self._nursery.start(self._serve_control)
                 self._ready.set()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised by `check`
             self._failure = error
-            if self._ready.is_set():
-                raise
             self._ready.set()
 
     # --- for other threads --------------------------------------------------------------------------------
@@ -135,6 +140,9 @@ class Ground:
     def _do(self, what: str, *args: Any) -> Any:
         if what == "later":
             self._nursery.start_soon(self._later, *args)
+            return None
+        if what == "store":
+            self._nursery.start_soon(self.cluster.send, Message(args[0], b"stored by the test"))
             return None
         if what == "signal":
             os.kill(*args)

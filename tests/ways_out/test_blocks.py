@@ -49,7 +49,7 @@ def check(case, ended):
     check_quiet(ended)
 
 
-@pytest.mark.parametrize(("surface", "state", "way"), marked(CELLS))
+@pytest.mark.parametrize(("surface", "state", "way"), list(marked(CELLS)))
 def test_a_block_is_left(case, surface, state, way):
     """Where sends are under way their broker answers again in a moment."""
     if "listener" in state:

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = ("tests.ways_out.blocks", "tests.ways_out.programs", "tests.ways_out.programs_of_loops")
+MODULES = tuple(f"tests.ways_out.{name}" for name in ("blocks", "programs", "programs_of_loops", "crashes"))
 _DUMPS_WITHIN = 0.5
 """Seconds in which what has come to its bound writes down its stacks; then it is killed."""
 _POLL = 0.002
