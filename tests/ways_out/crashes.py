@@ -20,8 +20,8 @@ from tests.ways_out.zygote import say
 COUNT = 4
 LONG = 30.0
 RESTARTS_WITHIN = 8.0
-WATCHED = 2.5
-"""Seconds for which a service that crashes each time is watched."""
+WATCHED = {True: 2.5, False: 0.2}
+"""Seconds for which a service is watched that crashes each time, and one that crashes once."""
 OF_CLIENTS = {
     "routes": ("rocketpy.client.routing", "RouteTable", "clean_offline_brokers"),
     "heartbeats": ("rocketpy.client.heartbeat", "Heartbeats", "send_all"),
@@ -45,6 +45,7 @@ class Bug:
         right = getattr(kind, method)
         self.fired = 0
         self._left = 0
+        self.always = always
         self._times = sys.maxsize if always else 1
 
         def wrong(*args: Any, **kwargs: Any) -> Any:
@@ -93,7 +94,7 @@ async def _sends(scene: Scene, bug: Bug, said: dict[str, Any]) -> None:
                 await scene.sleep(0.3)
                 scene.place.proxy("go_on")
                 await sends.outcomes()
-                await scene.sleep(WATCHED)
+                await scene.sleep(WATCHED[bug.always])
                 bug.disarm()
                 said["works"] = await _works(scene, producer)
         except ServiceCrashedError as error:
@@ -157,7 +158,7 @@ def _watch(scene: Scene, bug: Bug, got: list[Any], said: dict[str, Any], over: t
     said["works"] = len(got) > 1 and not over.is_set()
     said["heard"] = over.is_set()
     if not over.is_set():
-        time.sleep(WATCHED)
+        time.sleep(WATCHED[bug.always])
     bug.disarm()
     if not over.is_set():
         os.kill(os.getpid(), signal.SIGTERM)

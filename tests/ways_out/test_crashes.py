@@ -12,17 +12,16 @@ LINES_OF_ONE_THAT_GOES_ON = 5
 """One a second at most, for as long as a service is watched that crashes each time."""
 OF_CLOSING = {"offsets", "listeners"}
 """Closing relies on these: a bug that strikes there as well is another story."""
-QUICK = {("routes", "once"), ("offsets", "once")}
 
 
-def cells(services):
+def cells(services, quick):
     for surface in SURFACES:
         for service in services:
             for often in ("once", "each time"):
                 if often == "each time" and service in OF_CLOSING:
                     continue
-                quick = (service, often) in QUICK
-                yield pytest.param(surface, service, often == "each time", marks=() if quick else pytest.mark.matrix)
+                marks = () if (service, often) == (quick, "once") else pytest.mark.matrix
+                yield pytest.param(surface, service, often == "each time", marks=marks)
 
 
 def check_heard(ended, always):
@@ -35,7 +34,7 @@ def check_heard(ended, always):
     assert "planted" in "\n".join(ended.err), str(ended)
 
 
-@pytest.mark.parametrize(("surface", "service", "always"), list(cells(OF_CLIENTS)))
+@pytest.mark.parametrize(("surface", "service", "always"), list(cells(OF_CLIENTS, "routes")))
 def test_sends_hear_of_a_service_that_crashes(case, surface, service, always):
     """Either everything goes on, or every send has failed and leaving the client says why."""
     ended = case.run("tests.ways_out.crashes:producing", surface=surface, service=service, always=always, limit=25.0)
@@ -46,7 +45,7 @@ def test_sends_hear_of_a_service_that_crashes(case, surface, service, always):
         assert ended.said["stored"] == COUNT, str(ended)
 
 
-@pytest.mark.parametrize(("surface", "service", "always"), list(cells(OF_CONSUMERS)))
+@pytest.mark.parametrize(("surface", "service", "always"), list(cells(OF_CONSUMERS, "offsets")))
 def test_run_forever_hears_of_a_service_that_crashes(case, surface, service, always):
     """Either messages go on to come, or it raises what has happened."""
     case.with_message()
