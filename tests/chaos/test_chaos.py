@@ -1,0 +1,92 @@
+"""Ten seconds of chaos; and the verdict finds what was planted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.book import Book
+from tests.chaos.plan import BROKERS, plan
+from tests.chaos.verdict import Stored, judge
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS, SEED = 10, 1
+LEAST_ACKNOWLEDGED = 1_000
+
+
+@pytest.mark.matrix
+def test_nothing_acknowledged_is_lost_in_chaos():
+    command = [sys.executable, "-m", "tests.chaos", "--seconds", str(SECONDS), "--seed", str(SEED)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS + 240, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (line,) = [line for line in ran.stdout.splitlines() if line.startswith("acknowledged")]
+    assert int(line.split()[1]) >= LEAST_ACKNOWLEDGED, ran.stdout
+
+
+def test_a_plan_is_the_seed_and_lets_no_two_faults_of_a_broker_overlap():
+    assert plan(120, 1) == plan(120, 1) != plan(120, 2)
+    faults = plan(120, 1)
+    assert {fault.what for fault in faults} == {"cut", "hold", "refuse", "kill", "stop"}
+    for broker in range(BROKERS):
+        mine = [fault for fault in faults if fault.broker == broker]
+        ends = [fault.at + fault.lasts for fault in mine]
+        assert len(mine) > 20
+        assert all(end < after.at for end, after in zip(ends, mine[1:], strict=False))
+
+
+@pytest.fixture
+def book():
+    """Two messages of one key and a plain one; all are acknowledged and delivered."""
+    made = Book()
+    made.acknowledge(made.begin(["k/0", "k/1"], "trio", "k"))
+    made.acknowledge(made.begin(["p/0"], "blocking"))
+    for body in ("k/0", "k/1", "p/0"):
+        made.deliver("group", body)
+    return made
+
+
+GOOD = (Stored("k/0", "a+0", 4), Stored("k/1", "a+0", 9), Stored("p/0", "b+1", 0))
+
+
+def found(book, stored=GOOD, left=None):
+    verdict = judge(book, stored, ["group"], left or {})
+    return {kind: texts for kind, texts in verdict.violations.items() if texts}
+
+
+def test_a_good_run_has_no_violation(book):
+    assert found(book) == {}
+
+
+@pytest.mark.parametrize(
+    ("stored", "kind"),
+    [
+        (GOOD[:2], "lost"),
+        ((Stored("k/1", "a+0", 3), *GOOD[::2]), "out of order"),
+        ((*GOOD, Stored("k/1", "b+0", 9)), "keyed and twice"),
+    ],
+)
+def test_what_is_wrong_in_the_store_is_found(book, stored, kind):
+    assert list(found(book, stored)) == [kind]
+
+
+def test_keys_that_move_to_another_queue_are_in_order(book):
+    assert found(book, (Stored("k/1", "a+0", 3), Stored("k/0", "b+0", 7), GOOD[2])) == {}
+
+
+def test_what_is_plain_may_be_there_twice(book):
+    assert found(book, (*GOOD, Stored("p/0", "a+0", 17))) == {}
+
+
+def test_what_was_not_answered_not_delivered_or_late_is_found(book):
+    book.begin(["p/1"], "blocking")
+    book.acknowledge(book.begin(["p/2"], "blocking"))
+    with book.timed("send", -1.0):
+        pass
+    violations = found(book, (*GOOD, Stored("p/2", "a+1", 0)), {"thread left": ["reader"]})
+    assert violations["unanswered"] == ["p/1"]
+    assert violations["not delivered to group"] == ["p/2"]
+    assert len(violations["late"]) == 1
+    assert violations["thread left"] == ["reader"]

@@ -1,0 +1,73 @@
+"""One cluster and one zygote for all cases; each case has proxies, a topic and a group of its own."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from rocketpy import Message
+from tests.ways_out.ground import Ground
+from tests.ways_out.zygote import Zygote
+
+_numbers = itertools.count()
+LIMIT = 20.0
+
+
+@pytest.fixture(scope="session")
+def ground():
+    with Ground() as running:
+        running.run(running.cluster.create_topic, "WaysOut")
+        running.run(running.cluster.create_topic, "Innocent")
+        yield running
+
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory):
+    with Zygote(tmp_path_factory.mktemp("ways-out")) as running:
+        yield running
+
+
+class Case:
+    """Runs one case and holds what it said against what the servers know."""
+
+    def __init__(self, ground: Ground, zygote: Zygote) -> None:
+        number = next(_numbers)
+        self._ground = ground
+        self._zygote = zygote
+        self.group = f"case-{number}"
+        self.topic = "WaysOut"
+        self.broker = ground.proxy(ground.broker())
+        self.name_server = ground.proxy(ground.namesrv)
+
+    def with_message(self) -> None:
+        """Give it a topic of its own, with one message."""
+        self.topic = f"WaysOut-{self.group}"
+        self._ground.run(self._ground.cluster.create_topic, self.topic, queues=1)
+        self._ground.run(self._ground.cluster.send, Message(self.topic, b"to consume"))
+
+    def run(self, case, *, limit=LIMIT, **args):
+        place = {
+            "namesrv": self._ground.namesrv,
+            "broker": self._ground.broker(),
+            "broker_proxy": self.broker.address,
+            "name_server_proxy": self.name_server.address,
+            "control": self._ground.control,
+            "topic": self.topic,
+            "group": self.group,
+        }
+        return self._zygote.run(case, {**args, "place": place}, limit=limit)
+
+    def stored(self):
+        """The numbers of the messages of this case that are in the store; twice where they are there twice."""
+        bodies = self._ground.bodies(self.topic)
+        return [int(body.split("/")[1]) for body in bodies if body.startswith(f"{self.group}/")]
+
+    def committed(self):
+        """How many messages the group will not get again."""
+        return self._ground.consumed(self.group, self.topic) - self._ground.given_back(self.group)
+
+
+@pytest.fixture
+def case(ground, zygote):
+    return Case(ground, zygote)
