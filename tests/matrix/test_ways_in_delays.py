@@ -1,0 +1,32 @@
+"""Users' code that sleeps or raises hurts nobody else: others send as usual meanwhile, and nothing closes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.matrix.culprits import KINDS, MISDEEDS
+from tests.matrix.worker import running_worker
+
+__all__ = ["running_worker"]
+
+QUICK = {"sleeps", "SystemExit"}
+
+
+def cells():
+    return [
+        pytest.param(
+            surface,
+            kind,
+            misdeed,
+            marks=() if surface == "blocking" and misdeed in QUICK else (pytest.mark.matrix,),
+            id=f"{surface}-{kind}-{misdeed}",
+        )
+        for surface, kinds in KINDS.items()
+        for kind in kinds
+        for misdeed in MISDEEDS
+    ]
+
+
+@pytest.mark.parametrize(("surface", "kind", "misdeed"), cells())
+def test_users_code_hurts_nobody_else(surface, kind, misdeed, running_worker):
+    running_worker.run("tests.matrix.culprits:cell", surface, kind, misdeed, bound=30)
