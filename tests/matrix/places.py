@@ -245,7 +245,9 @@ def del_in_our_code(world, act):
     gc.set_threshold(1, 1, 1)
     try:
         Dying(last_words, again=60)
-        futures = [world.producer.send_soon(message()) for _ in range(30)]
+        futures = []
+        for _ in range(30):
+            _carefully(lambda: futures.append(world.producer.send_soon(message())))
         for future in futures:
             _carefully(lambda future=future: future.result(8))
     finally:
@@ -329,9 +331,10 @@ def _closing_slowly(world):
     closing.start()
     closing.send(message())
     world.cluster.delay_sends(0.5)
-    world.keep(closing.send_soon(message()))
+    under_way = closing.send_soon(message())
     yield closing
     closing.close()
+    assert under_way.done(), "it was closed, and left a future unanswered"
     world.producer = ours
 
 
