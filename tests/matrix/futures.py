@@ -186,6 +186,19 @@ def callbacks_of_failed_ones():
     assert all(issubclass(kind, RocketMQError) for kind in seen)
 
 
+def closing_waits_for_callbacks():
+    called = []
+
+    def slowly(done):
+        time.sleep(0.002)
+        called.append(done.result().status)
+
+    with open_producer() as producer:
+        for _ in range(100):
+            producer.send_soon(one()).add_done_callback(slowly)
+    assert called == [SendStatus.SEND_OK] * 100, f"{len(called)} of 100 callbacks were called when it was closed"
+
+
 # --- what they leave behind ----------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ CASES = (
     "cancel_is_refused",
     "callbacks",
     "callbacks_of_failed_ones",
+    "closing_waits_for_callbacks",
     "no_cycles",
     "nobody_looks_before_the_end",
 )
