@@ -19,7 +19,7 @@ from tests.matrix.places import BLOCKING, BUSY, LISTENING, SLOW, may_refuse
 from tests.matrix.remote_cluster import RemoteCluster
 from tests.matrix.worlds import AsyncWorld, BlockingWorld
 
-__all__ = ["PLACES", "cell", "fits"]
+__all__ = ["PLACES", "SOME", "cell", "fits"]
 
 SOME = {
     "Producer.send",

@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 
 from tests.matrix.calls import CALLS, CLASSES, NOT_CALLS, SURFACES, calls_of, public
-from tests.matrix.cells import PLACES, fits
+from tests.matrix.cells import PLACES, SOME, fits
 from tests.matrix.places import SLOW
 from tests.matrix.worker import running_worker
 
@@ -15,13 +15,15 @@ __all__ = ["running_worker"]
 
 HOMES = {"trio": "rocketpy", "asyncio": "rocketpy.aio", "blocking": "rocketpy.sync"}
 QUICK_CALLS = {"Producer.send", "Producer.send_soon"}
-"""Tried from every place in every run; the other calls are in every run from one place."""
+"""Tried from every place in every run; some others are from one place."""
 
 
 def is_quick(surface, place, call):
-    if surface == "blocking":
-        return call in QUICK_CALLS or place == "a done-callback"
-    return call in QUICK_CALLS and place not in SLOW
+    if surface == "blocking" and place == "a done-callback":
+        return call in SOME or call in QUICK_CALLS
+    if place in SLOW:
+        return surface == "blocking" and call == "Producer.send"
+    return call in QUICK_CALLS
 
 
 def cells():

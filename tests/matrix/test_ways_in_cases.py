@@ -20,12 +20,21 @@ CASES = (
 SLOW = (
     "looking_while_the_portal_is_busy",
     "keyed_soon_after_a_restart",
+)
+LATER = (
     "keyed_soon_during_a_restart",
     "keyed_on_asyncio_after_a_restart",
 )
 
 
-@pytest.mark.parametrize("case", [*CASES, *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW)])
+@pytest.mark.parametrize(
+    "case",
+    [
+        *CASES,
+        *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW),
+        *(pytest.param(case, marks=pytest.mark.matrix) for case in LATER),
+    ],
+)
 def test_case(case, running_worker):
     running_worker.run(f"tests.matrix.cases:{case}", bound=30)
 

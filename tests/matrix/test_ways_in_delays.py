@@ -9,7 +9,11 @@ from tests.matrix.worker import running_worker
 
 __all__ = ["running_worker"]
 
-QUICK = {"sleeps", "SystemExit"}
+SLEEPERS = {"a done-callback", "a selector", "a plain listener", "an async listener", "a hook, before"}
+
+
+def is_quick(surface, kind, misdeed):
+    return surface == "blocking" and (misdeed == "SystemExit" or (misdeed == "sleeps" and kind in SLEEPERS))
 
 
 def cells():
@@ -18,7 +22,7 @@ def cells():
             surface,
             kind,
             misdeed,
-            marks=() if surface == "blocking" and misdeed in QUICK else (pytest.mark.matrix,),
+            marks=() if is_quick(surface, kind, misdeed) else (pytest.mark.matrix,),
             id=f"{surface}-{kind}-{misdeed}",
         )
         for surface, kinds in KINDS.items()

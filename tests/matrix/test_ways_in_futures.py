@@ -20,9 +20,9 @@ CASES = (
     "no_cycles",
     "nobody_looks_before_the_end",
 )
-SLOW = ("nobody_looks", "kept_and_looked_at_later")
+LATER = ("nobody_looks", "kept_and_looked_at_later")
 
 
-@pytest.mark.parametrize("case", [*CASES, *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW)])
+@pytest.mark.parametrize("case", [*CASES, *(pytest.param(case, marks=pytest.mark.matrix) for case in LATER)])
 def test_futures(case, running_worker):
     running_worker.run(f"tests.matrix.futures:{case}")
