@@ -9,9 +9,6 @@ import pytest
 from tests.matrix.calls import CALLS, CLASSES, NOT_CALLS, SURFACES, calls_of, public
 from tests.matrix.cells import PLACES, SOME, fits
 from tests.matrix.places import SLOW
-from tests.matrix.worker import running_worker
-
-__all__ = ["running_worker"]
 
 HOMES = {"trio": "rocketpy", "asyncio": "rocketpy.aio", "blocking": "rocketpy.sync"}
 QUICK_CALLS = {"Producer.send", "Producer.send_soon"}

@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.matrix.culprits import KINDS, MISDEEDS
-from tests.matrix.worker import running_worker
-
-__all__ = ["running_worker"]
 
 SLEEPERS = {"a done-callback", "a selector", "a plain listener", "an async listener", "a hook, before"}
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.matrix.worker import running_worker
-
-__all__ = ["running_worker"]
-
 CASES = (
     "wait_and_as_completed",
     "wait_from_many_threads",

@@ -18,9 +18,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.matrix.remote_cluster import remote_cluster
-
-__all__ = ["BOUND", "Worker", "running_worker"]
+__all__ = ["BOUND", "Worker"]
 
 BOUND = 20.0
 """Seconds that a cell may take, its closing included."""
@@ -70,17 +68,6 @@ class Worker:
     def close(self):
         if self._process is not None:
             self._stop()
-
-
-@pytest.fixture(scope="session")
-def running_worker():
-    """A worker with a cluster in a process of its own. Import it where it is used."""
-    with remote_cluster(message_delay_level="1s 1s 1s 2s 2s") as cluster:
-        for topic in ("Orders", "Heard", "Awaited", "Spare"):
-            cluster.create_topic(topic)
-        worker = Worker(cluster)
-        yield worker
-        worker.close()
 
 
 # --- in the process --------------------------------------------------------------------------------------
