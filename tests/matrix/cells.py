@@ -1,0 +1,123 @@
+"""The cells of the matrix of the ways in: one call from one place, and what it must not break. They run in a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import functools
+import sys
+import time
+
+import trio
+
+import rocketpy.sync
+from rocketpy.message import Message
+from tests.matrix.acts import Act, verdict
+from tests.matrix.async_places import ASYNCIO, TRIO
+from tests.matrix.calls import CALLS
+from tests.matrix.places import BLOCKING, BUSY, LISTENING, SLOW, may_refuse
+from tests.matrix.remote_cluster import RemoteCluster
+from tests.matrix.worlds import AsyncWorld, BlockingWorld
+
+__all__ = ["PLACES", "SOME", "cell", "fits"]
+
+SOME = {
+    "Producer.send",
+    "Producer.send_soon",
+    "Producer.send_many",
+    "Producer.queues",
+    "Producer.start",
+    "Producer.close",
+    "PushConsumer.subscribe, plain",
+    "PushConsumer.assignment",
+    "PushConsumer.status",
+    "PushConsumer.start",
+    "PushConsumer.close",
+    "MQClientInstance.close",
+}
+"""Calls that are tried from the places that take long."""
+
+PLACES = {"blocking": BLOCKING, "asyncio": ASYNCIO, "trio": TRIO}
+
+
+def fits(surface, place, call):
+    """Whether there is such a cell."""
+    if surface not in CALLS[call].surfaces:
+        return False
+    if place in SLOW and call not in SOME:
+        return False
+    # To wait there for another send is to wait for oneself; `send` says so, a future of the standard library cannot.
+    return not (CALLS[call].waits and place in BUSY)
+
+
+@functools.cache
+def cluster():
+    return RemoteCluster(int(sys.argv[1]))
+
+
+@functools.cache
+def innocent():
+    """A producer of another client, which never notices anything."""
+    made = rocketpy.sync.Producer("innocent", namesrv=cluster().name_server_addresses)
+    made.start()
+    return made
+
+
+def check_innocent(wrong):
+    """Raise what is wrong, and also when the neighbour cannot send as usual."""
+    cluster().heal()
+    began = time.monotonic()
+    try:
+        innocent().send(Message("Orders", b"of the innocent"), timeout=4)
+    except Exception as error:  # noqa: BLE001 - part of what is wrong
+        wrong = f"{wrong}\nthe neighbour cannot send any more: {type(error).__name__}: {error}"
+    if time.monotonic() - began > 2:
+        wrong = f"{wrong}\nthe neighbour's send took {time.monotonic() - began:.1f} s"
+    assert not wrong, wrong.strip()
+
+
+def cell(surface, place, call):
+    """Make a call from a place, close everything, and see that a neighbour can still send."""
+    innocent().send(Message("Orders", b"before"))
+    made = CALLS[call]
+    wants_consumer = made.consumer or place in LISTENING or place == "a plain listener, in the loop"
+    began = time.monotonic()
+    if surface == "blocking":
+        wrong = _blocking(made, place, wants_consumer)
+    elif surface == "asyncio":
+        wrong = asyncio.run(_in_loop(surface, made, place, wants_consumer))
+    else:
+        wrong = trio.run(_in_loop, surface, made, place, wants_consumer)
+    if not wrong and time.monotonic() - began > 8:
+        wrong = f"to close it all took {time.monotonic() - began:.1f} s"
+    check_innocent(wrong)
+
+
+def _blocking(call, place, wants_consumer):
+    with BlockingWorld("blocking", cluster(), consumer=wants_consumer) as world:
+        act = Act(world, call.make)
+        BLOCKING[place](world, act)
+        act.wait()
+        return _judged(act, call, "blocking", place)
+
+
+async def _in_loop(surface, call, place, wants_consumer):
+    async with AsyncWorld(surface, cluster(), consumer=wants_consumer) as world:
+        act = Act(world, call.make)
+        await PLACES[surface][place](world, act)
+        await act.wait_async(world.sleep)
+        return _judged(act, call, surface, place)
+
+
+def _judged(act, call, surface, place):
+    wrong = verdict(
+        act,
+        allowed=call.allowed,
+        # Whoever closes what is in use, or waits for its own end, may be told so.
+        may_refuse=call.closes or may_refuse(surface, place),
+        must_refuse=call.refused,
+    )
+    if act.was_asked and not act.is_over:
+        faulthandler.dump_traceback(all_threads=True)
+        assert not wrong, wrong  # closing could only hang as well
+    return wrong
