@@ -126,9 +126,11 @@ class Producer(Lifetime[TrioProducer]):
     ) -> None:
         """Send a message once and do not ask what becomes of it. See `rocketpy.Producer.send_oneway`."""
         self._bridge.check()
-        outside = self._direct.outside
+        outside, config = self._direct.outside, self._inner.config
         outgoing = outside.prepare(message)
-        terms = await self._chosen(outgoing, queue, selector, arg, self._inner.config.send_timeout, 0)
+        terms = await self._chosen(
+            outgoing, queue, selector, arg, config.send_timeout, config.retry_times_when_send_failed
+        )
         if self._direct.send_oneway(outgoing, terms):
             await asyncio.sleep(0)
         else:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Outgoing", "Preparer"]
 
 _MAX_KNOWN_TOPICS = 10_000
+_TIMES = frozenset({PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELIVER_MS})
 _SEND, _SEND_BATCH = int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE)
 """As plain numbers: members of an enumeration are slow to look up and to hash."""
 
@@ -51,6 +52,8 @@ class Outgoing:
 
     has_counts: bool = False
     """Whether the counts of a message to a retry topic stand in the header."""
+    timed: bool = False
+    """Whether it has a time of delivery, which not every broker knows."""
 
     @property
     def topic(self) -> str:
@@ -70,7 +73,7 @@ class Preparer:
         self._config = config
         self._unique_ids = unique_ids
         self._known_topics: set[str] = set()
-        self._encoded: tuple[dict[str, str], str] = {}, ""
+        self._encoded: tuple[dict[str, str], str, bool] = {}, "", False
         self._small = min(config.compress_body_over, config.max_message_size)
         """Bodies of fewer bytes travel as they are."""
         self._compressed = compression_flag(config.compress_type)
@@ -88,14 +91,16 @@ class Preparer:
         if not 0 < len(body) < self._small:
             self._check(message)
             body, sys_flag = self._compress(body)
-        known, text = self._encoded
+        known, text, timed = self._encoded
         if properties != known:
-            text = self._encode(properties)
+            text, timed = self._encode(properties)
         message_id = properties.get(PropertyName.UNIQUE_KEY)
         if message_id is None:
             message_id = self._unique_ids.next()
             text = f"{text}{PropertyName.UNIQUE_KEY}\x01{message_id}\x02"
         outgoing = Outgoing(message, _SEND, body, text, sys_flag, message_id)
+        if timed:
+            outgoing.timed = True
         if is_retry_topic(message.topic):
             _move_reconsume_times(outgoing)
         return outgoing
@@ -109,11 +114,12 @@ class Preparer:
         # What does not shrink grows a little, perhaps beyond what a broker takes.
         return (packed, self._compressed) if len(packed) < len(body) else (body, 0)
 
-    def _encode(self, properties: dict[str, str]) -> str:
-        """The text of properties. It is kept, for those of the next message are often the same."""
+    def _encode(self, properties: dict[str, str]) -> tuple[str, bool]:
+        """The text of properties, and whether they say when to deliver. Kept, for those of the next are often alike."""
         text = encode_properties(properties, refuse_separators=True)
-        self._encoded = properties.copy(), text  # replaced as a whole: other threads read it
-        return text
+        timed = PropertyName.DELAY not in properties and not _TIMES.isdisjoint(properties)
+        self._encoded = properties.copy(), text, timed  # replaced as a whole: other threads read it
+        return text, timed
 
     def batch(self, messages: Sequence[Message], *, alike: bool = False) -> Outgoing:
         """Make a batch ready: one frame, one queue, a unique id for every message.
@@ -150,6 +156,7 @@ class Preparer:
                 self._check(message)  # which says what is wrong
         if not alike:
             check_batch(messages)
+            _check_keys(messages)
         self._check(messages[0])  # for the topic, which all share
 
     def _check(self, message: Message) -> None:
@@ -172,6 +179,17 @@ class Preparer:
             raise ConfigError(f"nobody may send to the topic {topic}: the broker writes it itself")
         if len(self._known_topics) < _MAX_KNOWN_TOPICS:
             self._known_topics.add(topic)
+
+
+def _check_keys(messages: Sequence[Message]) -> None:
+    """A batch goes to one queue, which is that of one sharding key, or any."""
+    keys = dict.fromkeys(message.properties.get(PropertyName.SHARDING_KEY) for message in messages)
+    if len(keys) > 1:
+        first, second, *_ = [repr(key)[:80] for key in keys]
+        raise ConfigError(
+            f"the messages of a batch have different sharding keys, such as {first} and {second}, and go to one queue: "
+            "give all of them the same key or none, or use send_many, which sorts them by their queues"
+        )
 
 
 def _no_body(message: Message) -> ConfigError:

@@ -19,7 +19,7 @@ from rocketpy.client.retries import NotStoredOkError, SendKind
 from rocketpy.client.send_tries import Sending, is_go_away
 from rocketpy.client.sending import Choice, RequestConnection, SendCore, Try
 from rocketpy.client.waiting import too_late_for, wait_turn
-from rocketpy.errors import ClientClosedError, RequestTimeoutError, RocketMQError, TooManyRequestsError
+from rocketpy.errors import ClientClosedError, RocketMQError, TooManyRequestsError
 from rocketpy.message import PropertyName
 from rocketpy.remoting.connection import Connection
 from rocketpy.results import SendResult
@@ -27,7 +27,7 @@ from rocketpy.results import SendResult
 if TYPE_CHECKING:
     from rocketpy.wire.frame import Frame
 
-__all__ = ["Cancel", "Done", "given_up", "resume_send", "send", "send_oneway", "start_send"]
+__all__ = ["Cancel", "Done", "given_up", "resume_send", "send", "start_send"]
 
 Done = Callable[[SendResult | Exception], None]
 """Told once how a send went, in the trio thread; must not raise.
@@ -73,42 +73,6 @@ async def send(core: SendCore, outgoing: Outgoing, choice: Choice | None, tries:
     finally:
         if key is not None:
             core.order.pass_on(key)
-
-
-async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | None, timeout: float) -> None:
-    """Send once and ask for no answer; waits only while the connection is full, or is not there yet.
-
-    Raises:
-        RequestTimeoutError: the broker does not read what is sent to it.
-        RocketMQError: it could not even be written.
-    """
-    deadline = trio.current_time() + timeout
-    config, routes = core.config, core.client.routes
-    info = routes.publish_info(outgoing.topic)
-    if info is None:
-        info = await routes.ensure(
-            outgoing.topic,
-            timeout=timeout,
-            default_topic=config.create_topic_key,
-            default_queue_nums=config.default_topic_queue_nums,
-        )
-    queue = core.choose(outgoing, info, choice)
-    broker_name, address = core.target(queue)
-    connection = core.client.pool.nowait(address)
-    if connection is None:
-        connection = await core.client.pool.get(address, timeout=max(0.001, deadline - trio.current_time()))
-    connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
-    await connection.take_turn()
-    if not connection.is_full:
-        return
-    with trio.move_on_at(deadline):
-        await connection.wait_writable()
-        return
-    raise RequestTimeoutError(
-        f"{address} has not read for {timeout:g} s; whether a message for {outgoing.topic} gets there is unknown",
-        address=address,
-        timeout=timeout,
-    )
 
 
 # --- called back ---------------------------------------------------------------------------------------

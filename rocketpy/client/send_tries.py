@@ -55,19 +55,21 @@ class Sending:
 
     def failed(self, attempt: Try[RequestConnection], error: RocketMQError) -> Then | None:
         """Keep what a try over a connection came to; what follows it, None when nothing does."""
-        self._stay_at(attempt.queue)
-        self._note(attempt.broker_name, attempt.address, error, attempt.started)
-        return self._then(error)
+        self.stay_at(attempt.queue)
+        self.note(attempt.broker_name, attempt.address, error, attempt.started)
+        return self.then(error)
 
-    def _note(self, broker_name: str, address: str | None, error: RocketMQError, started: float) -> None:
+    def note(self, broker_name: str, address: str | None, error: RocketMQError, started: float) -> None:
+        """Keep what a try came to."""
         self.attempts.append(self.core.failed(broker_name, address, error, started))
 
-    def _stay_at(self, queue: MessageQueue) -> None:
+    def stay_at(self, queue: MessageQueue) -> None:
         """A selector is asked once: the tries that follow are for the queue that it chose."""
         if self.choice is not None:
             self.choice = lambda _: queue
 
-    def _then(self, error: RocketMQError) -> Then | None:
+    def then(self, error: RocketMQError) -> Then | None:
+        """What follows the last try, which came to this; None when nothing does."""
         now = self.core.clock()
         if len(self.attempts) >= self.tries or now >= self.deadline:
             return None
@@ -83,7 +85,11 @@ class Sending:
         for attempt in reversed(self.attempts):
             if isinstance(attempt.error, NotStoredOkError):
                 return attempt.error.result
-        raise verdict(self.outgoing.topic, self.attempts)
+        raise self.verdict()
+
+    def verdict(self) -> RocketMQError:
+        """The error of a send whose tries all failed."""
+        return verdict(self.outgoing.topic, self.attempts)
 
     # --- further tries -----------------------------------------------------------------------------------
 
@@ -128,18 +134,18 @@ class Sending:
     async def _try_again_and_again(self, then: Then | None) -> SendResult:
         while True:
             if then is not None:
-                await self._get_ready(then)
+                await self.get_ready(then)
             before = len(self.attempts)
             try:
                 return await self._one_try()
             except RocketMQError as error:
                 if len(self.attempts) == before:  # there is no route: no other try would find one
                     raise
-                then = self._then(error)
+                then = self.then(error)
                 if then is None:
                     raise
 
-    async def _get_ready(self, then: Then) -> None:
+    async def get_ready(self, then: Then) -> None:
         """What comes before a try that follows another one."""
         await trio.sleep(then.pause)
         if not then.refresh:
@@ -150,20 +156,26 @@ class Sending:
         except RocketMQError:
             return  # the route that we have may do
 
-    async def _one_try(self) -> SendResult:
+    async def route(self) -> TopicPublishInfo:
+        """The queues of the topic, also of one that sending will create."""
         core, config = self.core, self.core.config
-        info = await core.client.routes.ensure(
+        return await core.client.routes.ensure(
             self.outgoing.topic,
-            timeout=self.deadline - core.clock(),
+            timeout=max(_LEAST, self.deadline - core.clock()),
             default_topic=config.create_topic_key,
             default_queue_nums=config.default_topic_queue_nums,
         )
-        queue = self._queue(info)
+
+    async def _one_try(self) -> SendResult:
+        core = self.core
+        queue = self.queue(await self.route())
         broker_name, address, started = queue.broker_name, None, core.clock()
         try:
             broker_name, address = core.target(queue)
-            until = self._until(broker_name, started)
+            until = self.until(broker_name, started)
             connection = await core.client.pool.get(address, timeout=until - started)
+            if self.outgoing.timed:
+                await core.times.check(broker_name, address, timeout=(until - core.clock()) / 2)
             attempt = core.make_try(self.outgoing, queue, broker_name, address, connection, started)
             try:
                 return await self._exchange(attempt, until)
@@ -172,15 +184,16 @@ class Sending:
                     raise
             return await self._move(attempt, until)
         except RocketMQError as error:
-            self._note(broker_name, address, error, started)
+            self.note(broker_name, address, error, started)
             raise
 
-    def _queue(self, info: TopicPublishInfo) -> MessageQueue:
+    def queue(self, info: TopicPublishInfo) -> MessageQueue:
+        """Where the next try goes."""
         queue = self.core.choose(self.outgoing, info, self.choice, [each.broker_name for each in self.attempts])
-        self._stay_at(queue)
+        self.stay_at(queue)
         return queue
 
-    def _until(self, broker_name: str, started: float) -> float:
+    def until(self, broker_name: str, started: float) -> float:
         """When the try that begins now ends."""
         failed = {broker_name, *(attempt.broker_name for attempt in self.attempts)}
         others = self.core.others(self.outgoing, failed)

@@ -14,6 +14,7 @@ import attrs
 import trio
 
 from rocketpy.client.api.send import send_result
+from rocketpy.client.delivery_time import DeliveryTimes
 from rocketpy.client.fault import MQFaultStrategy
 from rocketpy.client.key_order import KeyOrder
 from rocketpy.client.outgoing import Outgoing
@@ -117,6 +118,7 @@ class SendCore:
     Attributes:
         clock: trio's, which other threads may read as well once `open` has taken it.
         order: whose turn it is to send for a sharding key.
+        times: which brokers can deliver at a time.
         is_open: whether sends that wait for their turn may still begin.
         home: the thread of that loop; once it is open.
         waits: the deadlines of those that wait; once it is open, in the trio thread.
@@ -128,6 +130,7 @@ class SendCore:
         self.clock: Callable[[], float] = trio.current_time
         self.fault = MQFaultStrategy(self._now, enabled=config.send_latency_enable, table=config.latency_table)
         self.order = KeyOrder()
+        self.times = DeliveryTimes(client)
         self.is_open = False
         self._round_robin = RoundRobin()
         self._templates: dict[tuple[str, str, int], SendTemplate] = {}
@@ -176,7 +179,7 @@ class SendCore:
         except BrokerUnreachableError:
             return None
         connection = nowait(address)
-        if connection is None:
+        if connection is None or (outgoing.timed and not self.times.are_known_at(address)):
             return None
         attempt = self.make_try(outgoing, queue, broker_name, address, connection, started)
         attempt.others = info.several_brokers

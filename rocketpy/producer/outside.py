@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rocketpy.client import send_drivers
+from rocketpy.client.send_oneway import send_oneway
 from rocketpy.message import PropertyName
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Outside:
 
     async def send_oneway(self, outgoing: Outgoing, terms: Terms) -> None:
         """Send once and ask for no answer."""
-        await send_drivers.send_oneway(self.core, outgoing, choice=terms.choice, timeout=terms.timeout)
+        await send_oneway(self.core, outgoing, choice=terms.choice, tries=terms.tries, timeout=terms.timeout)
 
     def _done(self, done: send_drivers.Done, outcome: SendResult | Exception) -> None:
         self._ended()

@@ -16,6 +16,7 @@ from rocketpy.client import send_drivers
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import Lifecycle, NotPicklable
 from rocketpy.client.outgoing import Preparer
+from rocketpy.client.send_oneway import send_oneway
 from rocketpy.client.sending import SendCore
 from rocketpy.client.sharing import check_shared
 from rocketpy.config import ProducerConfig
@@ -175,14 +176,18 @@ class Producer(NotPicklable):
     ) -> SendResult:
         """Send a message and wait until a broker has stored it.
 
-        A message with a sharding key goes to the queue of that key; without `queue` and `selector` all others go to the
-        next queue in turn, and when that fails to another broker's, up to `retry_times_when_send_failed` times. A send
-        that is cancelled or runs out of time may still be stored.
+        A message with a sharding key goes to the queue of that key, after the sends of that key that were called before
+        it have ended. Without `queue` and `selector` all others go to the next queue in turn, and when that fails to
+        another broker's, also when the outcome is unknown: such a message may be stored twice. All that have a queue of
+        their own are tried again only there, and only where the message was surely not stored. There are up to
+        `retry_times_when_send_failed` more tries, all within `timeout`. A send that is cancelled or runs out of time
+        may still be stored.
 
         Args:
             message: what to send.
-            queue: where exactly. There is no other try then.
-            selector: chooses one of the queues, given the queues, the message and `arg`. There is no other try then.
+            queue: where exactly. Sends to it that are under way together keep no order.
+            selector: chooses one of the queues, given the queues, the message and `arg`; asked once. Sends to the queue
+                that it chooses keep no order when they are under way together.
             arg: for the selector.
             timeout: seconds for everything, `send_timeout` when None.
 
@@ -190,7 +195,7 @@ class Producer(NotPicklable):
             ConfigError: the message cannot be sent as it is; nothing was sent.
             RouteNotFoundError: nobody takes messages of this topic; the subclass says why.
             BrokerError: the broker refused the message.
-            RequestTimeoutError, TransportError: no answer; whether it is stored is unknown, save after a ConnectError.
+            RequestTimeoutError, TransportError: no answer; whether it is stored is unknown, unless `nothing_sent`.
             SendError: several tries failed.
         """
         self._lifecycle.check_here()
@@ -217,6 +222,8 @@ class Producer(NotPicklable):
     ) -> None:
         """Send a message once and do not ask what becomes of it. Waits only while the connection is full.
 
+        It is tried again only where nothing was written.
+
         Raises:
             ConfigError: the message cannot be sent as it is.
             RouteNotFoundError, TransportError: it could not be written.
@@ -224,7 +231,8 @@ class Producer(NotPicklable):
         self._lifecycle.check_here()
         outgoing = self._preparer.one(message)
         choice = choice_of(message, queue, selector, arg)
-        await send_drivers.send_oneway(self._core, outgoing, choice=choice, timeout=self.checked_timeout(None))
+        tries = 1 + self.config.retry_times_when_send_failed
+        await send_oneway(self._core, outgoing, choice=choice, tries=tries, timeout=self.checked_timeout(None))
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
@@ -235,7 +243,8 @@ class Producer(NotPicklable):
             What became of the batch, with all ids joined by commas and the offset of the first.
 
         Raises:
-            ConfigError: they cannot travel together (topic, wait_store_ok, delay), or are too large together.
+            ConfigError: they cannot travel together (topic, wait_store_ok, sharding key, delay), or are too large
+                together.
             RocketMQError: as in `send`.
         """
         self._lifecycle.check_here()
@@ -324,8 +333,7 @@ class Producer(NotPicklable):
     ) -> send_drivers.Cancel:
         """Begin a send in the trio thread; `done` hears how it went. For the surfaces that have no task for each send.
 
-        With `in_order` a send to a fixed queue is tried again as well, in that queue, as long as no broker has taken
-        it. Nothing else may go there before `done` has heard.
+        With `in_order` it is a frame that others follow in its queue: nothing else goes there before `done` has heard.
 
         Returns:
             What gives it up, in the trio thread.

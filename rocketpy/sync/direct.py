@@ -155,7 +155,7 @@ class DirectSends:
         """
         core = self.core
         info = core.client.routes.publish_info(outgoing.topic)
-        if info is None or terms.key is not None:
+        if info is None or terms.key is not None or outgoing.timed:
             return False
         queue = core.choose(outgoing, info, terms.choice)
         broker_name, address = core.target(queue)

@@ -211,9 +211,9 @@ class Producer(Lifetime[TrioProducer]):
     ) -> None:
         """Send a message once and do not ask what becomes of it. See `rocketpy.Producer.send_oneway`."""
         self._check_process()
-        outside = self._direct.outside
+        outside, config = self._direct.outside, self._inner.config
         outgoing = outside.prepare(message)
-        terms = self._chosen(outgoing, queue, selector, arg, self._inner.config.send_timeout, 0)
+        terms = self._chosen(outgoing, queue, selector, arg, config.send_timeout, config.retry_times_when_send_failed)
         if not self._direct.send_oneway(outgoing, terms):
             self._portal.call(outside.send_oneway, outgoing, terms)
 

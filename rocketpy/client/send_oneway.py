@@ -1,0 +1,81 @@
+"""Sending without asking what becomes of it. Plays the part of sendOneway in DefaultMQProducerImpl."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.client.retries import SendKind
+from rocketpy.client.send_tries import Sending
+from rocketpy.client.waiting import wait_turn
+from rocketpy.errors import RequestTimeoutError, RocketMQError
+from rocketpy.message import PropertyName
+
+if TYPE_CHECKING:
+    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.sending import Choice, SendCore
+    from rocketpy.remoting.connection import Connection
+
+__all__ = ["send_oneway"]
+
+_LEAST = 0.001
+
+
+async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | None, tries: int, timeout: float) -> None:
+    """Send once and ask for no answer; waits only while the connection is full, or is not there yet.
+
+    Raises:
+        RequestTimeoutError: the broker does not read what is sent to it.
+        RocketMQError: it could not even be written.
+    """
+    deadline = core.clock() + timeout
+    kind = core.kind(outgoing, choice)
+    key = None
+    if kind is SendKind.KEYED:
+        key = outgoing.message.topic, outgoing.message.properties[PropertyName.SHARDING_KEY]
+        if not core.order.try_take(key):
+            await wait_turn(core.order, key, deadline, timeout)
+    elif kind is SendKind.PLAIN:
+        kind = SendKind.ONEWAY
+    try:
+        connection = await _written(Sending(core, outgoing, kind, choice, tries, deadline, timeout))
+    finally:
+        if key is not None:
+            core.order.pass_on(key)
+    await connection.take_turn()
+    if not connection.is_full:
+        return
+    with trio.move_on_at(deadline):
+        await connection.wait_writable()
+        return
+    raise RequestTimeoutError(
+        f"{connection.address} has not read for {timeout:g} s; whether a message for {outgoing.topic} gets there is "
+        "unknown",
+        address=connection.address,
+        timeout=timeout,
+    )
+
+
+async def _written(sending: Sending) -> Connection:
+    """Write it, once more where a try came to nothing; the connection that it is on."""
+    core, outgoing = sending.core, sending.outgoing
+    while True:
+        queue = sending.queue(core.client.routes.publish_info(outgoing.topic) or await sending.route())
+        broker_name, address, started = queue.broker_name, None, core.clock()
+        try:
+            broker_name, address = core.target(queue)
+            left = max(_LEAST, sending.deadline - started)
+            connection = core.client.pool.nowait(address) or await core.client.pool.get(address, timeout=left)
+            if outgoing.timed:
+                await core.times.check(broker_name, address, timeout=left / 2)
+            connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
+        except RocketMQError as error:
+            sending.note(broker_name, address, error, started)
+            then = sending.then(error)
+            if then is None:
+                break
+            await sending.get_ready(then)
+        else:
+            return connection
+    raise sending.verdict()
