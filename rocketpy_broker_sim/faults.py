@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from rocketpy.errors import ConfigError
 from rocketpy.wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
@@ -55,8 +54,6 @@ class SendFaults:
 
     def delay(self, times: int, seconds: float, broker: int | None, services: trio.Nursery) -> None:
         """Carry sends out, and answer them, that much later."""
-        if not seconds >= 0:
-            raise ConfigError(f"a delay of {seconds!r} seconds cannot be")
         self._add(partial(_delay, seconds, services), times, broker)
 
     def lose_answers(self, times: int, broker: int | None) -> None:
@@ -68,8 +65,6 @@ class SendFaults:
         self._faults.clear()
 
     def _add(self, effect: _Effect, times: int, broker: int | None) -> None:
-        if times < 1:
-            raise ConfigError(f"a fault that strikes {times} times cannot be: it is at least once")
         self._faults.append(_Fault(effect, times, broker))
 
     # --- where it goes wrong ---------------------------------------------------------------------------

@@ -40,7 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
 class _Wanted:
     """What a test wants its cluster to be like: the marker of the test counts over that of its class and module."""
 
-    def __init__(self, settings: Mapping[str, Any], node: pytest.Item | None = None) -> None:
+    def __init__(self, settings: object, node: pytest.Item | None = None) -> None:
+        if not isinstance(settings, Mapping):
+            raise pytest.UsageError(f"rocketmq_settings has to return a dictionary of settings, not {settings!r:.100}")
         wanted = dict(settings)
         marks = list(node.iter_markers(MARK)) if node is not None else []
         for mark in reversed(marks):
@@ -48,14 +50,25 @@ class _Wanted:
                 raise pytest.UsageError(f"@pytest.mark.rocketmq{mark.args!r}: say everything by name, as in brokers=2")
             wanted.update(mark.kwargs)
         self.virtual_time: bool = wanted.pop("virtual_time", True)
+        if not isinstance(self.virtual_time, bool):
+            raise pytest.UsageError(f"virtual_time={self.virtual_time!r:.100}: it is True or False")
         self.topics = _queues_by_topic(wanted.pop("topics", ()))
         self.settings = wanted
 
 
-def _queues_by_topic(topics: str | Iterable[str] | Mapping[str, int]) -> dict[str, int]:
+def _queues_by_topic(topics: object) -> dict[str, int]:
     if isinstance(topics, Mapping):
         return dict(topics)
-    return dict.fromkeys([topics] if isinstance(topics, str) else topics, 4)
+    if not isinstance(topics, Iterable) or isinstance(topics, bytes):
+        raise pytest.UsageError(
+            f'topics={topics!r:.100}: name them in a list, as in topics=["Orders"], or with their numbers of queues, '
+            'as in topics={"Orders": 8}'
+        )
+    names = [topics] if isinstance(topics, str) else list(topics)
+    for name in names:
+        if not isinstance(name, str):
+            raise pytest.UsageError(f"topics={topics!r:.100}: {name!r:.100} is no name")
+    return dict.fromkeys(names, 4)
 
 
 @pytest.fixture(scope="session")

@@ -110,3 +110,13 @@ def test_the_shop_stays_open_when_a_broker_dies(rocketmq: BlockingLocalCluster, 
         rocketmq.start_broker(0)
         rocketmq.wait_consumed("billing", "Orders", timeout=30)
     assert set(charged) == set(range(20))  # in a fault some may be charged twice: at least once is what is promised
+
+
+@pytest.mark.rocketmq(brokers=2)
+def test_an_order_survives_a_cable_that_is_pulled(rocketmq: BlockingLocalCluster, producer: Producer) -> None:
+    for number in range(20):
+        place_order(producer, number, "coffee")
+        if number % 5 == 0:
+            assert rocketmq.cut_connections() > 0
+    bodies = {message.body for message in rocketmq.messages("Orders")}
+    assert len(bodies) == 20

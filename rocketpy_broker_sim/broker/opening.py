@@ -232,6 +232,8 @@ async def _listen(broker: Broker, services: trio.Nursery, network: Network, limi
 async def _leave(broker: Broker) -> None:
     """Say goodbye, then let what was taken be answered; within the settings' time even when cancelled."""
     if broker.is_killed:
+        if broker.registration is not None:
+            broker.registration.stop()  # or it would miss the connections that are closed now
         return
     with trio.move_on_after(GOODBYE_WITHIN, shield=True):
         if broker.registration is not None:

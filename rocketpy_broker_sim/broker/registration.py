@@ -135,9 +135,13 @@ class Registration:
         while not condition(set(self.registered_with)):
             await self._progress.wait()
 
+    def stop(self) -> None:
+        """Stop to register, without a word."""
+        self._scope.cancel()
+
     async def unregister(self) -> None:
         """Stop to register and say goodbye to every name server; the caller sets the deadline."""
-        self._scope.cancel()
+        self.stop()
         async with trio.open_nursery() as nursery:
             for link in self._links:
                 nursery.start_soon(self._unregister, link)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 import trio
 
-from rocketpy.errors import ClientClosedError
+from rocketpy.errors import ClientClosedError, ConfigError
 from rocketpy.portal import portal
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.cluster.blocking import BlockingLocalCluster
@@ -31,8 +31,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def _need_asyncio() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise ConfigError(
+            "AsyncioLocalCluster is for asyncio, and no asyncio loop runs here: take LocalCluster in trio, and "
+            "BlockingLocalCluster where there is no loop"
+        ) from None
+
+
 async def _call(function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run an async function where the cluster runs; who is cancelled while it waits cancels the function."""
+    _need_asyncio()
     outcome: Future[T] = Future()
     outcome.set_running_or_notify_cancel()
     scope = trio.CancelScope()
@@ -125,7 +136,12 @@ class AsyncioLocalCluster:
         return self.blocking.broker_addresses
 
     async def __aenter__(self) -> Self:
-        """Start everything. See `BlockingLocalCluster.start`."""
+        """Start everything. See `BlockingLocalCluster.start`.
+
+        Raises:
+            ConfigError: no asyncio loop runs here, or the cluster runs already.
+        """
+        _need_asyncio()
         starting = _Starting(self.blocking)
         try:
             await asyncio.to_thread(starting.start)
@@ -214,7 +230,13 @@ class AsyncioLocalCluster:
         """
         await _call(self._cluster.wait_consumed, group, topic, timeout=timeout)
 
-    # --- what goes wrong: plain functions, for they only note what is to happen ----------------------------
+    # --- what goes wrong -------------------------------------------------------------------------------
+
+    async def cut_connections(self, broker: int | None = None) -> int:
+        """Break all connections from clients to a broker, which runs on. See `LocalCluster.cut_connections`."""
+        return await _call(self._cluster.cut_connections, broker)
+
+    # Plain functions, for they only note what is to happen.
 
     def refuse_sends(self, times: int = 1, *, code: int = ResponseCode.SYSTEM_BUSY, broker: int | None = None) -> None:
         """Let the next sends of producers be refused. See `LocalCluster.refuse_sends`."""

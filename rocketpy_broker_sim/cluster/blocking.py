@@ -196,3 +196,7 @@ class BlockingLocalCluster:
     def heal(self) -> None:
         """Let no more sends go wrong."""
         _in_loop(self._cluster.heal)
+
+    def cut_connections(self, broker: int | None = None) -> int:
+        """Break all connections from clients to a broker, which runs on. See `LocalCluster.cut_connections`."""
+        return portal().call(self._cluster.cut_connections, broker)

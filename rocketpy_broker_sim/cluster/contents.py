@@ -6,17 +6,18 @@ started.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.errors import ConfigError, RequestTimeoutError
+from rocketpy.errors import ConfigError, ConnectionLostError, RequestTimeoutError
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import check_group, check_topic, dlq_topic
+from rocketpy_broker_sim.cluster.arguments import check_message, check_number, check_place, check_seconds
 from rocketpy_broker_sim.cluster.stored import count_messages, put, read_topic
-from rocketpy_broker_sim.cluster.waiting import WaitTimeoutError, wait_consumed
+from rocketpy_broker_sim.cluster.waiting import WaitTimeoutError, no_group, no_topic, wait_consumed
 from rocketpy_broker_sim.faults import SendFaults
 
 if TYPE_CHECKING:
@@ -46,11 +47,21 @@ class Contents:
         self._sent = 0
 
     def _running(self) -> list[Broker]:
+        """The brokers that run.
+
+        Raises:
+            ConfigError: the whole cluster does not.
+        """
+        self._nursery()
         return [place.server for place in self._brokers if place.is_ready]
 
     def _nursery(self) -> trio.Nursery:
-        """Where tasks of the cluster run."""
-        raise ConfigError("the cluster does not run")
+        """Where tasks of the cluster run.
+
+        Raises:
+            ConfigError: it does not run.
+        """
+        raise ConfigError("the cluster does not run: use it inside `with` or `async with`")
 
     # --- topics and messages ---------------------------------------------------------------------------
 
@@ -63,11 +74,12 @@ class Contents:
             ConfigError: the name or the number is not usable, or no broker runs.
         """
         check_topic(topic)
-        if not 1 <= queues <= 1024:
-            raise ConfigError(f"{topic} cannot have {queues} queues: give it 1 to 1024")
+        check_number(f"the number of queues of {topic}", queues, 1, 1024)
         brokers = self._running()
         if not brokers:
             raise ConfigError(f"no broker runs that could hold {topic}: start one first")
+        if any(broker.topics.is_system(topic) for broker in brokers):
+            raise ConfigError(f"{topic} is a topic of the system's own: choose another name")
         for broker in brokers:
             broker.topics.put(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues))
         await self._wait_known(topic, queues)
@@ -97,13 +109,18 @@ class Contents:
             ConfigError: no broker runs, or the message asks for what this broker does not do.
             TopicNotExistError: there is no such topic, and topics are not made on first use.
         """
+        check_message(message)
         message_id = put(self._running(), message, self._sent)
         self._sent += 1
         await self._wait_known(message.topic)
         return message_id
 
     def messages(self, topic: str) -> list[MessageExt]:
-        """Every message of a topic, in the order in which they were stored; nothing is consumed by that."""
+        """Every message of a topic, in the order in which they were stored; nothing is consumed by that.
+
+        A topic that does not exist holds none.
+        """
+        check_topic(topic)
         return read_topic(self._running(), topic)
 
     def dead_letters(self, group: str) -> list[MessageExt]:
@@ -117,19 +134,28 @@ class Contents:
         """Wait until a topic holds at least so many messages; returns all that it holds.
 
         Raises:
+            ConfigError: an argument is not usable, or the cluster does not run.
             WaitTimeoutError: it holds fewer after `timeout` seconds.
         """
+        check_topic(topic)
+        return await self._wait_messages(topic, count, timeout, lambda: no_topic(self._running(), topic))
+
+    async def _wait_messages(
+        self, topic: str, count: int, timeout: float, reason: Callable[[], str]
+    ) -> list[MessageExt]:
+        check_number("count", count)
+        check_seconds("timeout", timeout)
         with trio.move_on_after(timeout):
             while count_messages(self._running(), topic) < count:
                 await self._next_arrival()
         found = self.messages(topic)
         if len(found) < count:
-            raise WaitTimeoutError(
-                f"{topic} has {len(found)} of {count} messages after {timeout:g} s"
-                + (", the last of them:" if found else ""),
-                missing=[repr(message) for message in found[-_SHOWN:]],
-                timeout=timeout,
-            )
+            shown = [repr(message) for message in found[-_SHOWN:]]
+            reasons = [reason() if self._running() else "no broker runs: start one"]
+            missing = shown or [text for text in reasons if text]
+            more = ", the last of them:" if shown else ":" if missing else ""
+            text = f"{topic} has {len(found)} of {count} messages after {timeout:g} s{more}"
+            raise WaitTimeoutError(text, missing=missing, timeout=timeout)
         return found
 
     async def wait_dead_letters(self, group: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
@@ -139,18 +165,24 @@ class Contents:
             WaitTimeoutError: there are fewer after `timeout` seconds.
         """
         check_group(group)
-        return await self.wait_messages(dlq_topic(group), count, timeout=timeout)
+        return await self._wait_messages(dlq_topic(group), count, timeout, lambda: no_group(self._running(), group))
 
     async def wait_consumed(self, group: str, topic: str, *, timeout: float = TIMEOUT) -> None:
         """Wait until a group has consumed everything of a topic, messages that are to be tried again included.
 
-        What has gone to the dead letters is done with. A group that broadcasts keeps its positions to itself, so
-        this cannot be waited for.
+        What has gone to the dead letters is done with. A group that nobody has seen yet, and a topic that is not
+        there, are waited for too: the group has to subscribe the topic, or to have consumed it. Of a topic that is
+        empty such a group has consumed everything.
 
         Raises:
-            WaitTimeoutError: something is left after `timeout` seconds; `missing` of the error says what.
+            ConfigError: an argument is not usable, the cluster does not run, or the group broadcasts: then each of its
+                members keeps its positions to itself.
+            WaitTimeoutError: something is left after `timeout` seconds, or the group or the topic has not come;
+                `missing` of the error says what.
         """
         check_group(group)
+        check_topic(topic)
+        check_seconds("timeout", timeout)
         await wait_consumed(self._running, group, topic, timeout, self._next_arrival)
 
     async def _next_arrival(self) -> None:
@@ -198,26 +230,57 @@ class Contents:
         Raises:
             ConfigError: one of the arguments cannot be used.
         """
-        self._stand_in_front(broker)
+        check_number("code", code, 1, 2**31 - 1)
+        self._stand_in_front(broker, times)
         self._faults.refuse(times, code, broker)
 
     def delay_sends(self, seconds: float, times: int = 1, *, broker: int | None = None) -> None:
         """Let the next sends be carried out and answered that much later. See `refuse_sends`."""
-        self._stand_in_front(broker)
+        check_seconds("a delay", seconds)
+        self._stand_in_front(broker, times)
         self._faults.delay(times, seconds, broker, self._nursery())
 
     def lose_answers(self, times: int = 1, *, broker: int | None = None) -> None:
         """Let the next sends be stored and not answered: their producers cannot know. See `refuse_sends`."""
-        self._stand_in_front(broker)
+        self._stand_in_front(broker, times)
         self._faults.lose_answers(times, broker)
 
     def heal(self) -> None:
         """Let no more sends go wrong."""
         self._faults.heal()
 
-    def _stand_in_front(self, broker: int | None) -> None:
-        if broker is not None and not 0 <= broker < len(self._brokers):
-            raise ConfigError(f"there is no broker {broker}: they are numbered from 0 to {len(self._brokers) - 1}")
+    def _stand_in_front(self, broker: int | None, times: int) -> None:
+        self._nursery()
+        check_number("times", times)
+        if broker is not None:
+            check_place("broker", broker, len(self._brokers))
         for number, place in enumerate(self._brokers):
             if place.is_ready:
                 self._faults.attach(place.server, number)
+
+    # --- connections that break ------------------------------------------------------------------------
+
+    async def cut_connections(self, broker: int | None = None) -> int:
+        """Break all connections from clients to a broker, which runs on; returns how many there were.
+
+        What clients have asked and not been answered stays without an answer, carried out or not. They connect again
+        when they need to. Name servers notice nothing.
+
+        Args:
+            broker: to which broker; None for all that run.
+
+        Raises:
+            ConfigError: there is no such broker, or it does not run.
+        """
+        self._nursery()
+        if broker is not None:
+            check_place("broker", broker, len(self._brokers))
+        places = self._brokers if broker is None else [self._brokers[broker]]
+        running = [place.running for place in places if broker is not None or place.is_ready]
+        servers = [server.server for server in running if server.server is not None]
+        connections = [connection for server in servers for connection in server.connections]
+        for connection in connections:
+            connection.close(ConnectionLostError("the test cut the connection", address=connection.address))
+        for connection in connections:
+            await connection.aclose()
+        return len(connections)

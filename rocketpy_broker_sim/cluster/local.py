@@ -6,6 +6,7 @@ started again while the cluster runs, on the same port and with the same data.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -15,19 +16,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import trio
 
-from rocketpy.errors import ConfigError, RequestTimeoutError
-from rocketpy.remoting.memory import MemoryNetwork
-from rocketpy.remoting.network import LOOPBACK, Network, TcpNetwork
+from rocketpy.errors import ClientClosedError, ConfigError, RequestTimeoutError
+from rocketpy.remoting.network import LOOPBACK, Network
 from rocketpy.services import open_services
 from rocketpy.wire.hosts import parse_address
 from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.cluster.arguments import check_number, check_place
 from rocketpy_broker_sim.cluster.calendar import calendar
 from rocketpy_broker_sim.cluster.contents import Contents
+from rocketpy_broker_sim.cluster.ground import need_trio, network_of, storage_of
 from rocketpy_broker_sim.cluster.place import Place
 from rocketpy_broker_sim.cluster.settings import broker_names, broker_settings, name_server_settings, refuse_exposure
 from rocketpy_broker_sim.namesrv import open_name_server
-from rocketpy_broker_sim.store.disk.memory import MemoryStorage
-from rocketpy_broker_sim.store.disk.real import RealStorage
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -78,23 +78,27 @@ class LocalCluster(Contents):
         insecure: bool = False,
         **settings: Any,
     ) -> None:
-        if brokers < 0 or name_servers < 1:
-            raise ConfigError(f"a cluster of {brokers} brokers and {name_servers} name servers cannot be")
+        check_number("brokers", brokers)
+        check_number("name_servers", name_servers)
         refuse_exposure(str(settings.get("bind_address", LOOPBACK)), insecure=insecure)
-        self.network = _network(network)
+        self.network = network_of(network)
         names = broker_names(brokers, settings)
-        self.storages: list[Storage] = [_storage(data, name) for name in names]
+        self.storages: list[Storage] = [storage_of(data, name) for name in names]
         self._settings = settings
         # Made here to find mistakes before anything runs; the ports are those of the first run.
         self._broker_configs = [broker_settings(settings, name, 0) for name in names]
         self._name_server_configs = [name_server_settings(settings, 0) for _ in range(name_servers)]
-        self._name_server_storages = [_storage(data, f"namesrv-{number}") for number in range(name_servers)]
+        self._name_server_storages = [storage_of(data, f"namesrv-{number}") for number in range(name_servers)]
         super().__init__(
-            [Place(name, partial(self._open_broker, number)) for number, name in enumerate(names)],
+            [
+                Place(f"broker {number} ({name})", partial(self._open_broker, number))
+                for number, name in enumerate(names)
+            ],
             [Place(f"name server {number}", partial(self._open_name_server, number)) for number in range(name_servers)],
         )
         self._services: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[None] | None = None
+        self._pid = 0
 
     # --- what it is made of ----------------------------------------------------------------------------
 
@@ -119,15 +123,21 @@ class LocalCluster(Contents):
         """Start everything.
 
         Raises:
-            ConfigError: it runs already.
+            ConfigError: it runs already, or no trio loop runs here.
+            ClientClosedError: it runs in the parent of this process.
             StoreError: the directory is in use by another cluster, or cannot be read and written.
             RequestTimeoutError: it is not ready in time.
         """
+        self._check_process()
         if self._manager is not None:
             raise ConfigError("the cluster runs already")
-        manager = self._run()
-        await manager.__aenter__()
-        self._manager = manager
+        need_trio()
+        self._manager, self._pid = self._run(), os.getpid()
+        try:
+            await self._manager.__aenter__()
+        except BaseException:
+            self._manager = None
+            raise
         return self
 
     async def __aexit__(
@@ -135,7 +145,7 @@ class LocalCluster(Contents):
     ) -> None:
         """Stop everything: the brokers, and then the name servers that they say goodbye to."""
         manager, self._manager = self._manager, None
-        if manager is not None:
+        if manager is not None and self._pid == os.getpid():  # in a child all of it, the files too, is the parent's
             await manager.__aexit__(kind, error, traceback)
 
     @asynccontextmanager
@@ -158,13 +168,16 @@ class LocalCluster(Contents):
             await _stop(self._brokers)
             await _stop(self._name_servers)
             self._services = None
+            self._note_news()  # to those who wait for something in it
 
     async def wait_registered(self) -> None:
         """Return when every broker that runs is registered with every name server that runs.
 
         Raises:
             RequestTimeoutError: that takes longer than thirty seconds.
+            ConfigError: the cluster does not run.
         """
+        self._nursery()
         addresses = [place.server.address for place in self._name_servers if place.is_running]
         with trio.move_on_after(READY_WITHIN) as scope:
             for registration in self._registrations():
@@ -182,9 +195,9 @@ class LocalCluster(Contents):
         """Stop a broker as its operator would: it says goodbye, answers what it took, and writes everything.
 
         Raises:
-            ConfigError: it does not run.
+            ConfigError: it does not run, or there is no such broker.
         """
-        await self._brokers[number].stop()
+        await self._broker(number).stop()
 
     async def kill_broker(self, number: int) -> None:
         """End a broker as SIGKILL would: connections break, nothing that was taken is answered or written any more.
@@ -193,25 +206,30 @@ class LocalCluster(Contents):
         their offsets the last time they consume again.
 
         Raises:
-            ConfigError: it does not run.
+            ConfigError: it does not run, or there is no such broker.
         """
-        self.brokers[number].kill()
-        await self._brokers[number].stop()
+        place = self._broker(number)
+        place.running.kill()
+        await place.stop()
 
     async def start_broker(self, number: int) -> Broker:
         """Start a broker again, on its port and with its data; returns when the name servers know it.
 
         Raises:
-            ConfigError: it runs already.
+            ConfigError: it runs already, or there is no such broker.
             StoreError: its data cannot be read and written.
             TransportError: its port was taken meanwhile.
         """
-        broker = await self._brokers[number].start(self._nursery())
+        broker = await self._broker(number).start(self._nursery())
         await self.wait_registered()
         return broker
 
     async def restart_broker(self, number: int) -> Broker:
-        """Stop a broker and start it again."""
+        """Stop a broker and start it again; one that was killed is started with `start_broker`.
+
+        Raises:
+            ConfigError: it does not run, or there is no such broker.
+        """
         await self.stop_broker(number)
         return await self.start_broker(number)
 
@@ -221,10 +239,11 @@ class LocalCluster(Contents):
         What it knew of them is gone; they tell it again when it is back.
 
         Raises:
-            ConfigError: it does not run.
+            ConfigError: it does not run, or there is no such name server.
         """
-        await self._name_servers[number].stop()
-        address = self._name_servers[number].server.address
+        place = self._name_server(number)
+        await place.stop()
+        address = place.server.address
         with trio.move_on_after(NOTICE_WITHIN):
             for registration in self._registrations():
                 await registration.wait_until(lambda known: address not in known)
@@ -233,7 +252,7 @@ class LocalCluster(Contents):
         """Start a name server again, on its port; returns when the brokers that run have registered with it.
 
         Raises:
-            ConfigError: it runs already.
+            ConfigError: it runs already, or there is no such name server.
             TransportError: its port was taken meanwhile.
         """
         server = await self._start_name_server(number)
@@ -252,13 +271,29 @@ class LocalCluster(Contents):
         running = [place.server.registration for place in self._brokers if place.is_running]
         return [registration for registration in running if registration is not None]
 
+    def _broker(self, number: int) -> Place[Broker]:
+        self._nursery()
+        check_place("broker", number, len(self._brokers))
+        return self._brokers[number]
+
+    def _name_server(self, number: int) -> Place[NameServer]:
+        self._nursery()
+        check_place("name server", number, len(self._name_servers))
+        return self._name_servers[number]
+
     async def _start_name_server(self, number: int) -> NameServer:
-        return await self._name_servers[number].start(self._nursery())
+        return await self._name_server(number).start(self._nursery())
 
     def _nursery(self) -> trio.Nursery:
-        if self._services is None:
-            raise ConfigError("the cluster does not run: use it in `async with`")
-        return self._services
+        self._check_process()
+        return super()._nursery() if self._services is None else self._services
+
+    def _check_process(self) -> None:
+        if self._manager is not None and self._pid != os.getpid():
+            raise ClientClosedError(
+                f"the cluster runs in process {self._pid}, and this is its child {os.getpid()} after a fork: clients "
+                "here reach it at its addresses, everything else is for the parent to do"
+            )
 
     @asynccontextmanager
     async def _open_name_server(self, number: int) -> AsyncIterator[NameServer]:
@@ -275,20 +310,6 @@ class LocalCluster(Contents):
             config.server.listen_port = parse_address(broker.address)[1]
             self._opened(broker, number)
             yield broker
-
-
-def _network(network: Literal["tcp", "memory"] | Network) -> Network:
-    if not isinstance(network, str):
-        return network
-    if network == "tcp":
-        return TcpNetwork()
-    if network == "memory":
-        return MemoryNetwork()
-    raise ConfigError(f'network={network!r} is not "tcp", "memory" or a network')
-
-
-def _storage(data: str | Path | None, name: str) -> Storage:
-    return MemoryStorage() if data is None else RealStorage(Path(data).expanduser() / name)
 
 
 async def _stop(places: Sequence[Place[T]]) -> None:

@@ -46,8 +46,19 @@ class Place(Generic[T]):
             ConfigError: it has never run.
         """
         if self._server is None:
-            raise ConfigError(f"the {self._name} has not been started")
+            raise ConfigError(f"{self._name} has not been started")
         return self._server
+
+    @property
+    def running(self) -> T:
+        """The server, as long as it runs.
+
+        Raises:
+            ConfigError: it does not run.
+        """
+        if not self.is_running:
+            raise ConfigError(f"{self._name} does not run")
+        return self.server
 
     async def start(self, services: trio.Nursery) -> T:
         """Open the server in a task of its own.
@@ -57,7 +68,7 @@ class Place(Generic[T]):
             RocketMQError: what opening it met.
         """
         if self.is_running:
-            raise ConfigError(f"the {self._name} runs already")
+            raise ConfigError(f"{self._name} runs already")
         self.is_running = True
         self._leave, self._left = trio.Event(), trio.Event()
         await services.start(self._run)
@@ -84,8 +95,7 @@ class Place(Generic[T]):
         Raises:
             ConfigError: it does not run.
         """
-        if not self.is_running:
-            raise ConfigError(f"the {self._name} does not run")
+        _ = self.running
         self.leave()
         await self.wait_left()
 

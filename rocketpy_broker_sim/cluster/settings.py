@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rocketpy.errors import ConfigError
+from rocketpy.wire.names import check_topic
 from rocketpy_broker_sim.config import (
     BrokerConfig,
     MessageStoreConfig,
@@ -66,6 +67,7 @@ def broker_settings(settings: Mapping[str, Any], name: str, port: int) -> Broker
         ConfigError: there is no such setting, it is the cluster's own, or its value is not usable.
     """
     _refuse_own(settings)
+    check_topic(settings.get("broker_cluster_name", "DefaultCluster"), what="broker_cluster_name")
     given = {key: value for key, value in settings.items() if key in _OF_BROKERS or key not in _OF_NAME_SERVERS}
     return broker_config(**{**EMBEDDED, **given, "broker_name": name, "listen_port": port})
 
@@ -91,11 +93,12 @@ def broker_names(count: int, settings: Mapping[str, Any]) -> list[str]:
     """broker-a, broker-b, and so on; or the name of the settings, where there is one broker.
 
     Raises:
-        ConfigError: several brokers were given one name.
+        ConfigError: several brokers were given one name, or it cannot be one.
     """
     if "broker_name" in settings:
         if count != 1:
             raise ConfigError(f"broker_name names one broker, and the cluster has {count}")
+        check_topic(settings["broker_name"], what="broker_name")  # it is one too, and the name of a directory
         return [settings["broker_name"]]
     return [f"broker-{chr(ord('a') + number) if number < 26 else number}" for number in range(count)]
 
@@ -108,6 +111,8 @@ def refuse_exposure(host: str, *, insecure: bool) -> None:
     Raises:
         ConfigError: the host is not this machine alone, and `insecure` was not said.
     """
+    if not isinstance(insecure, bool):
+        raise ConfigError(f"insecure is True or False, not {insecure!r:.100}")
     if not insecure and not _is_loopback(host):
         raise ConfigError(
             f"{host or 'every interface'} is open to other machines, which may then read, write and delete everything "

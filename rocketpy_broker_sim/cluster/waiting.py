@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.errors import RocketMQError
-from rocketpy.wire.names import SCHEDULE_TOPIC, retry_topic
+from rocketpy.errors import ConfigError, RocketMQError
+from rocketpy.wire.enums import MessageModel
+from rocketpy.wire.names import SCHEDULE_TOPIC, is_retry_topic, retry_topic
 from rocketpy_broker_sim.broker.delay import level_of_queue, target
+from rocketpy_broker_sim.broker.tables.subscriptions import DEFAULT_GROUPS
+from rocketpy_broker_sim.cluster.arguments import names_like
 from rocketpy_broker_sim.cluster.stored import read_queue
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.broker import Broker
 
-__all__ = ["WaitTimeoutError", "unconsumed", "wait_consumed"]
+__all__ = ["WaitTimeoutError", "absent", "no_group", "no_topic", "unconsumed", "wait_consumed"]
 
 _FIRST_PAUSE = 0.005
 _LAST_PAUSE = 0.25
@@ -53,6 +56,8 @@ async def wait_consumed(
 ) -> None:
     """Wait until a group has consumed everything of a topic, what waits for another try included.
 
+    A topic that is not there, and a group that does not consume it, may still come: they are waited for too.
+
     Args:
         brokers: those that run, asked each time.
         group: the group.
@@ -61,13 +66,18 @@ async def wait_consumed(
         next_arrival: returns when a broker has got a message, or runs again.
 
     Raises:
+        ConfigError: the group broadcasts.
         WaitTimeoutError: it has not within `timeout` seconds.
     """
     topics = (topic, retry_topic(group))
     pause = _FIRST_PAUSE
     with trio.move_on_after(timeout):
         while True:
-            if any(_behind(brokers(), group, topics)):
+            _refuse_broadcasting(brokers(), group)
+            if absent(brokers(), group, topic):
+                await trio.sleep(pause)
+                pause = min(2 * pause, _LAST_PAUSE)
+            elif any(_behind(brokers(), group, topics)):
                 await _have_told(brokers(), group, pause)
                 pause = min(2 * pause, _LAST_PAUSE)
             elif any(_delayed(brokers(), topics)):
@@ -75,7 +85,7 @@ async def wait_consumed(
                 pause = _FIRST_PAUSE
             else:
                 return
-    missing = unconsumed(brokers(), group, topic)
+    missing = [*absent(brokers(), group, topic), *unconsumed(brokers(), group, topic)]
     if missing:
         raise WaitTimeoutError(
             f"the group {group} has not consumed all of {topic} within {timeout:g} s:",
@@ -84,12 +94,61 @@ async def wait_consumed(
         )
 
 
+def _refuse_broadcasting(brokers: Sequence[Broker], group: str) -> None:
+    for broker in brokers:
+        found = broker.consumers.group(group)
+        if found is not None and found.message_model is MessageModel.BROADCASTING:
+            raise ConfigError(
+                f"the group {group} broadcasts: each of its members keeps its positions to itself, so nobody can say "
+                "what it has consumed; look at what its listeners have done instead"
+            )
+
+
 async def _have_told(brokers: Sequence[Broker], group: str, pause: float) -> None:
     """Let the consumers of a group say where they stand, and give them time for it."""
     for broker in brokers:
         broker.held_pulls.release(group)
         broker.turn.finish()
     await trio.sleep(pause)
+
+
+# --- what is missing -----------------------------------------------------------------------------------
+
+
+def absent(brokers: Sequence[Broker], group: str, topic: str) -> list[str]:
+    """Why there is nothing to wait for yet, one line each: no topic, no such group, or a group of other topics."""
+    if not brokers:
+        return ["no broker runs: start one"]
+    lines = [line for line in (no_topic(brokers, topic), no_group(brokers, group)) if line]
+    if lines:
+        return lines
+    consumed = {name for broker in brokers for name in _topics_of(broker, group)}
+    if topic in consumed:
+        return []
+    others = ", ".join(sorted(name for name in consumed if not is_retry_topic(name)))
+    return [f"the group {group} does not consume {topic}" + (f", but {others}" if others else "")]
+
+
+def _topics_of(broker: Broker, group: str) -> set[str]:
+    """The topics that a group subscribes now, and those where it has said how far it came."""
+    found = broker.consumers.group(group)
+    return broker.offsets.topics_of(group).union(found.subscriptions if found is not None else ())
+
+
+def no_topic(brokers: Sequence[Broker], topic: str) -> str:
+    """A line that says that there is no such topic; "" where there is."""
+    if any(topic in broker.topics for broker in brokers):
+        return ""
+    known = {name for broker in brokers for name in broker.topics.all() if not broker.topics.is_system(name)}
+    return f"there is no topic {topic}" + names_like(topic, (name for name in known if name[0] != "%"))
+
+
+def no_group(brokers: Sequence[Broker], group: str) -> str:
+    """A line that says that no such group has ever been here; "" where it has."""
+    if any(group in broker.groups or _topics_of(broker, group) for broker in brokers):
+        return ""
+    known = {name for broker in brokers for name in broker.groups.all()}.difference(DEFAULT_GROUPS)
+    return f"no group {group} has ever consumed here" + names_like(group, known)
 
 
 def unconsumed(brokers: Sequence[Broker], group: str, topic: str) -> list[str]:

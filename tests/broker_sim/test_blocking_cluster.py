@@ -7,12 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import rocketpy.sync
-from rocketpy import ConfigError, Message
+from rocketpy import ConfigError, Message, RocketMQError
 from rocketpy.wire.hosts import parse_address
 from rocketpy_broker_sim import BlockingLocalCluster
 
@@ -77,6 +80,40 @@ def test_a_killed_broker_on_a_disk(tmp_path: Path) -> None:
     with BlockingLocalCluster(data=tmp_path) as cluster:
         assert len(cluster.messages("Orders")) == 28
     assert not (tmp_path / "broker-a" / "abort").exists()
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_nothing_acknowledged_is_lost_when_brokers_die_and_connections_are_cut(tmp_path: Path, where: str) -> None:
+    acknowledged: set[str] = set()
+    over = threading.Event()
+
+    def work(producer: rocketpy.sync.Producer) -> None:
+        while not over.is_set():
+            with suppress(RocketMQError):  # what is not acknowledged may be lost
+                acknowledged.add(producer.send(Message("Orders", b"x")).message_id)
+
+    with BlockingLocalCluster(brokers=2, data=tmp_path if where == "disk" else None) as cluster:
+        cluster.create_topic("Orders")
+        with rocketpy.sync.Producer("orders", namesrv=cluster.name_server_addresses) as producer:
+            threads = [threading.Thread(target=work, args=(producer,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            try:
+                for number in (0, 1, 0):
+                    before, deadline = len(acknowledged), time.monotonic() + 30
+                    while len(acknowledged) < before + 20:
+                        assert time.monotonic() < deadline
+                        over.wait(0.005)
+                    cluster.cut_connections()
+                    cluster.kill_broker(number)
+                    cluster.cut_connections(1 - number)
+                    cluster.start_broker(number)
+            finally:
+                over.set()
+                for thread in threads:
+                    thread.join(30)
+        assert acknowledged <= {message.message_id for message in cluster.messages("Orders")}
+    assert len(acknowledged) >= 60
 
 
 def test_an_error_of_the_block_comes_out_and_everything_stops() -> None:

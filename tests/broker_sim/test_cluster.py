@@ -178,12 +178,12 @@ async def test_what_runs_cannot_be_started_and_what_stands_cannot_be_stopped(aut
     with pytest.raises(ConfigError, match="does not run"):
         await cluster.start_broker(0)
     async with cluster:
-        with pytest.raises(ConfigError, match="broker-a runs already"):
+        with pytest.raises(ConfigError, match=r"broker 0 \(broker-a\) runs already"):
             await cluster.start_broker(0)
         with pytest.raises(ConfigError, match="runs already"):
             await cluster.__aenter__()
         await cluster.stop_broker(0)
-        with pytest.raises(ConfigError, match="broker-a does not run"):
+        with pytest.raises(ConfigError, match=r"broker 0 \(broker-a\) does not run"):
             await cluster.stop_broker(0)
 
 
@@ -231,9 +231,21 @@ async def test_a_cancelled_cluster_writes_what_it_took(autojump_clock: MockClock
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"brokers": -1}, "-1 brokers"),
-        ({"name_servers": 0}, "0 name servers"),
+        ({"brokers": 0}, "brokers must be at least 1, not 0"),
+        ({"brokers": -1}, "at least 1"),
+        ({"brokers": "2"}, "brokers must be a whole number, not '2'"),
+        ({"brokers": True}, "whole number"),
+        ({"name_servers": 0}, "name_servers must be at least 1"),
+        ({"name_servers": None}, "whole number"),
         ({"network": "ipx"}, "ipx"),
+        ({"network": None}, "network=None"),
+        ({"data": 5}, "the path of a directory, not 5"),
+        ({"data": ""}, "the path of a directory, not ''"),
+        ({"data": "~nobody-of-that-name/data"}, "home directory"),
+        ({"insecure": "no"}, "True or False, not 'no'"),
+        ({"broker_name": "../elsewhere"}, "broker_name"),
+        ({"broker_name": ""}, "broker_name is blank"),
+        ({"broker_cluster_name": "a cluster"}, "broker_cluster_name"),
         ({"auto_create_topics": True}, "auto_create_topics"),
         ({"listen_port": 10911}, "free port"),
         ({"store_path_root_dir": "/tmp"}, "data="),

@@ -145,7 +145,17 @@ def test_a_project_says_what_all_clusters_are_like(project: pytest.Pytester) -> 
 
 @pytest.mark.parametrize(
     ("mark", "expected"),
-    [("brokrs=2", "no setting 'brokrs'"), ("2", "say everything by name"), ("network='memory'", "speaks TCP")],
+    [
+        ("brokrs=2", "no setting 'brokrs'"),
+        ("2", "say everything by name"),
+        ("network='memory'", "speaks TCP"),
+        ("brokers=0", "brokers must be at least 1, not 0"),
+        ("topics=5", "topics=5: name them in a list"),
+        ("topics=['Orders', 5]", "5 is no name"),
+        ("topics={'Orders': 0}", "the number of queues of Orders must be 1 to 1024"),
+        ("topics='two words'", "characters besides"),
+        ("virtual_time='no'", "virtual_time='no': it is True or False"),
+    ],
 )
 def test_a_mistake_in_a_marker_is_named(project: pytest.Pytester, mark: str, expected: str) -> None:
     test = f"""
@@ -156,6 +166,20 @@ def test_a_mistake_in_a_marker_is_named(project: pytest.Pytester, mark: str, exp
             pass
     """
     assert expected in said(run(project, test, errors=1))
+
+
+def test_settings_of_a_project_that_are_no_dictionary_are_named(project: pytest.Pytester) -> None:
+    project.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def rocketmq_settings():
+            return ["brokers"]
+        """
+    )
+    result = run(project, "def test_one(rocketmq): pass", errors=1)
+    assert "rocketmq_settings has to return a dictionary of settings, not ['brokers']" in said(result)
 
 
 def test_a_failing_test_says_what_is_missing(project: pytest.Pytester) -> None:
@@ -171,6 +195,7 @@ def test_a_failing_test_says_what_is_missing(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "*WaitTimeoutError: the group billing has not consumed all of Orders within 0.05 s:",
+            "*no group billing has ever consumed here",
             "*Orders queue 0 of broker-a: 1 not consumed of 1",
             "*members of the group now: none",
         ]

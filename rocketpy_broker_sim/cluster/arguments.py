@@ -1,0 +1,78 @@
+"""What a cluster is told by tests, checked: each error says what would be right. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+
+from rocketpy.errors import ConfigError
+from rocketpy.message import Message
+from rocketpy.wire.names import NOT_ALLOWED_SEND
+
+__all__ = ["check_message", "check_number", "check_place", "check_seconds", "names_like"]
+
+_SHOWN = 5
+
+
+def check_number(name: str, value: object, low: int = 1, high: float = math.inf) -> None:
+    """Refuse what is no whole number within bounds.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{name} must be a whole number, not {value!r:.100}")
+    if not low <= value <= high:
+        bounds = f"at least {low}" if high == math.inf else f"{low} to {high:g}"
+        raise ConfigError(f"{name} must be {bounds}, not {value}")
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Refuse what is no time to wait.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name} must be a number of seconds, not {value!r:.100}")
+    if not value >= 0:
+        raise ConfigError(f"{name} of {value!r} seconds cannot be: it is 0 or more")
+
+
+def check_place(what: str, number: object, count: int) -> None:
+    """Refuse a number that no server of a cluster has.
+
+    Raises:
+        ConfigError: there is no such server.
+    """
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise ConfigError(f"a {what} is named by its number, not by {number!r:.100}")
+    if not 0 <= number < count:
+        known = f"one {what}, number 0" if count == 1 else f"{count} {what}s, numbered from 0 to {count - 1}"
+        raise ConfigError(f"there is no {what} {number}: the cluster has {known}")
+
+
+def check_message(message: object) -> None:
+    """Refuse what is no message, and those that no client may send.
+
+    Raises:
+        ConfigError: it is none, or its topic is the system's own.
+    """
+    if not isinstance(message, Message):
+        raise ConfigError(f"what is sent must be a Message, not {message!r:.100}")
+    if message.topic in NOT_ALLOWED_SEND:
+        raise ConfigError(f"{message.topic} is a topic of the system's own: nobody sends to it")
+
+
+def names_like(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence that says that there is no such name: those that are like it, or some of those known."""
+    names = sorted(set(known))
+    by_lower = {each.lower(): each for each in names}
+    like = [by_lower[each] for each in difflib.get_close_matches(name.lower(), by_lower, n=3)]
+    if like:
+        return f": is {' or '.join(like)} meant?"
+    if not names:
+        return ""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"; there is {', '.join(names[:_SHOWN])}{more}"
