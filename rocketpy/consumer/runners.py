@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import trio
 
+from rocketpy.consumer.inside import mark
 from rocketpy.consumer.listeners import Raised, must_pass
 
 if TYPE_CHECKING:
@@ -129,8 +130,9 @@ class TaskRunner:
             self._idle.pop().gate.set()
 
     def running(self) -> list[tuple[Call, float]]:
-        """The calls under way."""
-        return [(worker.call, worker.since) for worker in self._workers if worker.call is not None]
+        """The calls under way. For any thread, which reads `call` first: a call never looks older than it is."""
+        now = [(worker.call, worker.since) for worker in tuple(self._workers)]
+        return [(call, since) for call, since in now if call is not None]
 
     def allow(self, extra: int) -> None:
         """Let so many more calls run."""
@@ -159,6 +161,7 @@ class TaskRunner:
 
     async def _work(self, worker: _Worker) -> None:
         """Make calls one after the other; wait when there are none."""
+        mark(self._finished, worker)
         while not self._stopped.is_set():
             self._waking = False
             await self._make_calls(worker)
@@ -176,7 +179,8 @@ class TaskRunner:
             self._wake_one()
             if call[1].dropped:
                 continue
-            worker.since, worker.call = trio.current_time(), call
+            worker.since = trio.current_time()
+            worker.call = call
             try:
                 outcome = await call[0](call[2])
             except BaseException as exc:

@@ -8,6 +8,8 @@ the part of DefaultMQPushConsumerImpl.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -43,6 +45,9 @@ class RunningConsumer:
         subscriptions: Subscriptions,
         runners: tuple[RunnerMaker, RunnerMaker],
     ) -> None:
+        self.now = trio.lowlevel.current_clock().current_time
+        """The time of the loop, for any thread."""
+        self._token = trio.lowlevel.current_trio_token()
         self._client = client
         self._config = config
         self._offsets = RemoteBrokerOffsetStore(client, config.group)
@@ -75,6 +80,14 @@ class RunningConsumer:
                 scope.shield = True
                 await self._hang_up.wait()
                 self._nursery.cancel_scope.cancel()
+
+    def in_loop(self, function: Callable[[], object]) -> None:
+        """Call a plain function in the loop: now when this is it, soon from any other thread or loop."""
+        if _token_here() is self._token:
+            function()
+        else:
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(function)
 
     async def _consume(self, *, task_status: trio.TaskStatus[None]) -> None:
         try:
@@ -134,3 +147,10 @@ class RunningConsumer:
             await self._offsets.persist(self.assignment.queues(), wait=True)
         with trio.move_on_after(self._config.close_timeout):
             await self._client.unregister_consumer(self._config.group)
+
+
+def _token_here() -> trio.lowlevel.TrioToken | None:
+    try:
+        return trio.lowlevel.current_trio_token()
+    except RuntimeError:
+        return None

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 import trio
 
+from rocketpy.consumer.inside import mark
 from rocketpy.consumer.listeners import Raised
 from rocketpy.consumer.runners import YIELD_AFTER, Call, Finished, ListenerRunner, TaskRunner
 
@@ -112,6 +113,7 @@ class ThreadRunner:
             self._waking = False
 
     async def _host(self, worker: _Worker) -> None:
+        mark(self._finished, worker)  # the thread runs in a copy of this context
         await trio.to_thread.run_sync(self._work, worker, abandon_on_cancel=True, limiter=self._limiter)
 
     # --- in any thread ----------------------------------------------------------------------------------
