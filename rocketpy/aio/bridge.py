@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from rocketpy.client.lifecycle import forks
@@ -102,12 +104,23 @@ class _Waiter:
 
     async def wait_end(self) -> None:
         """In the loop: wait until it has ended, however often the task is cancelled meanwhile."""
-        while not self._is_over:
-            self.future = self._loop.create_future()
-            try:
-                await self.future
-            except asyncio.CancelledError:
-                continue  # the first one is on its way out already, and this one with it
+        with _shielded():
+            while not self._is_over:
+                self.future = self._loop.create_future()
+                try:
+                    await self.future
+                except asyncio.CancelledError:
+                    continue  # the first one is on its way out already, and this one with it
+
+
+def _shielded() -> AbstractContextManager[object]:
+    """Out of reach of anyio's cancel scopes: they cancel a task in every turn of the loop until it has left them.
+
+    A program that has such scopes has loaded anyio.
+    """
+    anyio = sys.modules.get("anyio")
+    scope = getattr(anyio, "CancelScope", None)
+    return nullcontext() if scope is None else scope(shield=True)
 
 
 class Bridge:
@@ -180,7 +193,7 @@ class Bridge:
                 "new one in the child from the same config"
             )
         if not self.is_bound:
-            raise ClientClosedError(f"{self.what} is not started: use it inside `async with`")
+            raise ClientClosedError(f"{self.what} is not started: use it inside `async with`, or await start() first")
         if threading.get_ident() != self._thread:
             advice = "hand the work over with `asyncio.run_coroutine_threadsafe`, or use `rocketpy.sync` from threads"
         else:
