@@ -2,21 +2,26 @@
 
 Topics, groups, client ids and remarks come from elsewhere and may hold line ends and escape codes, with which a peer
 could write log lines of its own or repaint a terminal. So every logger of these packages comes from here, and escapes
-and cuts what is put into its texts. Not here: how often something is said, and where it goes.
+and cuts what is put into its texts. `Seldom` keeps to one line a second for each cause. Not here: where it goes.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from types import TracebackType
+from typing import Any
 
-__all__ = ["MAX_TEXT", "get_logger", "printable", "quote"]
+__all__ = ["MAX_TEXT", "Seldom", "get_logger", "printable", "quote"]
 
 MAX_TEXT = 256
 """Characters of foreign text that a log line may hold."""
 _MAX_ERROR = 1024  # our own words around foreign text, which the error has cut
 _MAX_TRACEBACK_LINES = 500
+_MAX_CAUSES = 1024
 
 
 def printable(text: str, most: int = MAX_TEXT) -> str:
@@ -48,6 +53,58 @@ def get_logger(name: str, *, longest: int = MAX_TEXT) -> logging.Logger:
     if not any(isinstance(each, _Escaping) for each in logger.filters):
         logger.addFilter(_Escaping(longest))
     return logger
+
+
+class Seldom:
+    """Says the same thing once a second, and then how often it was left unsaid. For any thread.
+
+    A cause is whatever makes two lines the same, such as a topic with the type of an error. An interleaving of threads
+    may cost a count or let one line more through; no lock is held for that.
+
+    Args:
+        logger: where the lines go.
+        interval: seconds between two lines of one cause.
+        clock: the time, in seconds.
+    """
+
+    def __init__(
+        self, logger: logging.Logger, *, interval: float = 1.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._out = logger
+        self._interval = interval
+        self._clock = clock
+        self._causes: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
+
+    def log(self, level: int, cause: Hashable, text: str, *args: object, **more: Any) -> None:
+        """Log a line, unless there was one of this cause within the interval."""
+        self._say(level, cause, text, args, more)
+
+    def _say(self, level: int, cause: Hashable, text: str, args: tuple[object, ...], more: dict[str, Any]) -> None:
+        if not self._out.isEnabledFor(level):
+            return
+        now = self._clock()
+        since, unsaid = self._causes.pop(cause, (None, 0))
+        if since is not None and now - since < self._interval:
+            self._causes[cause] = since, unsaid + 1
+            return
+        self._causes[cause] = now, 0
+        while len(self._causes) > _MAX_CAUSES:
+            self._causes.popitem(last=False)
+        if unsaid:
+            text, args = f"{text} (and %d more like this since the last such line)", (*args, unsaid)
+        self._out.log(level, text, *args, **{"stacklevel": 3} | more)
+
+    def info(self, cause: Hashable, text: str, *args: object, **more: Any) -> None:
+        """Log a line of level info."""
+        self._say(logging.INFO, cause, text, args, more)
+
+    def warning(self, cause: Hashable, text: str, *args: object, **more: Any) -> None:
+        """Log a line of level warning."""
+        self._say(logging.WARNING, cause, text, args, more)
+
+    def error(self, cause: Hashable, text: str, *args: object, **more: Any) -> None:
+        """Log a line of level error."""
+        self._say(logging.ERROR, cause, text, args, more)
 
 
 class _Escaping(logging.Filter):

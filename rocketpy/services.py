@@ -8,15 +8,27 @@ and of ScheduledExecutorService, without their polling.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import trio
 
 from rocketpy.errors import RocketMQError, ServiceCrashedError
+from rocketpy.logs import get_logger
 
-__all__ = ["Ticks", "open_services", "outliving", "run_blocking", "runs_blocking_in_place", "ticks"]
+__all__ = [
+    "Ticks",
+    "heard",
+    "open_services",
+    "outliving",
+    "run_blocking",
+    "runs_blocking_in_place",
+    "side_by_side",
+    "ticks",
+]
+
+logger = get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -67,6 +79,45 @@ def _verdict(group: BaseExceptionGroup[BaseException], body_error: BaseException
     error = ServiceCrashedError(f"a background service met a bug: {first!r}")
     error.__cause__ = crashed
     return error
+
+
+@contextmanager
+def heard(what: str, on_crash: Callable[[ServiceCrashedError], object]) -> Iterator[None]:
+    """For the code of a service: a bug in it is logged, once and at once, told to `on_crash`, and ends the block.
+
+    Who waits for what the service does may be far away, and whoever is to get the exception may be busy for long.
+
+    Raises:
+        ServiceCrashedError: there was a bug, or one in a service within the service.
+    """
+    try:
+        yield
+    except BaseException as exc:
+        bugs = [each for each in _leaves(exc) if not isinstance(each, trio.Cancelled)]
+        if not bugs or any(isinstance(each, KeyboardInterrupt | SystemExit) for each in bugs):
+            raise
+        first = bugs[0]
+        if isinstance(first, ServiceCrashedError):
+            crash = first
+        else:
+            crash = ServiceCrashedError(f"a background service of {what} met a bug: {first!r}")
+            crash.__cause__ = exc
+            logger.error("%s ends: a background service met a bug: %r", what, first, exc_info=exc)
+        on_crash(crash)
+        raise crash from crash.__cause__
+
+
+async def side_by_side(function: Callable[[T], Awaitable[object]], items: Iterable[T], *, at_once: int = 64) -> None:
+    """Call an async function with each item, so many at a time. It handles the errors it expects by itself."""
+    limiter = trio.CapacityLimiter(at_once)
+
+    async def call(item: T) -> None:
+        async with limiter:
+            await function(item)
+
+    async with trio.open_nursery() as nursery:
+        for item in items:
+            nursery.start_soon(call, item)
 
 
 def _crashes(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketpy.errors import BrokerError, RocketMQError
-from rocketpy.logs import MAX_TEXT, get_logger, printable, quote
+from rocketpy.logs import MAX_TEXT, Seldom, get_logger, printable, quote
 from tests.hostile import HOSTILE, assert_harmless, said
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +20,8 @@ LIBRARY = [path for folder in ("rocketpy", "rocketpy_broker_sim") for path in so
 MAKERS = {"rocketpy/logs.py", "rocketpy_broker_sim/cli/logs.py"}
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 LOGGERS = {"log", "logger", "_log", "_logger"}
+SELDOM = {"seldom", "_seldom"}
+"""Of these the cause comes before the text."""
 
 logger = get_logger("tests.hostile")
 
@@ -86,6 +88,32 @@ def test_a_logger_escapes_once_and_stays_the_logger_of_its_name() -> None:
     assert len(logger.filters) == 1
 
 
+# --- no more often than once a second ---------------------------------------------------------------------
+
+
+def test_a_cause_is_told_once_a_second_and_the_next_line_counts_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    seldom = Seldom(logger, clock=lambda: now)
+    for tick in range(25):
+        now = tick / 10
+        seldom.warning("orders", "the listener of %s failed", "Orders")
+        if tick == 3:
+            seldom.error("bills", "the listener of %s failed", "Bills")
+    assert [record.getMessage() for record in caplog.records] == [
+        "the listener of Orders failed",
+        "the listener of Bills failed",
+        "the listener of Orders failed (and 9 more like this since the last such line)",
+        "the listener of Orders failed (and 9 more like this since the last such line)",
+    ]
+
+
+def test_causes_do_not_pile_up(caplog: pytest.LogCaptureFixture) -> None:
+    seldom = Seldom(logger)
+    for number in range(3000):
+        seldom.warning(number, "%d failed", number)
+    assert len(seldom._causes) == 1024
+
+
 # --- every logger comes from there ----------------------------------------------------------------------
 
 
@@ -117,8 +145,8 @@ def test_threat_A5_no_text_is_put_into_a_message_before_its_logger_sees_it() -> 
     for path in LIBRARY:
         for call in calls(path):
             owner, method = attribute(call)
-            if owner in LOGGERS and method in LEVELS:
+            if owner in LOGGERS | SELDOM and method in LEVELS:
                 found += 1
-                text = call.args[1 if method == "log" else 0]
+                text = call.args[(method == "log") + (owner in SELDOM)]
                 assert isinstance(text, ast.Constant), f"{path}:{call.lineno} formats its text itself"
     assert found > 80

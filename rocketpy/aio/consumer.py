@@ -10,10 +10,9 @@ from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.aio.listeners import LoopRunner
 from rocketpy.aio.signals import first_signal
-from rocketpy.client.lifecycle import State
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PushConsumer as TrioConsumer
-from rocketpy.errors import ClientClosedError, ConfigError
+from rocketpy.errors import ConfigError
 
 if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
@@ -108,13 +107,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             ClientClosedError: the consumer is not open.
             ServiceCrashedError: a bug in the background stopped it meanwhile.
         """
-        opened = self._bridge.opened
-        try:
-            return await self._call(self._inner.wait_assigned, timeout)
-        except ClientClosedError:
-            if opened is not None and not opened.is_wanted_left and self._inner.status().state != State.OPEN.value:
-                await self._until(asyncio.Event())  # it ends by itself, and the end tells why
-            raise
+        return await self._call(self._inner.wait_assigned, timeout)
 
     def status(self) -> PushConsumerStatus:
         """How it is: topics, queues, what is held of them, and what goes wrong."""
@@ -138,6 +131,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             ServiceCrashedError: a bug in the background stopped it.
+            ConfigError: this is a listener of its own.
         """
         bridge = self._bridge
         if self._inner.in_listener:
@@ -156,8 +150,8 @@ class PushConsumer(Lifetime[TrioConsumer]):
             await self._until(over)
 
     async def _until(self, over: asyncio.Event) -> None:
-        opened = self._bridge.opened
         with self._calling_at_end(over.set):
             await over.wait()
-        if opened is not None and opened.crash is not None:
-            raise opened.crash
+        crash = self._inner.status().crash
+        if crash is not None:
+            raise crash

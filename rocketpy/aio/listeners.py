@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import types
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from rocketpy.consumer.inside import mark
+from rocketpy.consumer.lanes import Lane, Lanes
 from rocketpy.consumer.listeners import Raised
 from rocketpy.consumer.runners import YIELD_AFTER, Call, Finished
 from rocketpy.errors import ClientClosedError
@@ -66,11 +67,10 @@ class LoopRunner:
 
     def __init__(self, bridge: Bridge, limit: int, finished: Finished, report: Callable[[], None]) -> None:
         self._bridge = bridge
-        self._limit = limit
-        self._extra = 0
+        self._lanes = Lanes(limit)
         self._finished = finished
         self._report = report
-        self._calls: deque[Call] = deque()
+        self._changes: deque[Callable[[], object]] = deque()
         self._workers: set[_Worker] = set()
         self._idle: list[_Worker] = []
         self._asked = False
@@ -86,17 +86,24 @@ class LoopRunner:
 
     # --- in the portal ----------------------------------------------------------------------------------
 
-    def submit(self, calls: Iterable[Call]) -> None:
+    def submit(self, topic: str, calls: Iterable[Call]) -> None:
         """Make these calls."""
-        self._calls.extend(calls)
-        if not self._asked or self._bridge.loop.is_closed():
-            self._asked = True
-            self._bridge.inbox.deliver(self._look)
+        self._change(partial(self._lanes.put, topic, calls))
+
+    def share(self, topics: Collection[str]) -> None:
+        """Keep workers for each of these topics."""
+        self._change(partial(self._lanes.share, topics))
 
     def allow(self, extra: int) -> None:
         """Let so many more calls run."""
-        self._extra = extra
-        self._bridge.inbox.deliver(self._look)
+        self._change(partial(self._lanes.allow, extra))
+
+    def _change(self, change: Callable[[], object]) -> None:
+        """Have the lanes changed in the loop, which alone touches them."""
+        self._changes.append(change)
+        if not self._asked or self._bridge.loop.is_closed():
+            self._asked = True
+            self._bridge.inbox.deliver(self._look)
 
     def running(self) -> list[tuple[Call, float]]:
         """The calls under way."""
@@ -148,17 +155,19 @@ class LoopRunner:
 
     def _look(self) -> None:
         self._asked = False
+        while self._changes:
+            self._changes.popleft()()
         self._wake_one()
 
-    def _wake_one(self) -> None:
+    def _wake_one(self, besides: Lane | None = None) -> None:
         """Have one more worker look for calls, unless one is on its way to them already."""
-        if not self._calls or self._waking or self._paused or self._stopped:
+        if self._waking or self._paused or self._stopped or not self._lanes.is_waiting(besides):
             return
         # Set before there is a task: a factory of the user may run its first step at once.
         if self._idle:
             self._waking = True
             self._open(self._idle.pop())
-        elif len(self._workers) < self._limit + self._extra:
+        elif len(self._workers) < self._lanes.limit:
             self._waking = True
             self._start_worker()
 
@@ -210,16 +219,22 @@ class LoopRunner:
             self._stopped = True  # the process ends
 
     async def _work(self, worker: _Worker) -> None:
-        """Make calls one after the other; wait when there are none."""
+        """Go through the lanes; wait when there is nothing to do."""
         try:
             await asyncio.sleep(0)  # not inside of whoever started it, even where a factory runs the first step at once
+            self._waking = False
             while not self._stopped:
+                lane = self._lanes.enter()
+                if lane is not None:
+                    try:
+                        await self._make_calls(worker, lane)
+                    finally:
+                        self._lanes.leave(lane)
+                    continue
+                worker.gate = self._bridge.loop.create_future()
+                self._idle.append(worker)
+                await worker.gate
                 self._waking = False
-                await self._make_calls(worker)
-                if not self._stopped:
-                    worker.gate = self._bridge.loop.create_future()
-                    self._idle.append(worker)
-                    await worker.gate
         except Exception as exc:  # noqa: BLE001 - a bug in here
             self._fail(exc)
         finally:
@@ -237,13 +252,15 @@ class LoopRunner:
         self._paused = False
         self._wake_one()
 
-    async def _make_calls(self, worker: _Worker) -> None:
-        """Make calls until there are none. One call's failure is that call's affair."""
-        calls, clock = self._calls, self._clock
+    async def _make_calls(self, worker: _Worker, lane: Lane) -> None:
+        """Make calls of a lane, until there are none or it is another's turn. One's failure is that call's affair."""
+        self._wake_one(besides=lane)
+        calls, clock = lane.calls, self._clock
         since = clock()
         while calls and not self._stopped:
             call = calls.popleft()
-            self._wake_one()
+            if calls and not lane.full:
+                self._wake_one()
             if call[1].dropped:
                 continue
             worker.since = clock()
@@ -255,7 +272,7 @@ class LoopRunner:
             if clock() - since > YIELD_AFTER:
                 # A listener that never waits would keep everything else from running.
                 await asyncio.sleep(0)
-                since = clock()
+                return
 
     async def _make(self, worker: _Worker, call: Call) -> None:
         try:

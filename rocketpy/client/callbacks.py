@@ -1,17 +1,25 @@
 """What brokers ask of a client over its own connections.
 
 A broker may be wrong or worse: what it asks is done only for groups that this client has. Requests for which nobody has
-registered a processor are answered with REQUEST_CODE_NOT_SUPPORTED by the dispatcher, and nothing happens. Plays the
-part of ClientRemotingProcessor.
+registered a processor are answered with REQUEST_CODE_NOT_SUPPORTED, and nothing happens.
+
+A plain processor runs in the reader of the connection and has to be quick. An async one runs in a task beside it, so
+that answers to our own requests go on meanwhile, however long it takes; so many run at a time, and what comes on top is
+refused as busy, for a reader that waited would hold up answers again. Whatever a processor raises is the answer to its
+request alone. Plays the part of ClientRemotingProcessor.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
 
-from rocketpy.logs import get_logger
+import trio
+
+from rocketpy.errors import BrokerError, RemoteProtocolError
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.remoting.dispatch import Dispatcher
-from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.group import NotifyConsumerIdsChangedRequestHeader
 
 if TYPE_CHECKING:
@@ -19,13 +27,99 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
 
-__all__ = ["callbacks"]
+__all__ = ["AsyncProcessor", "Callbacks", "callbacks"]
 
 logger = get_logger(__name__)
 
+AsyncProcessor: TypeAlias = "Callable[[Connection, RemotingCommand], Awaitable[RemotingCommand | None]]"
+"""Carries out a request and returns the answer; None when there never will be one."""
 
-def callbacks(roles: RoleTable) -> Dispatcher:
-    """The dispatcher for requests from brokers to the roles of one client."""
+MOST_AT_A_TIME = 64
+"""Async processors that run beside the readers of one client."""
+LONGEST = 60.0
+"""Seconds after which one is cancelled; brokers wait for ten at most."""
+
+
+class Callbacks(Dispatcher):
+    """A Handler for the requests of brokers to one client.
+
+    Attributes:
+        processors: plain processors by request code.
+        async_processors: async ones by request code; they count first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.async_processors: dict[int, AsyncProcessor] = {}
+        self._under_way = 0
+        self._nursery: trio.Nursery | None = None
+        self._seldom = Seldom(logger, clock=trio.current_time)
+
+    async def run(self) -> None:
+        """The service under which async processors run."""
+        async with trio.open_nursery() as self._nursery:
+            await trio.sleep_forever()
+
+    def process(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        """Carry out one request, or have it carried out; what is raised becomes the answer."""
+        processor = self.async_processors.get(request.code)
+        if processor is not None:
+            return self._begin(processor, connection, request)
+        try:
+            return self.processors.get(request.code, self.default)(connection, request)
+        except (Exception, SystemExit) as exc:  # noqa: BLE001  whatever it is, it is the answer to this request alone
+            return self._failed(connection, request, exc)
+
+    def _begin(
+        self, processor: AsyncProcessor, connection: Connection, request: RemotingCommand
+    ) -> RemotingCommand | None:
+        if self._nursery is None or self._under_way >= MOST_AT_A_TIME:
+            self._seldom.warning(
+                ("busy", request.code),
+                "a request %d of %s is refused: too many are at work",
+                request.code,
+                connection.address,
+            )
+            return request.answer(
+                ResponseCode.SYSTEM_BUSY, f"the client carries out {self._under_way} requests already"
+            )
+        self._under_way += 1
+        self._nursery.start_soon(self._carry_out, processor, connection, request)
+        return None
+
+    async def _carry_out(self, processor: AsyncProcessor, connection: Connection, request: RemotingCommand) -> None:
+        answer: RemotingCommand | None = None
+        try:
+            with trio.fail_after(LONGEST):
+                answer = await processor(connection, request)
+        except (Exception, SystemExit) as exc:  # noqa: BLE001  as above
+            answer = self._failed(connection, request, exc)
+        finally:
+            self._under_way -= 1
+        if answer is None:
+            connection.forget_request(request)
+        else:
+            connection.send_answer(request, answer)
+
+    def _failed(self, connection: Connection, request: RemotingCommand, exc: BaseException) -> RemotingCommand:
+        """The answer that takes the place of an exception. Of a bug the broker only learns that there is one."""
+        if isinstance(exc, BrokerError):
+            return request.answer(exc.code, exc.remark or None)
+        if isinstance(exc, RemoteProtocolError):
+            return request.answer(ResponseCode.SYSTEM_ERROR, str(exc))
+        self._seldom.error(
+            (request.code, type(exc)),
+            "a request %d of %s failed: %r",
+            request.code,
+            connection.address,
+            exc,
+            exc_info=exc,
+        )
+        return request.answer(ResponseCode.SYSTEM_ERROR, "the client failed: its log has the details")
+
+
+def callbacks(roles: RoleTable) -> Callbacks:
+    """What takes requests from brokers to the roles of one client."""
 
     def consumer_ids_changed(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """Somebody joined or left a group: its queues are to be shared out anew."""
@@ -37,4 +131,6 @@ def callbacks(roles: RoleTable) -> Dispatcher:
             role.rebalance_now()
         return None
 
-    return Dispatcher({RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: consumer_ids_changed})
+    made = Callbacks()
+    made.processors[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = consumer_ids_changed
+    return made

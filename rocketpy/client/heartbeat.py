@@ -6,14 +6,13 @@ connection wants a heartbeat too. Plays the part of sendHeartbeatToAllBroker in 
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import trio
 
 from rocketpy.client.api import group as group_api
 from rocketpy.errors import RocketMQError
-from rocketpy.logs import get_logger
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.wire.bodies.route import MASTER_ID
 
 if TYPE_CHECKING:
@@ -58,7 +57,10 @@ class Heartbeats:
         self._client_id = client_id
         self._interval = interval
         self._timeout = timeout
+        self.answering: set[str] = set()
+        """Addresses of brokers that answered the last heartbeat they got."""
         self._failing: set[str] = set()
+        self._seldom = Seldom(logger, clock=trio.current_time)
         self._greeting: set[str] = set()
         self._wanted = trio.Event()
 
@@ -91,6 +93,7 @@ class Heartbeats:
                 nursery.start_soon(self._send, broker_name, address, data, answered)
         known = {address for _, address in targets}
         self._failing &= known
+        self.answering &= known
         for address in self.versions.keys() - known:
             del self.versions[address]
         return len(answered)
@@ -111,14 +114,16 @@ class Heartbeats:
             version = await group_api.heartbeat(self._pool, address, data, timeout=self._timeout)
         except RocketMQError as error:
             # Once a change of state, not once a heartbeat: a broker may be away for hours.
-            level = logging.DEBUG if address in self._failing else logging.WARNING
-            logger.log(level, "heartbeat to broker %s at %s failed: %s", broker_name, address, error)
+            if address not in self._failing:
+                self._seldom.warning(address, "heartbeat to broker %s at %s failed: %s", broker_name, address, error)
             self._failing.add(address)
             return
         finally:
             self._greeting.discard(address)
+            self.answering.discard(address)
         if address in self._failing:
             logger.warning("broker %s at %s answers heartbeats again", broker_name, address)
             self._failing.discard(address)
+        self.answering.add(address)
         self.versions[address] = version
         answered.append(address)

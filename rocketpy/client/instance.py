@@ -26,11 +26,11 @@ from rocketpy.client.name_server import NameServers
 from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
 from rocketpy.client.routing import RouteTable
 from rocketpy.config import ClientConfig
-from rocketpy.errors import RocketMQError
+from rocketpy.errors import RocketMQError, ServiceCrashedError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy.remoting.pool import ConnectionPool
-from rocketpy.services import open_services, ticks
+from rocketpy.services import heard, open_services, ticks
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -94,6 +94,8 @@ class MQClientInstance(NotPicklable):
             interval=self.config.heartbeat_broker_interval,
             timeout=self.config.request_timeout,
         )
+        self.crash: ServiceCrashedError | None = None
+        """What ended the client, when that was a bug in one of its services."""
         self._addresses: frozenset[str] = frozenset()
         self._lifecycle = Lifecycle(f"client {self.client_id}")
         self._stack: AsyncExitStack | None = None
@@ -159,16 +161,23 @@ class MQClientInstance(NotPicklable):
         with the closing code in `__aexit__`, which has a deadline. A start that is cancelled has no such end: it comes
         to the checkpoint before the shield.
         """
-        with trio.CancelScope() as scope:
+        with heard(f"client {self.client_id}", self._note_crash), trio.CancelScope() as scope:
             async with self.pool.open(), trio.open_nursery() as services:
                 services.start_soon(self._route_service)
                 services.start_soon(self.heartbeats.run)
                 services.start_soon(self.data_links.run)
+                services.start_soon(self.callbacks.run)
                 task_status.started()
                 await trio.lowlevel.checkpoint_if_cancelled()
                 scope.shield = True
                 await self._hang_up.wait()
                 services.cancel_scope.cancel()
+
+    def _note_crash(self, crash: ServiceCrashedError) -> None:
+        """Tell those who share it: they may be far from whoever gets the exception."""
+        self.crash = crash
+        for role in self.roles:
+            role.client_closing()
 
     @property
     def is_open(self) -> bool:
@@ -238,11 +247,21 @@ class MQClientInstance(NotPicklable):
             except RocketMQError as error:
                 logger.info("broker %s was not told that we leave: %s", address, error)
 
-        async with trio.open_nursery() as nursery:
-            for address in sorted(self._known_addresses()):
-                # A broker knows a client by its connection: without one there is nobody to tell.
-                if self.pool.nowait(address) is not None:
+            left.discard(address)
+
+        # A broker knows a client by its connection: without one there is nobody to tell.
+        left = {address for address in self._known_addresses() if self.pool.nowait(address) is not None}
+        try:
+            async with trio.open_nursery() as nursery:
+                for address in sorted(left):
                     nursery.start_soon(tell, address)
+        finally:
+            if left:  # the time was over
+                logger.warning(
+                    "%s closes, and these brokers have not said in time that they know: %s",
+                    producer_group or consumer_group,
+                    ", ".join(sorted(left)),
+                )
 
     # --- keeping fresh ---------------------------------------------------------------------------------
 

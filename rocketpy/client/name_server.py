@@ -22,7 +22,7 @@ from rocketpy.errors import (
     SystemBusyError,
     TransportError,
 )
-from rocketpy.logs import get_logger
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.remoting.backoff import at_once, retrying
 from rocketpy.seams import random_source
 
@@ -58,6 +58,7 @@ class NameServers:
         self.addresses = tuple(addresses)
         self._pool = pool
         self._timeout = timeout
+        self._seldom = Seldom(logger, clock=trio.current_time)
         self._current = random_source().randrange(len(self.addresses))
 
     @property
@@ -136,7 +137,7 @@ class NameServers:
         if self.current == failed:
             self._current = (self._current + 1) % len(self.addresses)
             if len(self.addresses) > 1:
-                logger.warning("name server %s failed, going on with %s: %s", failed, self.current, error)
+                self._seldom.warning(failed, "name server %s failed, going on with %s: %s", failed, self.current, error)
 
 
 def _unreachable(doing: str, tried: Sequence[tuple[str, Exception]]) -> NameServerUnreachableError:

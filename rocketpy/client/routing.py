@@ -38,6 +38,8 @@ __all__ = ["BrokerAddress", "RouteTable"]
 
 logger = get_logger(__name__)
 
+_ANY = "*"
+"""Stands for every topic, where no name server answers."""
 _NEARLY = 0.01
 """Seconds before a deadline that count as having reached it: the last try gets a little less than what is left."""
 
@@ -94,6 +96,8 @@ class RouteTable:
         self._brokers: dict[str, Mapping[int, str]] = {}
         self._defaults: dict[str, _Default] = {}
         self._lookups: dict[tuple[str, _Default | None], _Lookup] = {}
+        self._stale: set[str] = set()
+        """Topics whose route could not be refreshed the last time, for which that was told."""
         self.version = 0
         """Another number whenever anything that is read here may have changed."""
 
@@ -204,15 +208,25 @@ class RouteTable:
 
     async def refresh_all(self, more: Iterable[str] = ()) -> None:
         """Ask again about every topic in use, and about `more`. Errors are logged: the old routes stay."""
-        for topic in sorted(self._routes.keys() | set(more)):
+        wanted = sorted(self._routes.keys() | set(more))
+        self._stale &= {*wanted, _ANY}
+        for topic in wanted:
             try:
                 if await self.refresh(topic) is None:
                     logger.debug("topic %s does not exist yet", topic)
+                self._stale.discard(topic)
             except NameServerUnreachableError as error:
-                logger.warning("routes are not refreshed: %s", error)
+                if _ANY not in self._stale:
+                    logger.warning("routes are not refreshed, the old ones stay: %s", error)
+                self._stale.add(_ANY)
                 return
             except RocketMQError as error:
-                logger.warning("the route of %s is not refreshed: %s", topic, error)
+                if topic not in self._stale:
+                    logger.warning("the route of %s is not refreshed: %s", topic, error)
+                self._stale.add(topic)
+        if wanted and _ANY in self._stale:
+            self._stale.discard(_ANY)
+            logger.warning("routes are refreshed again")
 
     def clean_offline_brokers(self) -> list[str]:
         """Forget brokers that no route names any more. Returns their addresses, which nobody needs now."""

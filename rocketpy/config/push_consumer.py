@@ -105,12 +105,15 @@ class PushConsumerConfig(ClientConfig):
         default=-1, validator=whole(0, off=-1), metadata={"java": "maxReconsumeTimes"}
     )
     """How often a message that failed comes again before it goes to the dead-letter queue. -1: 16 times."""
+    start_timeout: float = attrs.field(default=5.0, validator=seconds(0.001, 600), metadata={"java": None})
+    """Seconds that a start may take. Queues of a broker that does not answer by then are taken once it does."""
     await_termination: float = attrs.field(
         default=10.0,
         validator=seconds(0, 86_400),
         metadata={"java": "awaitTerminationMillisWhenShutdown", "scale": 1000},
     )
-    """Seconds that listeners get to finish when the consumer closes (none in Java)."""
+    """Seconds that listeners get to finish when the consumer closes (none in Java). Then offsets are committed and the
+    brokers told, within `close_timeout`."""
 
     def __attrs_post_init__(self) -> None:
         """Fields that only make sense together."""

@@ -14,7 +14,6 @@ import trio
 from rocketpy.consumer.process_queue import FlowLimits
 from rocketpy.consumer.pull import PullParts, QueuePuller
 from rocketpy.errors import RocketMQError
-from rocketpy.logs import get_logger
 
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
 
 __all__ = ["Assignment", "flow_limits"]
-
-logger = get_logger(__name__)
 
 PULL_OVERDUE_AFTER = 120.0
 """Seconds without a pull, and without a reason for that, after which a queue is taken anew."""
@@ -103,7 +100,9 @@ class Assignment:
             if queue not in plan.drop and self._pullers[queue].process_queue.is_pull_overdue(now, PULL_OVERDUE_AFTER)
         ]
         for queue in overdue:
-            logger.error("%s has not been pulled for %g seconds: taking it anew", queue, PULL_OVERDUE_AFTER)
+            self._parts.seldom.error(
+                "overdue", "%s has not been pulled for %g seconds: taking it anew", queue, PULL_OVERDUE_AFTER
+            )
         return overdue
 
     async def _give_up(self, queues: list[MessageQueue]) -> None:

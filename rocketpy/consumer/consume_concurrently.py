@@ -2,7 +2,8 @@
 
 It turns pulled messages into calls of listeners, and what comes of the calls into offsets: what succeeded is dealt
 with; what failed, or took too long, is given back to a broker and then dealt with; what no broker takes is tried again
-here. An offset moves only past messages that are dealt with. Plays the part of ConsumeMessageConcurrentlyService.
+here; what nobody listens to waits. An offset moves only past messages that are dealt with. Plays the part of
+ConsumeMessageConcurrentlyService.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from rocketpy.consumer.process_queue import ProcessQueue
 from rocketpy.consumer.runners import Call, Finished, ListenerRunner, RunnerMaker, TaskRunner, messages_of
 from rocketpy.consumer.subscription import Listener
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
-from rocketpy.logs import get_logger
+from rocketpy.consumer.unheard import Unheard, Waiting
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import MessageExt
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ class _Failure:
     listener: Listener | None
     """Who gets it when it is tried again here; None while a call of it may still be under way."""
     due: float = 0.0
+    untried: bool = False
+    """Whether nobody listened, so that its attempts are not counted."""
 
 
 class ConsumeMessageConcurrentlyService:
@@ -103,8 +107,11 @@ class ConsumeMessageConcurrentlyService:
         self._later: deque[_Failure] = deque()
         self._some_later = trio.Event()
         self._settled = trio.Event()
+        self._unheard = Unheard(subscriptions, config.pull_threshold_for_queue // 2, self._hand_over, self._put_off)
+        self._seldom = Seldom(logger, clock=trio.current_time)
         self._stopping = False
         self._nursery: trio.Nursery | None = None
+        self._share()
 
     # --- life -----------------------------------------------------------------------------------------
 
@@ -112,7 +119,8 @@ class ConsumeMessageConcurrentlyService:
         """The service, until it is cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
-                for service in (self._collect_service, self._retry_here_service, self._expiry_service):
+                services = self._collect_service, self._retry_here_service, self._expiry_service, self._unheard.run
+                for service in services:
                     self._nursery.start_soon(service)
                 task_status.started()
                 async with trio.open_nursery() as runners:
@@ -143,22 +151,48 @@ class ConsumeMessageConcurrentlyService:
 
     # --- in: from messages to calls ---------------------------------------------------------------------
 
+    def subscriptions_changed(self) -> None:
+        """Listeners came or went."""
+        self._share()
+        if not self._stopping:
+            self._unheard.look()
+
+    def _share(self) -> None:
+        """No topic may take all workers of its kind."""
+        topics = self._subscriptions.user_topics
+        kinds: dict[bool, list[str]] = {False: [], True: []}
+        for topic in topics:
+            listener = self._subscriptions.listener(topic)
+            kinds[listener is not None and is_async_listener(listener)].append(topic)
+        self._plain.share(kinds[False])
+        self._tasks.share(kinds[True])
+
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Consume messages that `queue` holds."""
         if queue.queue.topic == self._subscriptions.retry_topic:
             self._subscriptions.show_original_topic(messages)
             for message in messages:
-                self._call_for(self._subscriptions.listener(message.topic), queue, [message])
+                self._hand_over(queue, [message])
         else:
-            self._call_for(self._subscriptions.listener(queue.queue.topic), queue, messages)
+            self._hand_over(queue, messages)
 
-    def _call_for(self, listener: Listener | None, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        if listener is None:
-            logger.warning("nobody listens to %s, %d messages of it come again later", messages[0].topic, len(messages))
+    def _hand_over(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        """To whoever listens to their topic, which is one."""
+        topic = messages[0].topic
+        listener = self._subscriptions.listener(topic)
+        if listener is not None:
+            self._call_for(listener, queue, messages)
+        elif topic == self._subscriptions.retry_topic:
+            self._seldom.warning(
+                "no origin", "%d messages of %s do not say which topic they come from: failed", len(messages), topic
+            )
             self._fail(queue, messages, BROKER_DECIDES, None)
-            return
+        else:
+            self._unheard.add(queue, messages)
+
+    def _call_for(self, listener: Listener, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         runner = self._tasks if is_async_listener(listener) else self._plain
-        runner.submit(self._calls(listener, queue, messages))
+        runner.submit(messages[0].topic, self._calls(listener, queue, messages))
 
     def _calls(self, listener: Listener, queue: ProcessQueue, messages: Sequence[MessageExt]) -> Iterable[Call]:
         size = self._batch_size
@@ -200,7 +234,7 @@ class ConsumeMessageConcurrentlyService:
     def _note_outcome(self, call: Call, outcome: object) -> None:
         listener, queue, _ = call
         messages = messages_of(call)
-        verdict = judge(outcome, messages, batch=self._batch_size > 1)
+        verdict = judge(outcome, messages, batch=self._batch_size > 1, seldom=self._seldom)
         self.counters.consumed += verdict.done
         if verdict.done:
             self._dealt_with(queue, messages[: verdict.done])
@@ -222,6 +256,9 @@ class ConsumeMessageConcurrentlyService:
         self.counters.failed += len(messages)
         self._give_back([_Failure(queue, message, delay_level, listener) for message in messages])
 
+    def _put_off(self, waited: Iterable[Waiting]) -> None:
+        self._give_back([_Failure(each.queue, each.message, BROKER_DECIDES, None, untried=True) for each in waited])
+
     def _give_back(self, failures: Iterable[_Failure]) -> None:
         """As many at a time as listeners may run: a broker in trouble is not to be stormed."""
         self._failures.extend(failures)
@@ -234,7 +271,12 @@ class ConsumeMessageConcurrentlyService:
             failure = self._failures.popleft()
             if failure.queue.dropped or failure.message.queue_offset not in failure.queue:
                 continue
-            if await self._send_back.send_back(failure.message, failure.delay_level):
+            if failure.untried:
+                if await self._send_back.put_off(failure.message):
+                    self._dealt_with(failure.queue, [failure.message])
+                else:
+                    self._unheard.keep(failure.queue, failure.message)
+            elif await self._send_back.send_back(failure.message, failure.delay_level):
                 self.counters.sent_back += 1
                 self._dealt_with(failure.queue, [failure.message])
             else:
@@ -283,7 +325,8 @@ class ConsumeMessageConcurrentlyService:
     def _expire(self, call: Call) -> None:
         _, queue, _ = call
         messages = messages_of(call)
-        logger.error(
+        self._seldom.error(
+            ("late", messages[0].topic),
             "the listener has not returned from %r for %g seconds: the message comes again later, and what the "
             "listener says of it counts no more",
             messages[0],

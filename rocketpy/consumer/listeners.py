@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import attrs
 import trio
 
-from rocketpy.logs import get_logger
 from rocketpy.results import ConsumeResult, RetryLater
 
 if TYPE_CHECKING:
     from rocketpy.consumer.subscription import Listener
+    from rocketpy.logs import Seldom
     from rocketpy.message import MessageExt
 
 __all__ = ["Raised", "Verdict", "is_async_listener", "judge", "must_pass"]
-
-logger = get_logger(__name__)
 
 BROKER_DECIDES = 0
 """The delay level that leaves the time of the next try to the broker."""
@@ -55,8 +53,8 @@ def is_async_listener(listener: Listener) -> bool:
     return inspect.iscoroutinefunction(getattr(listener, "__call__", None))  # noqa: B004  an object with async def __call__
 
 
-def judge(outcome: object, messages: Sequence[MessageExt], *, batch: bool) -> Verdict:
-    """What a listener meant. Mistakes are logged here, once for each call."""
+def judge(outcome: object, messages: Sequence[MessageExt], *, batch: bool, seldom: Seldom) -> Verdict:
+    """What a listener meant. Failures are logged here, one of a kind a second for each topic."""
     if outcome is None or outcome is ConsumeResult.SUCCESS:
         return Verdict(len(messages))
     if outcome is ConsumeResult.RETRY:
@@ -65,20 +63,28 @@ def judge(outcome: object, messages: Sequence[MessageExt], *, batch: bool) -> Ve
         return Verdict(0, outcome.delay_level)
     if batch and isinstance(outcome, int) and not isinstance(outcome, bool) and 0 <= outcome <= len(messages):
         return Verdict(outcome)
-    _complain(outcome, messages)
+    _complain(outcome, messages, seldom)
     return Verdict(0)
 
 
-def _complain(outcome: object, messages: Sequence[MessageExt]) -> None:
+def _complain(outcome: object, messages: Sequence[MessageExt], seldom: Seldom) -> None:
+    topic = messages[0].topic
     what = f"{messages[0]!r}" + (f" and {len(messages) - 1} more" if len(messages) > 1 else "")
     if isinstance(outcome, Raised):
-        logger.warning("the listener failed with %s, it comes again later", what, exc_info=outcome.error)
+        cause = topic, type(outcome.error)
+        seldom.warning(cause, "the listener failed with %s, it comes again later", what, exc_info=outcome.error)
         return
     advice = "return None, ConsumeResult or RetryLater"
     if inspect.iscoroutine(outcome):
         outcome.close()
         advice = "a listener that has to be awaited must be an `async def` function itself"
-    logger.error("the listener answered %.100r for %s, which counts as failed: %s", outcome, what, advice)
+    seldom.error(
+        (topic, type(outcome)),
+        "the listener answered %.100r for %s, which counts as failed: %s",
+        outcome,
+        what,
+        advice,
+    )
 
 
 def must_pass(error: BaseException) -> bool:

@@ -5,7 +5,6 @@ Plays the part of OffsetStore and RemoteBrokerOffsetStore.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +12,7 @@ import trio
 
 from rocketpy.client.api import offset as offset_api
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
-from rocketpy.logs import get_logger
+from rocketpy.logs import Seldom, get_logger
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -43,8 +42,12 @@ class OffsetStore(Protocol):
         """
         ...
 
-    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
-        """Commit what is noted for these queues; with `wait`, until the store has it. Errors are logged."""
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
+        """Commit what is noted for these queues, without waiting for the store. Errors are logged."""
+        ...
+
+    async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
+        """Commit what is noted for these queues, until the store has it. Returns the queues for which it has not."""
         ...
 
     def remove(self, queue: MessageQueue) -> None:
@@ -65,6 +68,7 @@ class RemoteBrokerOffsetStore:
         self._group = group
         self._offsets: dict[MessageQueue, int] = {}
         self._failing: set[str] = set()
+        self._seldom = Seldom(logger, clock=trio.current_time)
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
         """Note in memory how far a queue is consumed; with `increase_only` a lower offset is ignored."""
@@ -96,18 +100,30 @@ class RemoteBrokerOffsetStore:
             self.update(queue, offset)
         return offset
 
-    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Commit what is noted for these queues, all at the same time. Errors are logged: the next commit repeats it.
 
         Unchanged offsets are committed again: a broker that lost its table in a crash has them back at once.
         """
+        await self._commit_each(queues, wait=False)
+
+    async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
+        """Commit what is noted for these queues and wait for the answers. Returns what is not committed in time."""
+        committed: set[MessageQueue] = set()
+        with trio.move_on_at(deadline):
+            await self._commit_each(queues, wait=True, committed=committed)
+        return [queue for queue in queues if queue in self._offsets and queue not in committed]
+
+    async def _commit_each(
+        self, queues: Collection[MessageQueue], *, wait: bool, committed: set[MessageQueue] | None = None
+    ) -> None:
         async with trio.open_nursery() as nursery:
             for queue in queues:
                 offset = self._offsets.get(queue)
                 if offset is not None:
-                    nursery.start_soon(self._commit, queue, offset, wait)
+                    nursery.start_soon(self._commit, queue, offset, wait, committed)
 
-    async def _commit(self, queue: MessageQueue, offset: int, wait: bool) -> None:
+    async def _commit(self, queue: MessageQueue, offset: int, wait: bool, committed: set[MessageQueue] | None) -> None:
         try:
             address = await self._address(queue)
             await offset_api.update_consumer_offset(
@@ -121,11 +137,20 @@ class RemoteBrokerOffsetStore:
             )
         except RocketMQError as error:
             # Once a change of state, not once a commit: a broker may be away for hours.
-            level = logging.DEBUG if queue.broker_name in self._failing else logging.WARNING
-            logger.log(level, "offset %d of %s in %s is not committed yet: %s", offset, self._group, queue, error)
+            if queue.broker_name not in self._failing:
+                self._seldom.warning(
+                    queue.broker_name,
+                    "offset %d of %s in %s is not committed yet: %s",
+                    offset,
+                    self._group,
+                    queue,
+                    error,
+                )
             self._failing.add(queue.broker_name)
         else:
             self._failing.discard(queue.broker_name)
+            if committed is not None:
+                committed.add(queue)
 
     async def _address(self, queue: MessageQueue) -> str:
         """The master that holds the queue, or another broker of its name while there is none."""

@@ -8,7 +8,6 @@ PullAPIWrapper and pullMessage in DefaultMQPushConsumerImpl.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,7 +28,7 @@ from rocketpy.errors import (
     RemoteProtocolError,
     RocketMQError,
 )
-from rocketpy.logs import get_logger
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.results import PullResult, PullStatus
 from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.codes import ResponseCode
@@ -92,6 +91,7 @@ class PullParts:
     offsets: OffsetStore
     consume: Consumption
     counters: PullCounters = attrs.Factory(PullCounters)
+    seldom: Seldom = attrs.Factory(lambda: Seldom(logger, clock=trio.current_time))
 
 
 class QueuePuller:
@@ -140,7 +140,7 @@ class QueuePuller:
         """Wait as long as too much is held."""
         while (excess := self.process_queue.excess()) is not None:
             if self.paused is None:
-                logger.info("pulling %s waits: %s", self.queue, excess)
+                self._parts.seldom.info(("waits", self.queue), "pulling %s waits: %s", self.queue, excess)
             self.paused = excess
             room = trio.Event()
             self.process_queue.call_when_room(room.set)
@@ -260,7 +260,8 @@ class QueuePuller:
         if position < 0:
             raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {position}")
         old = self.process_queue
-        logger.warning(
+        self._parts.seldom.warning(
+            ("moved", self.queue),
             "%s has no offset %d (it has %d to %d): going on at %d",
             self.queue,
             old.position,
@@ -294,7 +295,9 @@ class QueuePuller:
         self._parts.counters.undecodable += 1
         self._damaged = 1 if progress else self._damaged + 1
         if self._damaged == 1:
-            logger.warning("an answer to a pull of %s is damaged, asking again: %s", self.queue, error)
+            self._parts.seldom.warning(
+                ("damaged", self.queue), "an answer to a pull of %s is damaged, asking again: %s", self.queue, error
+            )
             return
         if self._damaged == 2:
             logger.error(
@@ -311,9 +314,10 @@ class QueuePuller:
         if isinstance(error, FlowControlError):
             await trio.sleep(AFTER_FLOW_CONTROL)
             return
-        # Once a change of state, not once a pull: a broker may be away for hours.
-        level = logging.DEBUG if self.error is not None else logging.WARNING
-        logger.log(level, "a pull of %s failed, the next comes soon: %s", self.queue, error)
+        # Once a change of state, not once a pull: a broker may be away for hours. And one of its queues says enough.
+        if self.error is None:
+            cause = "failed", self.queue.broker_name, type(error)
+            self._parts.seldom.warning(cause, "a pull of %s failed, the next comes soon: %s", self.queue, error)
         self.error = error
         if isinstance(error, BrokerError) and error.code in _NOT_SUBSCRIBED:
             # The broker has been restarted, or has not heard yet what we subscribe.
@@ -323,5 +327,5 @@ class QueuePuller:
     def _recovered(self) -> None:
         self._damaged = 0
         if self.error is not None:
-            logger.warning("%s is pulled again", self.queue)
+            self._parts.seldom.warning(("again", self.queue.broker_name), "%s is pulled again", self.queue)
             self.error = None

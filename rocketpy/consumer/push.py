@@ -23,10 +23,16 @@ from rocketpy.consumer.running import RunningConsumer
 from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, queue_status, statistics
 from rocketpy.consumer.subscription import Listener, Subscriptions
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
-from rocketpy.errors import ConfigError, NameServerUnreachableError, RequestTimeoutError, RocketMQError
+from rocketpy.errors import (
+    ConfigError,
+    NameServerUnreachableError,
+    RequestTimeoutError,
+    RocketMQError,
+    ServiceCrashedError,
+)
 from rocketpy.logs import get_logger
 from rocketpy.results import MessageModel
-from rocketpy.services import open_services
+from rocketpy.services import open_services, side_by_side
 from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.enums import ConsumeType
 
@@ -97,7 +103,8 @@ class PushConsumer(NotPicklable):
     async def __aenter__(self) -> Self:
         """Start. Returns when the queues of what is subscribed have been shared out for the first time.
 
-        A topic that does not exist yet, and a broker that is away, are waited for afterwards: see `wait_assigned`.
+        It takes `start_timeout` at most: what was not reached by then is waited for afterwards, as are a topic that
+        does not exist yet and a broker that is away: see `wait_assigned`.
 
         Raises:
             ClientClosedError: it was started before, or the shared client is not open.
@@ -105,6 +112,7 @@ class PushConsumer(NotPicklable):
             NameServerUnreachableError: no name server answers.
         """
         self._lifecycle.begin()
+        deadline = trio.current_time() + self.config.start_timeout
         try:
             async with AsyncExitStack() as stack:
                 if self._owns_client:
@@ -113,11 +121,19 @@ class PushConsumer(NotPicklable):
                 nursery = await stack.enter_async_context(open_services())
                 await nursery.start(running.run)
                 stack.push_async_callback(running.close)
-                await self._check_name_servers()
+                await self._check_name_servers(deadline)
                 self.client.register_consumer(self.config.group, self)
                 self._running = running
-                await running.rebalance.look()
                 running.start_services()
+                with trio.move_on_at(deadline):
+                    await running.rebalance.wait_round()
+                if not running.rebalance.rounds:
+                    logger.warning(
+                        "consumer %s has started within %g s without all of its topics, and goes on looking: %s",
+                        self.config.group,
+                        self.config.start_timeout,
+                        running.rebalance.missing(),
+                    )
                 self._stack = stack.pop_all()
         except BaseException:  # cancellation too: what did not start may be started again
             self._running = None
@@ -141,29 +157,70 @@ class PushConsumer(NotPicklable):
         finally:
             self._lifecycle.closed()
 
-    async def _check_name_servers(self) -> None:
+    async def _check_name_servers(self, deadline: float) -> None:
         """An address that is wrong is told at the start, not found out later."""
-        for topic in self._subscriptions.user_topics:
+        unreachable: list[NameServerUnreachableError] = []
+
+        async def check(topic: str) -> None:
+            timeout = min(self.client.config.request_timeout, max(0.001, deadline - trio.current_time()))
             try:
-                await self.client.routes.ensure_subscribe(topic)
-            except NameServerUnreachableError:
-                raise
+                await self.client.routes.ensure_subscribe(topic, timeout=timeout)
+            except NameServerUnreachableError as error:
+                unreachable.append(error)
             except RocketMQError as error:
-                logger.warning("%s: %s", topic, error)
+                logger.debug("%s: %s", topic, error)  # found out again, and told, when its queues are shared out
+
+        await side_by_side(check, self._subscriptions.user_topics)
+        if unreachable:
+            raise unreachable[0]
 
     async def run_forever(self) -> None:
         """Consume until SIGINT or SIGTERM, then return, for `async with` to commit and close.
 
-        Outside of `async with` it starts the consumer itself, and closes it. A second signal strikes as usual.
+        Outside of `async with` it starts the consumer itself, and closes it. It returns, too, when the consumer is
+        closed meanwhile. A second signal strikes as usual.
+
+        Raises:
+            ServiceCrashedError: a bug in the background stopped it.
+            ConfigError: this is a listener of its own.
         """
+        if self.in_listener:
+            raise ConfigError(f"run_forever in a listener of {self!r} would wait for that very listener")
         # Listening before the start: a signal that comes while it starts ends it in good order as well.
         with _listen_to_signals() as first_signal:
             if self._lifecycle.state is State.NEW:
                 async with self:
-                    await first_signal()
+                    await self._until(first_signal)
             else:
-                self._lifecycle.check_open()
+                self._check_usable()
+                await self._until(first_signal)
+
+    async def _until(self, first_signal: Callable[[], Awaitable[None]]) -> None:
+        """Wait for a signal, or for the end."""
+        ended = self._check_running().ended
+        async with trio.open_nursery() as nursery:
+
+            async def wait_signal() -> None:
                 await first_signal()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(wait_signal)
+            await ended.wait()
+            nursery.cancel_scope.cancel()
+        if self._crash is not None:
+            raise self._crash
+
+    @property
+    def _crash(self) -> ServiceCrashedError | None:
+        """The bug in the background that ended it; None when it was not one."""
+        return None if self._running is None else self._running.crash
+
+    def _check_usable(self) -> None:
+        """Refuse to wait for what has crashed, or is not open."""
+        if self._crash is not None:
+            # An error of each caller's own: tracebacks must not gather on one that all share.
+            raise ServiceCrashedError(f"consumer {self.config.group} has crashed: {self._crash}") from self._crash
+        self._lifecycle.check_open()
 
     # --- subscriptions --------------------------------------------------------------------------------
 
@@ -196,7 +253,7 @@ class PushConsumer(NotPicklable):
     def _subscriptions_changed(self) -> None:
         running = self._running
         if running is not None:  # else the start finds what is subscribed
-            running.in_loop(running.rebalance.subscriptions_changed)
+            running.in_loop(running.subscriptions_changed)
 
     # --- looking: what does not wait may be called by any thread ----------------------------------------
 
@@ -214,16 +271,17 @@ class PushConsumer(NotPicklable):
         Raises:
             RequestTimeoutError: it took longer than `timeout` seconds.
             ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background ended it.
         """
-        self._lifecycle.check_open()
+        self._check_usable()
         with trio.move_on_after(float("inf") if timeout is None else timeout):
             await trio.lowlevel.checkpoint()
             while not self.assignment:
-                self._lifecycle.check_open()
+                self._check_usable()
                 self.client.check_open()
                 await self._check_running().rebalance.wait_round()
         if not self.assignment:
-            reasons = "; ".join(map(str, self._check_running().rebalance.errors.values()))
+            reasons = self._check_running().rebalance.missing()
             raise RequestTimeoutError(
                 f"consumer {self.config.group} got no queue within {timeout:g} s: "
                 + (reasons or "nothing is subscribed, or other members have all queues"),
@@ -244,6 +302,7 @@ class PushConsumer(NotPicklable):
             if running is None
             else {each.queue: queue_status(each, running.now()) for each in running.assignment},
             errors={} if running is None else dict(running.rebalance.errors),
+            crash=self._crash,
         )
 
     def statistics(self) -> PushConsumerStatistics:
@@ -296,8 +355,11 @@ class PushConsumer(NotPicklable):
 
     def client_closing(self) -> None:
         """A shared client closes before the consumer does: what is not committed yet cannot be."""
-        if self._running is not None:
-            self._running.stop_pulling()
+        if self._running is None:
+            return
+        if self.client.crash is not None:
+            self._running.fail(self.client.crash)
+        self._running.stop_pulling()
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 Every member of a group computes the same shares from the same lists. `plan_rebalance` is pure; the service looks on
 start, at an interval, and at once when members, routes or subscriptions change, and only applies what was planned.
+Topics are looked at side by side, and brokers that answer are asked first: one that hangs holds up its own queues only.
 Plays the part of RebalanceImpl, RebalancePushImpl and RebalanceService.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,8 +16,9 @@ import trio
 from rocketpy.client.api import group as group_api
 from rocketpy.consumer.allocate import allocate, strategy
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
-from rocketpy.logs import get_logger
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.seams import random_source
+from rocketpy.services import side_by_side
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -30,8 +31,12 @@ __all__ = ["Plan", "Rebalance", "plan_rebalance"]
 
 logger = get_logger(__name__)
 
+HEARTBEAT_PATIENCE = 1.0
+"""Seconds for which a look waits until brokers have heard what is subscribed; those that have not may hang."""
 FIRST_RETRY = 1.0
 """Seconds until the next look while something is missing: a route, a list of members, an offset."""
+
+_MOST_SAID = 5
 
 
 class Plan(NamedTuple):
@@ -60,6 +65,7 @@ class Rebalance:
         balanced: whether the last look left nothing to be desired.
         rounds: how many looks there were.
         errors: by topic, why it is not shared out yet.
+        under_way: by topic, what the look that is under way waits for.
     """
 
     def __init__(
@@ -72,6 +78,8 @@ class Rebalance:
         self.balanced = False
         self.rounds = 0
         self.errors: dict[str, RocketMQError] = {}
+        self.under_way: dict[str, str] = {}
+        self._seldom = Seldom(logger, clock=trio.current_time)
         self._client = client
         self._config = config
         self._subscriptions = subscriptions
@@ -98,13 +106,13 @@ class Rebalance:
         await self._round_done.wait()
 
     async def run(self) -> None:
-        """The service. The first look is the business of whoever starts it."""
+        """The service."""
         try:
             while True:
+                await self.look()
                 with trio.move_on_after(self._config.rebalance_interval if self.balanced else self._retry):
                     await self._wanted.wait()
                 self._retry = FIRST_RETRY if self.balanced else min(2 * self._retry, self._config.rebalance_interval)
-                await self.look()
         finally:
             # There is no next look: whoever waits for one goes on, and finds the consumer closed.
             self._round_done.set()
@@ -114,10 +122,18 @@ class Rebalance:
         self._wanted = trio.Event()
         if self._tell_brokers:
             self._tell_brokers = False
-            await self._find_routes()
-            await self._client.heartbeats.send_all()
+            await self._introduce()
         topics = self._subscriptions.topics
-        balanced = [await self._share(topic) for topic in topics]
+        balanced: list[bool] = []
+
+        async def share(topic: str) -> None:
+            try:
+                balanced.append(await self._share(topic))
+            finally:
+                del self.under_way[topic]
+
+        self.under_way = dict.fromkeys(topics, "its turn")
+        await side_by_side(share, topics)
         for topic in self._assignment.topics() - set(topics):
             await self._assignment.apply(topic, Plan((), self._assignment.queues(topic)))
         self.errors = {topic: error for topic, error in self.errors.items() if topic in topics}
@@ -126,20 +142,37 @@ class Rebalance:
         done, self._round_done = self._round_done, trio.Event()
         done.set()
 
-    async def _find_routes(self) -> None:
-        """Brokers can be told only when they are known. What fails here fails again, and is logged, in its turn."""
-        for topic in self._subscriptions.topics:
-            if self._client.routes.route(topic) is None:
-                try:
-                    await self._client.routes.ensure_subscribe(topic)
-                except RocketMQError as error:
-                    logger.debug("no route to %s yet: %s", topic, error)
+    async def _introduce(self) -> None:
+        """Tell brokers what is subscribed, as soon as they are known. What fails here is tried again in its turn."""
+        missing = [topic for topic in self._subscriptions.topics if self._client.routes.route(topic) is None]
+        self.under_way = dict.fromkeys(missing, "its route from a name server")
+        await side_by_side(self._find_route, missing)
+        heartbeats = self._client.heartbeats
+        self.under_way = dict.fromkeys(self._subscriptions.topics, "brokers to answer a heartbeat")
+        with trio.move_on_after(HEARTBEAT_PATIENCE) as waiting:
+            await heartbeats.send_all()
+        if waiting.cancelled_caught:
+            heartbeats.send_soon()
+
+    async def _find_route(self, topic: str) -> None:
+        try:
+            await self._client.routes.ensure_subscribe(topic)
+        except RocketMQError as error:
+            logger.debug("no route to %s yet: %s", topic, error)
+
+    def missing(self) -> str:
+        """What is not shared out yet, and why, in words; empty when nothing is missing."""
+        waiting = {topic: f"{topic} waits for {what}" for topic, what in self.under_way.items()}
+        failed = {topic: str(error) for topic, error in self.errors.items()}
+        said = list((failed | waiting).values())
+        return "; ".join(said[:_MOST_SAID]) + (f"; and {len(said) - _MOST_SAID} more" if len(said) > _MOST_SAID else "")
 
     # --- what -----------------------------------------------------------------------------------------
 
     async def _share(self, topic: str) -> bool:
         """Take and give up queues of one topic. False when it has to be looked at again soon."""
         try:
+            self.under_way[topic] = "its route from a name server"
             queues = await self._queues(topic)
             members = await self._members(topic)
         except RocketMQError as error:
@@ -161,6 +194,8 @@ class Rebalance:
                 [f"{queue.broker_name}:{queue.queue_id}" for queue in plan.add],
                 [f"{queue.broker_name}:{queue.queue_id}" for queue in plan.drop],
             )
+        brokers = sorted({queue.broker_name for queue in plan.add + plan.drop})
+        self.under_way[topic] = f"offsets, from {', '.join(brokers)}"
         failure = await self._assignment.apply(topic, plan)
         if failure is not None:
             self._note_error(topic, failure)
@@ -173,8 +208,10 @@ class Rebalance:
 
     def _note_error(self, topic: str, error: RocketMQError) -> None:
         # Once a change of state; and the retry topic is made by the broker a moment after it first hears of us.
-        quiet = topic in self.errors or topic == self._subscriptions.retry_topic
-        logger.log(logging.DEBUG if quiet else logging.WARNING, "%s cannot be consumed yet: %s", topic, error)
+        if topic not in self.errors and topic != self._subscriptions.retry_topic:
+            # A broker that is away keeps many topics from being consumed.
+            cause = getattr(error, "address", None) or topic
+            self._seldom.warning(cause, "%s cannot be consumed yet: %s", topic, error)
         self.errors[topic] = error
 
     async def _queues(self, topic: str) -> Sequence[MessageQueue]:
@@ -184,18 +221,23 @@ class Rebalance:
     async def _members(self, topic: str) -> list[str]:
         """Ids of the members of our group, from any broker of the topic: all of them know all members."""
         failure: RocketMQError | None = None
-        for address in self._brokers_in_any_order(topic):
+        addresses = self._brokers_by_health(topic)
+        deadline = trio.current_time() + self._client.config.request_timeout
+        for tried, address in enumerate(addresses):
+            # One that hangs may use up its share of the time, not that of the others.
+            share = max(0.001, (deadline - trio.current_time()) / (len(addresses) - tried))
+            self.under_way[topic] = f"the members of the group, from {address}"
             try:
-                return await group_api.consumer_list(
-                    self._client.pool, address, self._config.group, timeout=self._client.config.request_timeout
-                )
+                return await group_api.consumer_list(self._client.pool, address, self._config.group, timeout=share)
             except RocketMQError as error:
                 failure = error
         raise failure or BrokerUnreachableError(f"no broker of {topic} has an address now", topic=topic)
 
-    def _brokers_in_any_order(self, topic: str) -> list[str]:
+    def _brokers_by_health(self, topic: str) -> list[str]:
+        """Addresses in any order, those first that have answered their last heartbeat."""
         route = self._client.routes.route(topic)
         names = sorted(route.brokers) if route is not None else []
         random_source().shuffle(names)
         found = [self._client.routes.broker_address(name, master=False) for name in names]
-        return [address for address in found if address is not None]
+        answering = self._client.heartbeats.answering
+        return sorted((address for address in found if address is not None), key=lambda each: each not in answering)

@@ -1,21 +1,23 @@
 """Running listeners: what a runner is, and the one for async listeners.
 
 A runner gets calls to make, makes up to so many of them at the same time, and hands back what came of them. Its workers
-take one call after the other from a common deque, which costs next to nothing; a worker that takes a call while others
-wait wakes one more worker first. So quick listeners are called by one worker in a row, and slow ones side by side,
-whichever they turn out to be. A facade may bring a runner of its own, for instance one that calls in another loop.
+take one call after the other from the lane of a topic, which costs next to nothing, and change to the next lane every
+few milliseconds; a worker that takes a call while others wait wakes one more worker first. So quick listeners are
+called by one worker in a row, and slow ones side by side, whichever they turn out to be; and no topic holds up another
+(see `lanes`). A facade may bring a runner of its own, for instance one that calls in another loop.
 Plays the part of the consumeExecutor in ConsumeMessageConcurrentlyService.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import trio
 
 from rocketpy.consumer.inside import mark
+from rocketpy.consumer.lanes import Lane, Lanes
 from rocketpy.consumer.listeners import Raised, must_pass
 
 if TYPE_CHECKING:
@@ -61,8 +63,12 @@ class Finished:
 class ListenerRunner(Protocol):
     """Calls listeners."""
 
-    def submit(self, calls: Iterable[Call]) -> None:
-        """Make these calls, in this order as far as they begin. Plain; in the trio thread."""
+    def submit(self, topic: str, calls: Iterable[Call]) -> None:
+        """Make these calls of a topic's listener, in this order as far as they begin. Plain; in the trio thread."""
+        ...
+
+    def share(self, topics: Collection[str]) -> None:
+        """These topics have listeners of this runner's kind: none may take all workers. In the trio thread."""
         ...
 
     async def run(self) -> None:
@@ -107,20 +113,23 @@ class TaskRunner:
     """
 
     def __init__(self, limit: int, finished: Finished, report: Callable[[], None]) -> None:
-        self._limit = limit
-        self._extra = 0
+        self._lanes = Lanes(limit)
         self._finished = finished
         self._report = report
-        self._calls: deque[Call] = deque()
         self._workers: set[_Worker] = set()
         self._idle: list[_Worker] = []
         self._waking = False
         self._stopped = trio.Event()
         self._nursery: trio.Nursery | None = None
 
-    def submit(self, calls: Iterable[Call]) -> None:
+    def submit(self, topic: str, calls: Iterable[Call]) -> None:
         """Make these calls."""
-        self._calls.extend(calls)
+        self._lanes.put(topic, calls)
+        self._wake_one()
+
+    def share(self, topics: Collection[str]) -> None:
+        """Keep workers for each of these topics."""
+        self._lanes.share(topics)
         self._wake_one()
 
     def stop(self) -> None:
@@ -136,7 +145,7 @@ class TaskRunner:
 
     def allow(self, extra: int) -> None:
         """Let so many more calls run."""
-        self._extra = extra
+        self._lanes.allow(extra)
         self._wake_one()
 
     async def run(self) -> None:
@@ -145,13 +154,13 @@ class TaskRunner:
             self._wake_one()
             await self._stopped.wait()
 
-    def _wake_one(self) -> None:
+    def _wake_one(self, besides: Lane | None = None) -> None:
         """Have one more worker look for calls, unless one is on its way to them already."""
-        if not self._calls or self._waking or self._stopped.is_set() or self._nursery is None:
+        if self._waking or self._stopped.is_set() or self._nursery is None or not self._lanes.is_waiting(besides):
             return
         if self._idle:
             self._idle.pop().gate.set()
-        elif len(self._workers) < self._limit + self._extra:
+        elif len(self._workers) < self._lanes.limit:
             worker = _Worker()
             self._workers.add(worker)
             self._nursery.start_soon(self._work, worker)
@@ -160,23 +169,30 @@ class TaskRunner:
         self._waking = True
 
     async def _work(self, worker: _Worker) -> None:
-        """Make calls one after the other; wait when there are none."""
+        """Go through the lanes; wait when there is nothing to do."""
         mark(self._finished, worker)
+        self._waking = False
         while not self._stopped.is_set():
-            self._waking = False
-            await self._make_calls(worker)
-            if self._stopped.is_set():
-                return
+            lane = self._lanes.enter()
+            if lane is not None:
+                try:
+                    await self._make_calls(worker, lane)
+                finally:
+                    self._lanes.leave(lane)
+                continue
             worker.gate = trio.Event()
             self._idle.append(worker)
             await worker.gate.wait()
+            self._waking = False
 
-    async def _make_calls(self, worker: _Worker) -> None:
-        """Make calls until there are none. One call's failure is that call's affair."""
-        calls, since = self._calls, trio.current_time()
+    async def _make_calls(self, worker: _Worker, lane: Lane) -> None:
+        """Make calls of a lane, until there are none or it is another's turn. One's failure is that call's affair."""
+        self._wake_one(besides=lane)
+        calls, since = lane.calls, trio.current_time()
         while calls and not self._stopped.is_set():
             call = calls.popleft()
-            self._wake_one()
+            if calls and not lane.full:
+                self._wake_one()
             if call[1].dropped:
                 continue
             worker.since = trio.current_time()
@@ -193,7 +209,7 @@ class TaskRunner:
             if trio.current_time() - since > YIELD_AFTER:
                 # A listener that never waits would keep everything else from running.
                 await trio.lowlevel.checkpoint()
-                since = trio.current_time()
+                return
 
     def _note(self, call: Call, outcome: Any) -> None:
         if outcome is None:

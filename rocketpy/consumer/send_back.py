@@ -10,13 +10,15 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING
 
+import trio
+
 from rocketpy.client.api import send as send_api
 from rocketpy.client.outgoing import Preparer
 from rocketpy.client.send_drivers import send
 from rocketpy.client.sending import SendCore
 from rocketpy.config import ProducerConfig
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
-from rocketpy.logs import get_logger
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import Message, MessageExt, PropertyName
 from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from rocketpy.wire.message_id import UniqueIds
@@ -33,6 +35,8 @@ logger = get_logger(__name__)
 _TIMEOUT = 5.0
 _DEFAULT_MAX_RECONSUME_TIMES = 16
 _FIRST_DELAY_LEVEL = 3
+WAIT_DELAY_LEVEL = 9
+"""Five minutes as brokers are set up."""
 _INNER_GROUP = "CLIENT_INNER_PRODUCER"
 _LOGICAL_BROKER = "__syslo__"
 _OF_THE_OLD_ONE = (
@@ -40,8 +44,12 @@ _OF_THE_OLD_ONE = (
     PropertyName.CRC32,
     PropertyName.MIN_OFFSET,
     PropertyName.MAX_OFFSET,
+    PropertyName.DELAY,
+    PropertyName.TIMER_DELAY_SEC,
+    PropertyName.TIMER_DELAY_MS,
+    PropertyName.TIMER_DELIVER_MS,
 )
-"""Properties that say nothing about the new message."""
+"""Properties that say nothing about the new message, or when the old one was to be delivered."""
 
 
 class SendBack:
@@ -57,6 +65,7 @@ class SendBack:
 
     def __init__(self, client: MQClientInstance, config: PushConsumerConfig) -> None:
         self.as_new_message = 0
+        self._seldom = Seldom(logger, clock=trio.current_time)
         self._client = client
         self._group = config.group
         most = config.max_reconsume_times
@@ -67,13 +76,29 @@ class SendBack:
         self._core = SendCore(client, producer)
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Give a message back. False, with a word in the log, when no broker took it."""
+        """Give a message back. False, with a word in the log, when no broker took it.
+
+        A negative level makes a dead letter of it, on either way.
+        """
         try:
             await self._ask_its_broker(message, delay_level)
         except RocketMQError as error:
-            logger.info("%r is sent to the retry topic, for its broker did not take it back: %s", message, error)
-            return await self._as_new_message(message)
+            self._seldom.info(
+                "as new",
+                "%r is sent to the retry topic, for its broker did not take it back: %s",
+                message,
+                error,
+            )
+            return await self._as_new_message(self._failed_copy(message, delay_level), message)
         return True
+
+    async def put_off(self, message: MessageExt) -> bool:
+        """Let a message of the retry topic that nobody has tried come again later, its attempts as they are.
+
+        It goes to the end of the retry topic as a new message. A broker that is asked to take it back would count an
+        attempt. False, with a word in the log, when no broker took it.
+        """
+        return await self._as_new_message(self._copy(message, message.reconsume_times, WAIT_DELAY_LEVEL), message)
 
     async def _ask_its_broker(self, message: MessageExt, delay_level: int) -> None:
         address = None
@@ -92,9 +117,9 @@ class SendBack:
         )
         await send_api.send_back(self._client.pool, address, header, timeout=_TIMEOUT)
 
-    async def _as_new_message(self, message: MessageExt) -> bool:
+    async def _as_new_message(self, copy: Message, message: MessageExt) -> bool:
         try:
-            outgoing = self._preparer.one(self._copy(message))
+            outgoing = self._preparer.one(copy)
             await send(
                 self._core,
                 outgoing,
@@ -103,22 +128,29 @@ class SendBack:
                 timeout=self._core.config.send_timeout,
             )
         except RocketMQError as error:
-            logger.warning("no broker takes %r back, it is kept here: %s", message, error)
+            self._seldom.warning("kept", "no broker takes %r back, it is kept here: %s", message, error)
             return False
         self.as_new_message += 1
         return True
 
-    def _copy(self, message: MessageExt) -> Message:
+    def _failed_copy(self, message: MessageExt, delay_level: int) -> Message:
+        """After an attempt that failed, or as a dead letter: a broker makes one of what has used up its attempts."""
+        if delay_level < 0:
+            return self._copy(message, max(self._max_reconsume_times, message.reconsume_times) + 1, None)
+        return self._copy(message, message.reconsume_times + 1, _FIRST_DELAY_LEVEL + message.reconsume_times)
+
+    def _copy(self, message: MessageExt, attempts: int, delay_level: int | None) -> Message:
         """The message as a new one for the retry topic. The broker counts its attempts from these properties."""
         copy = Message(retry_topic(self._group), message.body)
         copy.flag = message.flag
         properties = dict(message.properties)
         properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, message.message_id)
         properties[PropertyName.RETRY_TOPIC] = message.topic
-        properties[PropertyName.RECONSUME_TIME] = str(message.reconsume_times + 1)
+        properties[PropertyName.RECONSUME_TIME] = str(attempts)
         properties[PropertyName.MAX_RECONSUME_TIMES] = str(self._max_reconsume_times)
-        properties[PropertyName.DELAY] = str(_FIRST_DELAY_LEVEL + message.reconsume_times)
         for name in _OF_THE_OLD_ONE:
             properties.pop(name, None)
+        if delay_level is not None:
+            properties[PropertyName.DELAY] = str(delay_level)
         copy.properties = properties
         return copy

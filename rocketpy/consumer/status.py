@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rocketpy.errors import RocketMQError
+from rocketpy.errors import RocketMQError, ServiceCrashedError
 from rocketpy.message import MessageQueue
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class PushConsumerStatus:
     """The queues that are ours, those of the retry topic included."""
     errors: Mapping[str, RocketMQError]
     """By topic, why it cannot be consumed yet."""
+    crash: ServiceCrashedError | None
+    """The bug that ended it, None when it was not one."""
 
 
 @attrs.frozen(kw_only=True)

@@ -8,6 +8,7 @@ the group belongs to it from the beginning. Plays the part of subscriptionInner 
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ import attrs
 
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageExt, PropertyName
+from rocketpy.seams import wall_ms
 from rocketpy.wire.bodies import subscription as wire
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.names import check_topic, retry_topic
@@ -43,6 +45,24 @@ class Subscription:
         return [message for message in messages if self.wants(message)]
 
 
+_last_version = 0
+_versions = threading.RLock()  # a signal handler may subscribe while the thread that it interrupts does
+
+
+def next_version() -> int:
+    """The version of a subscription: the time in milliseconds, and always more than the last one of this process.
+
+    A broker keeps the subscription with the highest version for as long as the group has a member connected: after a
+    step back of the clock, the bare time would let it keep the old one. A process that starts again with such a clock
+    while other members are connected has no way to know their versions; what it subscribes counts once its clock has
+    passed them, or once the group was without a member for a moment.
+    """
+    global _last_version
+    with _versions:
+        _last_version = max(_last_version + 1, wall_ms())
+        return _last_version
+
+
 class Subscriptions:
     """The subscriptions of one consumer.
 
@@ -57,7 +77,7 @@ class Subscriptions:
     def __init__(self, group: str, on_change: Callable[[], None]) -> None:
         self.retry_topic = retry_topic(group)
         self._on_change = on_change
-        self._by_topic = {self.retry_topic: Subscription(wire.build(self.retry_topic), None)}
+        self._by_topic = {self.retry_topic: Subscription(_data(self.retry_topic, None, None), None)}
 
     def add(self, topic: str, listener: Listener, *, tags: str | None = None, sql: str | None = None) -> None:
         """Subscribe a topic; a subscription to it that is there already is replaced.
@@ -133,6 +153,12 @@ def _check_listener(topic: str, listener: object) -> None:
 
 
 def _data(topic: str, tags: object, sql: object) -> SubscriptionData:
+    data = _parsed(topic, tags, sql)
+    data.sub_version = next_version()
+    return data
+
+
+def _parsed(topic: str, tags: object, sql: object) -> SubscriptionData:
     if sql is not None:
         if not isinstance(sql, str) or not sql.strip():
             raise ConfigError(f"the sql of the subscription to {topic} must be an expression, not {sql!r}")

@@ -38,8 +38,6 @@ class Opened(Generic[T]):
         entered: whether it was entered.
         ended: set when it is left, or has ended by itself because something in it crashed.
         on_end: called in the trio thread then.
-        is_wanted_left: whether anybody has asked for that.
-        crash: what it has ended with by itself.
     """
 
     value: T
@@ -50,8 +48,6 @@ class Opened(Generic[T]):
         self.entered = False
         self.ended = threading.Event()
         self.on_end: Callable[[], object] | None = None
-        self.crash: BaseException | None = None
-        self.is_wanted_left = False
         self._scope = trio.CancelScope()
         self._leave = trio.Event()
         self._left = trio.Event()
@@ -85,8 +81,6 @@ class Opened(Generic[T]):
                 raise
             if not isinstance(exc, _BodyFailedError):
                 self._outcome = exc
-                if not self.is_wanted_left:
-                    self.crash = exc
         finally:
             self._left.set()
             self.ended.set()
@@ -116,7 +110,6 @@ class Opened(Generic[T]):
 
     def leave(self, error: BaseException | None = None) -> None:
         """Have it left, with the error that the body ended with; without waiting."""
-        self.is_wanted_left = True
         self._body_failed = error is not None
         self._leave.set()
 
@@ -127,7 +120,6 @@ class Opened(Generic[T]):
 
     def cancel(self) -> None:
         """Have it left as one is whose body was cancelled: in order, but without waiting for what may be long."""
-        self.is_wanted_left = True
         self._scope.cancel()
 
     async def wait_left(self) -> None:

@@ -13,10 +13,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, final
 
 from rocketpy.client.homes import home_of
-from rocketpy.client.lifecycle import State
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PushConsumer as TrioConsumer
-from rocketpy.errors import ClientClosedError, ConfigError
+from rocketpy.errors import ConfigError
 from rocketpy.sync.lifetime import Lifetime
 from rocketpy.sync.listeners import OwnLoopRunner
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus
     from rocketpy.consumer.subscription import Listener
     from rocketpy.message import MessageQueue
-    from rocketpy.portal import Opened, Portal
+    from rocketpy.portal import Portal
     from rocketpy.remoting.network import Network
     from rocketpy.sync.client import MQClientInstance
 
@@ -104,14 +103,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             ClientClosedError: the consumer is not open.
             ServiceCrashedError: a bug in the background stopped it meanwhile.
         """
-        home, opened = self._portal, self._opened
-        try:
-            return home.call(self._inner.wait_assigned, timeout)
-        except ClientClosedError:
-            if opened is not None and not opened.is_wanted_left and self._inner.status().state != State.OPEN.value:
-                opened.ended.wait()  # it ends by itself, and the end tells why
-                _raise_crash(opened)
-            raise
+        return self._portal.call(self._inner.wait_assigned, timeout)
 
     def status(self) -> PushConsumerStatus:
         """How it is: topics, queues, what is held of them, and what goes wrong."""
@@ -150,7 +142,9 @@ class PushConsumer(Lifetime[TrioConsumer]):
             signals.end(home, opened.ended)
             opened.ended.wait()
         self.close()
-        _raise_crash(opened)
+        crash = self._inner.status().crash
+        if crash is not None:  # somebody else has closed it, and heard of this first
+            raise crash
 
     def _leave(self, error: BaseException | None) -> None:
         if not self._inner.in_listener:
@@ -161,11 +155,6 @@ class PushConsumer(Lifetime[TrioConsumer]):
             opened = opening[0]
         if opened is not None:
             opened.home.post(opened.leave, error)  # which waits for the listener that this is
-
-
-def _raise_crash(opened: Opened[TrioConsumer]) -> None:
-    if opened.crash is not None:
-        raise opened.crash
 
 
 class _Signals:

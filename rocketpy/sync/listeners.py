@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -57,21 +57,29 @@ class OwnLoopRunner:
 
     # --- in the portal ----------------------------------------------------------------------------------
 
-    def submit(self, calls: Iterable[Call]) -> None:
+    def submit(self, topic: str, calls: Iterable[Call]) -> None:
         """Make these calls."""
         if self._stopped:
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._host, name="rocketpy-listeners", daemon=True)
             self._thread.start()
-        self._in_loop(partial(self._runner.submit, list(calls)))
+        self._in_loop(partial(self._runner.submit, topic, list(calls)))
+
+    def share(self, topics: Collection[str]) -> None:
+        """Keep workers for each of these topics."""
+        self._change(partial(self._runner.share, topics))
 
     def allow(self, extra: int) -> None:
         """Let so many more calls run."""
+        self._change(partial(self._runner.allow, extra))
+
+    def _change(self, change: Callable[[], object]) -> None:
+        """In the loop, which alone touches its runner; here as long as there is none."""
         if self._thread is None:
-            self._runner.allow(extra)
+            change()
         else:
-            self._in_loop(partial(self._runner.allow, extra))
+            self._in_loop(change)
 
     def running(self) -> list[tuple[Call, float]]:
         """The calls under way."""

@@ -427,3 +427,26 @@ def test_a_loop_that_was_stopped_does_not_keep_a_consumer_from_closing(namesrv, 
     filling.cancel()
     end_tasks(loop)
     loop.close()
+
+
+@in_asyncio
+async def test_threat_L7_listeners_of_one_topic_that_hang_do_not_starve_another(namesrv, topic):
+    other = f"{topic}_other"
+    await fill(namesrv, topic, 20)
+    await fill(namesrv, other, 0)
+    inbox, hung, hold = Inbox(30), asyncio.Semaphore(0), asyncio.Event()
+
+    async def hanging(message):
+        hung.release()
+        await hold.wait()
+
+    settings = {"consume_from_where": FIRST, "consume_thread_max": 4}
+    async with PushConsumer("starving", namesrv=namesrv, **settings) as consumer:
+        consumer.subscribe(other, inbox)
+        consumer.subscribe(topic, hanging)
+        for _ in range(3):
+            await hung.acquire()
+        await fill(namesrv, other, 30)
+        await inbox.full.wait()
+        assert hung.locked()
+        hold.set()

@@ -72,6 +72,8 @@ class PullBroker(FakeBroker):
         self.sent_back: list[ConsumerSendMsgBackRequestHeader] = []
         self.send_code: int = 0
         self.sent: list[SendMessageRequestHeader] = []
+        self.hangs = False
+        """Whether it takes requests and answers none."""
         self.on(RequestCode.PULL_MESSAGE, self.pull)
         self.on(RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.list_members)
         self.on(RequestCode.QUERY_CONSUMER_OFFSET, self.query_offset)
@@ -80,6 +82,12 @@ class PullBroker(FakeBroker):
         self.on(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, self.search)
         self.on(RequestCode.CONSUMER_SEND_MSG_BACK, self.take_back)
         self.on(RequestCode.SEND_MESSAGE_V2, self.send)
+
+    def handle(self, connection: Connection, requests: list[RemotingCommand], arrived: float) -> int | None:
+        if self.hangs:
+            self.requests += requests
+            return None
+        return super().handle(connection, requests, arrived)
 
     # --- messages -------------------------------------------------------------------------------------
 

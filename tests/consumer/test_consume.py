@@ -153,19 +153,6 @@ async def test_RT1_the_retry_topic_shows_the_original_one(autojump_clock: MockCl
             assert [back.origin_topic for back in w.broker.sent_back] == ["Bills"]
 
 
-async def test_a_retried_message_that_nobody_listens_to_is_not_lost(
-    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with world() as w:
-        w.broker.store(1, topic=RETRY, properties={"RETRY_TOPIC": "GivenUp"})
-        consumer = w.consumer()
-        consumer.subscribe("Orders", lambda message: None)
-        async with consumer:
-            await trio.sleep(1)
-            assert [back.origin_topic for back in w.broker.sent_back] == ["GivenUp"]
-            assert "nobody listens to GivenUp" in caplog.text
-
-
 async def test_RT1_what_its_broker_refuses_goes_to_the_retry_topic_as_a_new_message(autojump_clock: MockClock) -> None:
     async with world() as w:
         properties = {"TAGS": "paid", "KEYS": "k1", "colour": "red", "TRAN_MSG": "true"}
@@ -189,6 +176,25 @@ async def test_RT1_what_its_broker_refuses_goes_to_the_retry_topic_as_a_new_mess
             }
             assert w.broker.offsets["Orders", 0] == 1
             assert consumer.statistics().sent_as_new == 1
+
+
+@pytest.mark.parametrize("attempts", [0, 2, 40])
+async def test_RT1_a_dead_letter_that_its_broker_refuses_has_used_up_its_attempts(
+    autojump_clock: MockClock, attempts: int
+) -> None:
+    async with world() as w:
+        w.broker.store(1, reconsume_times=attempts, properties={"DELAY": "4", "TIMER_DELAY_MS": "9000"})
+        w.broker.send_back_code = ResponseCode.SYSTEM_ERROR
+        consumer = w.consumer(consume_from_where=FIRST)
+        consumer.subscribe("Orders", lambda message: RetryLater(-1))
+        async with consumer:
+            await trio.sleep(6)
+            [sent], [fields] = w.broker.sent, w.broker.sent_properties()
+            assert (sent.topic, sent.max_reconsume_times) == (RETRY, 16)
+            # Older brokers make a dead letter of what has reached the maximum, newer ones of what is over it.
+            assert sent.reconsume_times == max(16, attempts) + 1
+            assert fields == {"UNIQ_KEY": "U000000", "ORIGIN_MESSAGE_ID": "U000000", "RETRY_TOPIC": "Orders"}
+            assert w.broker.offsets["Orders", 0] == 1
 
 
 async def test_RT1_without_a_master_there_is_nobody_to_ask_first(autojump_clock: MockClock) -> None:
@@ -297,6 +303,36 @@ async def test_threat_L7_a_listener_that_hangs_loses_its_message_and_nothing_els
             assert len(w.broker.sent_back) == 1
             counts = consumer.statistics()
             assert (counts.timed_out, counts.failed, counts.sent_back, counts.consumed) == (1, 1, 1, 59)
+
+
+async def test_threat_L7_listeners_of_one_topic_that_hang_do_not_starve_another(autojump_clock: MockClock) -> None:
+    async with world(topics=("Orders", "Bills")) as w:
+        w.broker.store(50)
+        got: list[int] = []
+        hung = 0
+
+        async def hanging(message: MessageExt) -> None:
+            nonlocal hung
+            hung += 1
+            await trio.sleep_forever()
+
+        async def listener(message: MessageExt) -> None:
+            await trio.sleep(0.01)
+            got.append(message.queue_offset)
+
+        consumer = w.consumer(consume_from_where=FIRST, consume_thread_max=5, await_termination=0)
+        consumer.subscribe("Orders", hanging)
+        consumer.subscribe("Bills", listener)
+        async with consumer:
+            await trio.sleep(5)
+            assert hung == 4
+            w.broker.store(50, topic="Bills")
+            await trio.sleep(5)
+            assert sorted(got) == list(range(50))
+            # A topic that is alone has all of them.
+            consumer.unsubscribe("Bills")
+            await trio.sleep(1)
+            assert hung == 5
 
 
 @pytest.mark.parametrize("offset", [0.1, 0.7, 1 / 3, 2.345])

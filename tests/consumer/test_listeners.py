@@ -13,9 +13,12 @@ from rocketpy.consumer.listeners import Raised, Verdict, is_async_listener, judg
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.consumer.subscription import Subscriptions
 from rocketpy.errors import ConfigError
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.results import ConsumeResult, MessageModel, RetryLater
 from tests.consumer.helpers import stored, stored_range
+
+SELDOM = Seldom(get_logger("rocketpy.consumer.listeners"), interval=0)
 
 LEVEL_OF_BROKER = 0
 
@@ -35,19 +38,19 @@ LEVEL_OF_BROKER = 0
     ],
 )
 def test_RT1_what_listeners_may_return(outcome: object, verdict: Verdict, caplog: pytest.LogCaptureFixture) -> None:
-    assert judge(outcome, stored_range(0, 3), batch=True) == verdict
+    assert judge(outcome, stored_range(0, 3), batch=True, seldom=SELDOM) == verdict
     assert not caplog.records
 
 
 @pytest.mark.parametrize("outcome", [4, -1, True, False, "ok", b"", {}, 1.0, ConsumeResult, RetryLater])
 def test_threat_L7_junk_counts_as_failed_and_is_told(outcome: object, caplog: pytest.LogCaptureFixture) -> None:
-    assert judge(outcome, stored_range(0, 3), batch=True) == Verdict(0)
+    assert judge(outcome, stored_range(0, 3), batch=True, seldom=SELDOM) == Verdict(0)
     assert "which counts as failed: return None, ConsumeResult or RetryLater" in caplog.text
     assert "and 2 more" in caplog.text
 
 
 def test_threat_L7_a_number_is_junk_from_a_listener_of_single_messages(caplog: pytest.LogCaptureFixture) -> None:
-    assert judge(1, [stored(0)], batch=False) == Verdict(0)
+    assert judge(1, [stored(0)], batch=False, seldom=SELDOM) == Verdict(0)
     assert "the listener answered 1 for <MessageExt U000000" in caplog.text
 
 
@@ -55,13 +58,13 @@ def test_threat_L7_a_coroutine_is_never_awaited_and_does_not_go_by_unnoticed(cap
     async def listener(message: object) -> None:
         raise AssertionError("never awaited")
 
-    assert judge(listener(None), [stored(0)], batch=False) == Verdict(0)
+    assert judge(listener(None), [stored(0)], batch=False, seldom=SELDOM) == Verdict(0)
     assert "must be an `async def` function itself" in caplog.text
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), KeyboardInterrupt(), BaseException()])
 def test_threat_L7_whatever_is_raised_counts_as_failed(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
-    assert judge(Raised(error), [stored(7)], batch=False) == Verdict(0)
+    assert judge(Raised(error), [stored(7)], batch=False, seldom=SELDOM) == Verdict(0)
     [entry] = caplog.records
     assert entry.exc_info is not None
     assert entry.exc_info[1] is error

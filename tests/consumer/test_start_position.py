@@ -127,7 +127,7 @@ async def test_OF1_what_is_noted_is_committed(autojump_clock: MockClock) -> None
         await client.routes.ensure_subscribe("Orders")
         store.update(queue(0), 5)
         store.update(queue(1), 6)
-        await store.persist([queue(1), queue(2)], wait=True)
+        assert await store.commit_all([queue(1), queue(2)], deadline=trio.current_time() + 9) == []
         assert [(each.queue_id, each.commit_offset, each.consumer_group) for each in w.broker.commits] == [
             (1, 6, "billing")
         ]
@@ -143,7 +143,8 @@ async def test_OF1_a_commit_that_fails_is_no_error(autojump_clock: MockClock, ca
         store = RemoteBrokerOffsetStore(client, "billing")
         store.update(queue(broker="broker-x"), 5)
         for _ in range(3):
-            await store.persist([queue(broker="broker-x")], wait=True)
+            left = await store.commit_all([queue(broker="broker-x")], deadline=trio.current_time() + 9)
+            assert left == [queue(broker="broker-x")]
         assert [each.levelname for each in caplog.records if "is not committed yet" in each.message] == ["WARNING"]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 
 from rocketpy.config import PushConsumerConfig
 from rocketpy.consumer.consume_concurrently import ConsumeMessageConcurrentlyService
@@ -43,29 +44,32 @@ class Backs:
 class Bench:
     """A service with what is around it."""
 
-    def __init__(self, listener: Any, **settings: Any) -> None:
+    def __init__(self, listener: Any, more: dict[str, Any], **settings: Any) -> None:
         config = PushConsumerConfig(group="billing", namesrv="a:1", **settings)
         subscriptions = Subscriptions("billing", lambda: None)
-        subscriptions.add("Orders", listener)
+        for topic, each in {"Orders": listener, **more}.items():
+            subscriptions.add(topic, each)
         self.offsets = Offsets()
         self.backs = Backs()
         self.service = ConsumeMessageConcurrentlyService(config, subscriptions, self.offsets, self.backs)  # type: ignore[arg-type]
         self.queue = ProcessQueue(QUEUE, 0)
+        self.queues = {"Orders": self.queue, **{topic: ProcessQueue(MessageQueue(topic, "b", 0), 0) for topic in more}}
 
-    def feed(self, count: int) -> None:
-        messages = stored_range(self.queue.position, self.queue.position + count)
-        self.queue.put(messages)
-        self.service.submit(self.queue, messages)
+    def feed(self, count: int, topic: str = "Orders") -> None:
+        queue = self.queues[topic]
+        messages = stored_range(queue.position, queue.position + count, topic=topic)
+        queue.put(messages)
+        self.service.submit(queue, messages)
 
-    async def wait_empty(self) -> None:
+    async def wait_empty(self, topic: str = "Orders") -> None:
         with trio.fail_after(20):
-            while len(self.queue):  # noqa: ASYNC110  real threads, real time
+            while len(self.queues[topic]):  # noqa: ASYNC110  real threads, real time
                 await trio.sleep(0.001)
 
 
 @asynccontextmanager
-async def bench(listener: Any, **settings: Any) -> AsyncIterator[Bench]:
-    made = Bench(listener, **settings)
+async def bench(listener: Any, more: dict[str, Any] | None = None, **settings: Any) -> AsyncIterator[Bench]:
+    made = Bench(listener, more or {}, **settings)
     async with trio.open_nursery() as nursery:
         await nursery.start(made.service.run)
         yield made
@@ -262,3 +266,128 @@ async def test_threads_begin_no_other_call_once_the_service_is_cancelled() -> No
             await trio.sleep(0.001)
         await trio.sleep(0.05)
     assert began == [0]
+
+
+# --- waking ------------------------------------------------------------------------------------------------
+
+
+class _Workers(set[Any]):
+    """The workers of a runner; one thread is held up when it has just counted them."""
+
+    def __init__(self, workers: set[Any]) -> None:
+        super().__init__(workers)
+        self.held: int | None = None
+        self.counted, self.go = threading.Event(), threading.Event()
+
+    def __len__(self) -> int:
+        count = super().__len__()
+        if threading.get_ident() == self.held:
+            self.held = None
+            self.counted.set()
+            self.go.wait(0.5)
+        return count
+
+
+async def test_no_wake_up_is_lost_when_a_thread_asks_for_another_that_is_there_already() -> None:
+    """A thread counts the others and is interrupted, while the last one that is allowed starts and becomes idle; then
+    it asks for one more. What comes before the answer must find the idle one."""
+    begin, inside, hold = threading.Event(), threading.Event(), threading.Event()
+    got: list[int] = []
+
+    def listener(message: MessageExt) -> None:
+        if message.queue_offset == 0:
+            runner._workers.held = threading.get_ident()
+            begin.wait(10)
+        elif message.queue_offset == 1:
+            inside.set()
+            hold.wait(20)
+        got.append(message.queue_offset)
+
+    async with bench(listener, consume_thread_max=2) as b:
+        runner: Any = b.service._plain
+        runner._workers = workers = _Workers(runner._workers)
+        b.feed(1)
+        with trio.fail_after(10):
+            while not runner.running():  # noqa: ASYNC110  real threads, real time
+                await trio.sleep(0.001)
+        # Two more, of which nobody hears: the thread itself is to ask for help when it takes the first of them.
+        runner._waking = True
+        b.feed(2)
+        runner._waking = False
+        begin.set()
+        await trio.to_thread.run_sync(workers.counted.wait, 10)
+        b.feed(1)
+        with trio.fail_after(10):
+            while len(got) < 3:  # noqa: ASYNC110  real threads, real time
+                await trio.sleep(0.001)
+            await trio.sleep(0.05)  # the second thread has nothing to do now
+        workers.go.set()
+        inside.wait(10)  # in this thread, so that what was asked for is not answered yet
+        b.feed(1)
+        with trio.fail_after(5):
+            while 4 not in got:  # noqa: ASYNC110  real threads, real time
+                await trio.sleep(0.001)
+        hold.set()
+        await b.wait_empty()
+
+
+async def test_every_message_is_consumed_when_calls_come_one_by_one_from_topics_in_turn() -> None:
+    topics = ("Orders", "Bills", "Cakes")
+    got: list[tuple[str, int]] = []
+
+    def listener(message: MessageExt) -> None:
+        got.append((message.topic, message.queue_offset))
+
+    async with bench(listener, dict.fromkeys(topics[1:], listener), consume_thread_max=3) as b:
+        for _ in range(300):
+            for topic in topics:
+                b.feed(1, topic)
+                await trio.lowlevel.checkpoint()
+        for topic in topics:
+            await b.wait_empty(topic)
+    assert sorted(got) == sorted((topic, offset) for topic in topics for offset in range(300))
+
+
+# --- topics ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [2, 4, 20])
+async def test_threat_L7_listeners_of_one_topic_that_hang_do_not_starve_another(limit: int) -> None:
+    hold = threading.Event()
+    got: list[int] = []
+
+    def hanging(message: MessageExt) -> None:
+        hold.wait(20)
+
+    async with bench(
+        hanging, {"Bills": lambda message: got.append(message.queue_offset)}, consume_thread_max=limit
+    ) as b:
+        b.feed(100)
+        with trio.fail_after(10):
+            while len(b.service._plain.running()) < limit - 1:  # noqa: ASYNC110  real threads, real time
+                await trio.sleep(0.001)
+        for _ in range(3):
+            b.feed(50, "Bills")
+            await b.wait_empty("Bills")
+        assert len(got) == 150
+        assert len(b.service._plain.running()) == limit - 1
+        hold.set()
+        await b.wait_empty()
+
+
+async def test_the_backlog_of_one_topic_does_not_delay_another() -> None:
+    got: list[str] = []
+
+    def listener(message: MessageExt) -> None:
+        got.append(message.topic)
+        time.sleep(0.003)
+
+    async with bench(listener, {"Bills": listener}, consume_thread_max=1) as b:
+        b.feed(100)
+        with trio.fail_after(10):
+            while len(got) < 3:  # noqa: ASYNC110  real threads, real time
+                await trio.sleep(0.001)
+        b.feed(1, "Bills")
+        await b.wait_empty("Bills")
+        assert len(got) < 50
+        await b.wait_empty()

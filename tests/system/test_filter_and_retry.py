@@ -261,3 +261,39 @@ async def test_RT1_what_waits_for_its_time_comes_after_a_restart_of_the_consumer
                 await got.wait_count(20)
                 await trio.sleep(60)
                 assert got.bodies == dict.fromkeys(sent, 2)
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+async def test_RT1_a_dead_letter_whose_broker_is_away_is_one_on_another(
+    autojump_clock: MockClock, attempts: int
+) -> None:
+    async with world(2, queues=1) as w:
+        inside, gone, dead = trio.Event(), trio.Event(), Recorder()
+        calls: list[int] = []
+
+        async def listener(message: MessageExt) -> RetryLater | ConsumeResult:
+            calls.append(message.reconsume_times)
+            if message.reconsume_times < attempts:
+                return ConsumeResult.RETRY
+            if not inside.is_set():
+                inside.set()
+                await gone.wait()
+            return RetryLater(-1)
+
+        consumer = w.consumer(consume_from_where=FIRST)
+        consumer.subscribe("Orders", listener)
+        async with consumer:
+            await w.send(1)
+            await inside.wait()
+            [away] = {each.broker_name for each, status in consumer.status().queues.items() if status.held_messages}
+            numbers = {broker.config.broker_name: number for number, broker in enumerate(w.cluster.brokers)}
+            await w.cluster.stop_broker(numbers[away])
+            gone.set()
+            await trio.sleep(200)
+            assert calls == list(range(attempts + 1))
+            assert consumer.statistics().sent_as_new == 1
+        undertaker = w.consumer("undertaker", consume_from_where=FIRST)
+        undertaker.subscribe("%DLQ%billing", dead)
+        async with undertaker:
+            await dead.wait_count(1)
+            assert [message.body for message in dead.messages] == [b"0"]

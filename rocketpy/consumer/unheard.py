@@ -1,0 +1,121 @@
+"""Messages that nobody listens to: retries that come before their topic is subscribed, or after it was given up.
+
+They wait here without an attempt counted, and go to the listener as soon as there is one. Whatever waits holds up the
+offset of its queue, and takes room that others need; so after a while, or when too many wait, a message goes to the end
+of the retry topic, with as many attempts as it had: another member may have the listener, or this one later. What waits
+when the consumer closes is neither acknowledged nor given back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from rocketpy.consumer.process_queue import ProcessQueue
+from rocketpy.logs import Seldom, get_logger
+from rocketpy.message import MessageExt
+
+if TYPE_CHECKING:
+    from rocketpy.consumer.subscription import Subscriptions
+
+__all__ = ["PATIENCE", "Unheard", "Waiting"]
+
+logger = get_logger(__name__)
+
+PATIENCE = 30.0
+"""Seconds for which a message waits here."""
+
+
+@attrs.define(eq=False)
+class Waiting:
+    """A message that waits."""
+
+    queue: ProcessQueue
+    message: MessageExt
+    due: float
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is not ours any more."""
+        return self.queue.dropped or self.message.queue_offset not in self.queue
+
+
+class Unheard:
+    """Those of one consumer.
+
+    Args:
+        subscriptions: who listens to what.
+        most: how many may wait.
+        submit: takes messages of a queue that have a listener.
+        put_off: takes what has waited long enough.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        most: int,
+        submit: Callable[[ProcessQueue, Sequence[MessageExt]], None],
+        put_off: Callable[[Iterable[Waiting]], None],
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._most = max(1, most)
+        self._submit = submit
+        self._put_off = put_off
+        self._waiting: deque[Waiting] = deque()
+        self._some = trio.Event()
+        self._seldom = Seldom(logger, clock=trio.current_time)
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def add(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        """Let messages wait for a listener."""
+        topic = messages[0].topic
+        self._seldom.warning(
+            topic,
+            "nobody listens to %s: %d messages of it wait until it is subscribed, and come again after a while",
+            topic,
+            len(messages),
+        )
+        for message in messages:
+            self.keep(queue, message)
+        if len(self._waiting) > self._most:
+            self._forget_gone()
+            self._put_off([self._waiting.popleft() for _ in range(max(0, len(self._waiting) - self._most))])
+
+    def keep(self, queue: ProcessQueue, message: MessageExt) -> None:
+        """Let a message wait, however many wait already: no broker took it."""
+        self._waiting.append(Waiting(queue, message, trio.current_time() + PATIENCE))
+        self._some.set()
+
+    def look(self) -> None:
+        """Hand over what has a listener by now."""
+        self._forget_gone()
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            if self._subscriptions.listener(each.message.topic) is None:
+                self._waiting.append(each)
+            else:
+                self._submit(each.queue, [each.message])
+
+    async def run(self) -> None:
+        """Put off what has waited long enough."""
+        while True:
+            await self._some.wait()
+            self._some = trio.Event()
+            while self._waiting:
+                await trio.sleep_until(self._waiting[0].due)
+                now = trio.current_time()
+                self._forget_gone()
+                overdue: list[Waiting] = []
+                while self._waiting and self._waiting[0].due <= now:
+                    overdue.append(self._waiting.popleft())
+                self._put_off(overdue)
+
+    def _forget_gone(self) -> None:
+        self._waiting = deque(each for each in self._waiting if not each.gone)
