@@ -148,25 +148,42 @@ class Bridge:
         """Belong to the running loop from now on. False when it was bound before.
 
         Raises:
-            ConfigError: it belongs to another loop, or no loop of asyncio runs here.
+            ConfigError: it belongs to another loop; no loop of asyncio runs here, or one in the thread of the portal.
             ClientClosedError: it was made before a fork.
         """
         if self.is_bound or self.crossed_fork:
             self.check()
             return False
-        try:
-            self.loop = asyncio.get_running_loop()
-        except RuntimeError as exc:
-            raise ConfigError(
-                f"{self.what} of rocketpy.aio runs on asyncio, and no asyncio loop runs here: take the class of that "
-                "name from rocketpy in trio, from rocketpy.sync in blocking code"
-            ) from exc
-        self.portal = portal()
+        loop = self._running_loop()
+        home = portal()
+        home.check_not_here()
+        self.loop, self.portal = loop, home
         self.inbox = Inbox(self.loop, self._abandon)
         self.context = contextvars.copy_context()
         self._thread = threading.get_ident()
         self.is_bound = True
         return True
+
+    def check_place(self) -> None:
+        """Refuse use from where it does not belong; before it belongs anywhere, where no loop of asyncio runs.
+
+        Raises:
+            ConfigError: this is another loop or another thread, or no loop of asyncio runs here.
+            ClientClosedError: this is a child process after a fork.
+        """
+        if self.is_bound:
+            self.check()
+        else:
+            self._running_loop()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        try:
+            return asyncio.get_running_loop()
+        except RuntimeError as exc:
+            raise ConfigError(
+                f"{self.what} of rocketpy.aio runs on asyncio, and no asyncio loop runs here: take the class of that "
+                "name from rocketpy in trio, from rocketpy.sync in blocking code"
+            ) from exc
 
     def unbind(self) -> None:
         """Belong to no loop again."""

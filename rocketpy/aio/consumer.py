@@ -134,6 +134,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             ConfigError: this is a listener of its own.
         """
         bridge = self._bridge
+        bridge.check_place()
         if self._inner.in_listener:
             raise ConfigError(f"run_forever in a listener of {bridge.what} would wait for that very listener")
         over = asyncio.Event()
@@ -143,7 +144,6 @@ class PushConsumer(Lifetime[TrioConsumer]):
                 async with self:
                     await self._until(over)
                 return
-            bridge.check()
             if self._starting is not None:
                 await self._starting.over.wait()
             bridge.check()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
+import trio
 
 from rocketpy import Message, SendStatus
 from rocketpy.aio import MQClientInstance, Producer, PushConsumer
 from rocketpy.errors import ClientClosedError, ConfigError, NameServerUnreachableError
+from rocketpy.portal import portal
 from tests.aio.running import in_asyncio, run
 
 KINDS = {
@@ -90,6 +93,29 @@ def test_another_loop_may_not_close_it(namesrv):
             second.run(producer.aclose())
         assert producer.is_open
         first.run(producer.aclose())
+
+
+def test_a_loop_in_the_thread_of_the_portal_is_refused_at_once(namesrv):
+    """As where a hook, or a finalizer that struck there, runs a loop: everything would wait for that very thread."""
+    caught, done = [], threading.Event()
+
+    def use():
+        try:
+            asyncio.run(Producer("pg", namesrv=namesrv).start())
+        except ConfigError as error:
+            caught.append(str(error))
+        done.set()
+
+    portal().post(use)
+    assert done.wait(10)
+    assert "would wait for itself" in caught[0]
+
+
+@pytest.mark.parametrize("name", ["start", "run_forever"])
+def test_without_a_loop_of_asyncio_the_right_class_is_named(namesrv, name):
+    consumer = PushConsumer("trio", namesrv=namesrv)
+    with pytest.raises(ConfigError, match="from rocketpy in trio"):
+        trio.run(getattr(consumer, name))
 
 
 def test_every_class_has_both_ways_of_opening_and_closing():
