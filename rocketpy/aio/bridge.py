@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from rocketpy.client.lifecycle import forks
@@ -102,12 +104,23 @@ class _Waiter:
 
     async def wait_end(self) -> None:
         """In the loop: wait until it has ended, however often the task is cancelled meanwhile."""
-        while not self._is_over:
-            self.future = self._loop.create_future()
-            try:
-                await self.future
-            except asyncio.CancelledError:
-                continue  # the first one is on its way out already, and this one with it
+        with _shielded():
+            while not self._is_over:
+                self.future = self._loop.create_future()
+                try:
+                    await self.future
+                except asyncio.CancelledError:
+                    continue  # the first one is on its way out already, and this one with it
+
+
+def _shielded() -> AbstractContextManager[object]:
+    """Out of reach of anyio's cancel scopes: they cancel a task in every turn of the loop until it has left them.
+
+    A program that has such scopes has loaded anyio.
+    """
+    anyio = sys.modules.get("anyio")
+    scope = getattr(anyio, "CancelScope", None)
+    return nullcontext() if scope is None else scope(shield=True)
 
 
 class Bridge:
@@ -135,25 +148,42 @@ class Bridge:
         """Belong to the running loop from now on. False when it was bound before.
 
         Raises:
-            ConfigError: it belongs to another loop, or no loop of asyncio runs here.
+            ConfigError: it belongs to another loop; no loop of asyncio runs here, or one in the thread of the portal.
             ClientClosedError: it was made before a fork.
         """
         if self.is_bound or self.crossed_fork:
             self.check()
             return False
-        try:
-            self.loop = asyncio.get_running_loop()
-        except RuntimeError as exc:
-            raise ConfigError(
-                f"{self.what} of rocketpy.aio runs on asyncio, and no asyncio loop runs here: take the class of that "
-                "name from rocketpy in trio, from rocketpy.sync in blocking code"
-            ) from exc
-        self.portal = portal()
+        loop = self._running_loop()
+        home = portal()
+        home.check_not_here()
+        self.loop, self.portal = loop, home
         self.inbox = Inbox(self.loop, self._abandon)
         self.context = contextvars.copy_context()
         self._thread = threading.get_ident()
         self.is_bound = True
         return True
+
+    def check_place(self) -> None:
+        """Refuse use from where it does not belong; before it belongs anywhere, where no loop of asyncio runs.
+
+        Raises:
+            ConfigError: this is another loop or another thread, or no loop of asyncio runs here.
+            ClientClosedError: this is a child process after a fork.
+        """
+        if self.is_bound:
+            self.check()
+        else:
+            self._running_loop()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        try:
+            return asyncio.get_running_loop()
+        except RuntimeError as exc:
+            raise ConfigError(
+                f"{self.what} of rocketpy.aio runs on asyncio, and no asyncio loop runs here: take the class of that "
+                "name from rocketpy in trio, from rocketpy.sync in blocking code"
+            ) from exc
 
     def unbind(self) -> None:
         """Belong to no loop again."""
@@ -180,7 +210,7 @@ class Bridge:
                 "new one in the child from the same config"
             )
         if not self.is_bound:
-            raise ClientClosedError(f"{self.what} is not started: use it inside `async with`")
+            raise ClientClosedError(f"{self.what} is not started: use it inside `async with`, or await start() first")
         if threading.get_ident() != self._thread:
             advice = "hand the work over with `asyncio.run_coroutine_threadsafe`, or use `rocketpy.sync` from threads"
         else:

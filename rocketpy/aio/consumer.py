@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
-from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.aio.listeners import LoopRunner
+from rocketpy.aio.signals import first_signal
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PushConsumer as TrioConsumer
+from rocketpy.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
     from rocketpy.remoting.network import Network
 
 __all__ = ["PushConsumer"]
-
-T = TypeVar("T")
 
 
 @final
@@ -76,7 +71,8 @@ class PushConsumer(Lifetime[TrioConsumer]):
         Raises:
             ConfigError: one of the arguments cannot be used.
         """
-        self._in_portal(lambda: self._inner.subscribe(topic, listener, tags=tags, sql=sql))
+        self._check_home()
+        self._inner.subscribe(topic, listener, tags=tags, sql=sql)
 
     def unsubscribe(self, topic: str) -> None:
         """Get no more messages of a topic.
@@ -84,14 +80,24 @@ class PushConsumer(Lifetime[TrioConsumer]):
         Raises:
             ConfigError: it is not subscribed.
         """
-        self._in_portal(lambda: self._inner.unsubscribe(topic))
+        self._check_home()
+        self._inner.unsubscribe(topic)
 
-    # --- looking --------------------------------------------------------------------------------------
+    def _check_home(self) -> None:
+        """What is changed is changed in its loop, as soon as it has one."""
+        if self._bridge.is_bound:
+            self._bridge.check()
+
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._inner.in_listener
+
+    # --- looking: from anywhere, for nothing of it waits -------------------------------------------------
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The queues of the subscribed topics that are ours now."""
-        return self._in_portal(lambda: self._inner.assignment)
+        return self._inner.assignment
 
     async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
         """Wait until at least one queue is ours. See `rocketpy.PushConsumer.wait_assigned`.
@@ -99,12 +105,13 @@ class PushConsumer(Lifetime[TrioConsumer]):
         Raises:
             RequestTimeoutError: it took longer than `timeout` seconds.
             ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background stopped it meanwhile.
         """
         return await self._call(self._inner.wait_assigned, timeout)
 
     def status(self) -> PushConsumerStatus:
         """How it is: topics, queues, what is held of them, and what goes wrong."""
-        return self._in_portal(self._inner.status)
+        return self._inner.status()
 
     def statistics(self) -> PushConsumerStatistics:
         """What it has done since it started.
@@ -112,19 +119,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         Raises:
             ClientClosedError: it was never started.
         """
-        return self._in_portal(self._inner.statistics)
-
-    def _in_portal(self, function: Callable[[], T]) -> T:
-        """Call a plain function of the consumer where it runs, which takes a moment; here, while it runs nowhere."""
-        bridge = self._bridge
-        if bridge.opened is None or not bridge.portal.is_usable:
-            return function()
-        bridge.check()
-
-        async def call() -> T:
-            return function()
-
-        return bridge.portal.call(call)
+        return self._inner.statistics()
 
     # --- a program that does nothing else -----------------------------------------------------------------
 
@@ -136,56 +131,27 @@ class PushConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             ServiceCrashedError: a bug in the background stopped it.
+            ConfigError: this is a listener of its own.
         """
-        ended = asyncio.Event()
-        # Listening before the start: a signal that comes while it starts ends it in good order as well.
-        with _Signals(asyncio.get_running_loop(), ended.set):
-            if self._bridge.opened is None:
-                async with self:
-                    await self._until(ended)
-            else:
-                self._bridge.check()
-                await self._until(ended)
-
-    async def _until(self, ended: asyncio.Event) -> None:
         bridge = self._bridge
-        if bridge.opened is None:
-            return
-        bridge.opened.on_end = partial(bridge.inbox.deliver, ended.set)
-        if not bridge.opened.ended.is_set():
-            await ended.wait()
+        bridge.check_place()
+        if self._inner.in_listener:
+            raise ConfigError(f"run_forever in a listener of {bridge.what} would wait for that very listener")
+        over = asyncio.Event()
+        # Listening before the start: a signal that comes while it starts ends it in good order as well.
+        with first_signal(over.set):
+            if bridge.opened is None and self._starting is None:
+                async with self:
+                    await self._until(over)
+                return
+            if self._starting is not None:
+                await self._starting.over.wait()
+            bridge.check()
+            await self._until(over)
+
+    async def _until(self, over: asyncio.Event) -> None:
+        with self._calling_at_end(over.set):
+            await over.wait()
         crash = self._inner.status().crash
         if crash is not None:
             raise crash
-
-
-class _Signals:
-    """For the time of a block, the first SIGINT or SIGTERM calls a function, and the next one strikes as before."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
-        self._loop = loop
-        self._function = function
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                before = signal.getsignal(number)
-                with suppress(RuntimeError):  # a loop of Windows: Ctrl-C cancels the task there
-                    self._loop.add_signal_handler(number, self._arrived)
-                    self._before[number] = before
-        return self
-
-    def _arrived(self) -> None:
-        self._restore()
-        self._function()
-
-    def __exit__(self, *error: object) -> None:
-        self._restore()
-
-    def _restore(self) -> None:
-        while self._before:
-            number, handler = self._before.popitem()
-            self._loop.remove_signal_handler(number)
-            if handler is not None:
-                signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Entering and leaving, for every class of the asyncio surface.
+"""Opening and closing, for every class of the asyncio surface: `async with`, or `start` and `aclose`.
 
 What is entered lives in a task of the portal. It is left in order also when the task that uses it is cancelled; when
 nobody leaves it the portal does, and says so: of what was forgotten when it is collected, of what a closed loop has
@@ -7,9 +7,11 @@ left when the next thing is to be delivered to that loop.
 
 from __future__ import annotations
 
+import asyncio
 import warnings
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
@@ -55,6 +57,24 @@ class _Leave(Call[None]):
         self._opened.cancel()
 
 
+class _Start(Call[None]):
+    """Entering.
+
+    Attributes:
+        opened: what is to be entered.
+        was_closed: somebody wants it closed, and it given up.
+        over: set in the loop when it has ended, whatever came of it.
+    """
+
+    __slots__ = ("opened", "over", "was_closed")
+
+    def __init__(self, opened: Opened[Any]) -> None:
+        super().__init__(opened.enter)
+        self.opened = opened
+        self.was_closed = False
+        self.over = asyncio.Event()
+
+
 class Lifetime(NotPicklable, Generic[T]):
     """Holds one object of the trio surface open in the portal, for one event loop.
 
@@ -68,40 +88,102 @@ class Lifetime(NotPicklable, Generic[T]):
         self._inner = inner
         self._bridge = bridge
         self._needs = needs
+        self._starting: _Start | None = None
+        self._at_end: list[Callable[[], object]] = []
 
-    async def __aenter__(self) -> Self:
-        """Open it, for the running loop.
+    async def start(self) -> None:
+        """Open it, for the running loop; the same as entering it with `async with`.
+
+        Whatever task of the loop closes it: see `aclose`.
 
         Raises:
-            ClientClosedError: it was started before, or is closed.
+            ClientClosedError: it was started before, or was closed meanwhile.
             ConfigError: it belongs to another loop.
         """
         bridge = self._bridge
         bound_here = bridge.bind()
-        opened = Opened(bridge.portal, self._inner)
+        if self._starting is not None:
+            raise ClientClosedError(f"{bridge.what} is being started by another task: start it once, and share it")
+        self._starting = starting = _Start(Opened(bridge.portal, self._inner))
+        starting.opened.on_end = partial(bridge.inbox.deliver, partial(_call_all, self._at_end))
         try:
-            await bridge.call(opened.enter)
+            await bridge.run(starting)
+            bridge.opened = starting.opened
         except BaseException as error:
-            if opened.entered:
+            if starting.opened.entered and not isinstance(error, GeneratorExit):
                 # Cancelled a moment too late: it is left again, and nobody has seen it.
-                await bridge.run(_Leave(opened, error))
+                await bridge.run(_Leave(starting.opened, error))
             if bound_here:
                 bridge.unbind()
+            if starting.was_closed and isinstance(error, ClientClosedError):
+                raise ClientClosedError(f"{bridge.what} was closed while it started") from None
             raise
-        bridge.opened = opened
+        finally:
+            self._starting = None
+            starting.over.set()
+
+    async def aclose(self) -> None:
+        """Close it; fine when it is closed already, or was never started.
+
+        Any task of its loop may do that, also while another one starts it. Inside of one of its own listeners closing
+        only begins: it ends when the listener has returned.
+
+        Raises:
+            ConfigError: it belongs to another loop.
+        """
+        await self._close(None)
+
+    async def __aenter__(self) -> Self:
+        """Open it; see `start`."""
+        await self.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close it; an error of the block comes out as it is."""
-        bridge = self._bridge
-        if bridge.opened is None or bridge.crossed_fork:
+        await self._close(error)
+
+    async def _close(self, error: BaseException | None) -> None:
+        bridge, starting = self._bridge, self._starting
+        if bridge.crossed_fork or (bridge.opened is None and starting is None):
             return  # in a child, what it held belongs to the parent
         bridge.check()
-        opened, bridge.opened = bridge.opened, None
-        await bridge.run(_Leave(opened, error))
+        if self._is_waited_for:
+            opened = bridge.opened if starting is None else starting.opened
+            if opened is not None:
+                bridge.portal.post(opened.leave, error)
+            return
+        if starting is not None:
+            starting.was_closed = True
+            bridge.portal.post(starting.cancel)
+            await starting.over.wait()
+        opened = bridge.opened
+        if opened is None:
+            return
+        try:
+            await bridge.run(_Leave(opened, error))
+        finally:
+            bridge.opened = None
         opened.check_outcome()
+
+    @property
+    def _is_waited_for(self) -> bool:
+        """Whether whoever calls is somebody for whom closing waits."""
+        return False
+
+    # --- its end ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _calling_at_end(self, function: Callable[[], object]) -> Iterator[None]:
+        """For the time of a block, have a function called in the loop when it ends; at once when it has ended."""
+        self._at_end.append(function)
+        try:
+            if self._bridge.opened is None or self._bridge.opened.ended.is_set():
+                function()
+            yield
+        finally:
+            self._at_end.remove(function)
 
     def __del__(self) -> None:
         """Say so when it was forgotten, and close it in the background."""
@@ -109,7 +191,7 @@ class Lifetime(NotPicklable, Generic[T]):
         opened = None if bridge is None else bridge.opened
         if bridge is None or opened is None or opened.ended.is_set() or bridge.crossed_fork:
             return
-        text = f"{bridge.what} was not left: use it inside `async with`"
+        text = f"{bridge.what} was not left: use it inside `async with`, or call aclose()"
         warnings.warn(text, ResourceWarning, stacklevel=1, source=self)
         with suppress(ClientClosedError):  # the process ends, and the portal with it
             bridge.portal.post(opened.leave)
@@ -122,3 +204,9 @@ class Lifetime(NotPicklable, Generic[T]):
     def __repr__(self) -> str:
         """That of what it holds."""
         return repr(self._inner)
+
+
+def _call_all(functions: list[Callable[[], object]]) -> None:
+    """In the loop, when it was left or has ended by itself. No method: what is forgotten must be collected."""
+    for function in tuple(functions):
+        function()

@@ -3,6 +3,7 @@
 Calls go over in batches: the portal puts them into a deque and wakes the loop once. There the workers, each a task,
 take one after the other, as those of `rocketpy.consumer.runners.TaskRunner` do, and what came of them goes back with
 one post for all that have ended meanwhile. Every call runs in a copy of the context in which the consumer was entered.
+What is wrong with the workers themselves ends the consumer, loudly.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from rocketpy.consumer.inside import mark
 from rocketpy.consumer.lanes import Lane, Lanes
 from rocketpy.consumer.listeners import Raised
 from rocketpy.consumer.runners import YIELD_AFTER, Call, Finished
@@ -41,11 +43,12 @@ _PAUSE = 0.1
 class _Worker:
     """One task. The portal reads `call` first and `since` after it, the loop writes them the other way round."""
 
-    __slots__ = ("call", "gate", "since", "task")
+    __slots__ = ("call", "context", "gate", "since", "task")
 
-    def __init__(self) -> None:
+    def __init__(self, context: contextvars.Context) -> None:
         self.call: Call | None = None
         self.since = 0.0
+        self.context = context
         self.gate: asyncio.Future[None] | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -76,7 +79,9 @@ class LoopRunner:
         self._paused = False
         self._stopped = False
         self._cut_off = False
+        self._crash: Exception | None = None
         self._ended = trio.Event()
+        self._over = trio.Event()
         self._clock = trio.lowlevel.current_clock().current_time
 
     # --- in the portal ----------------------------------------------------------------------------------
@@ -109,15 +114,17 @@ class LoopRunner:
         """Begin no more calls."""
         self._stopped = True
         if not self._in_loop(self._let_idle_go):
-            self._ended.set()
+            self._note_ended()
 
     async def run(self) -> None:
         """The service. When it is cancelled, so are the listeners."""
         try:
-            await self._ended.wait()
+            await self._over.wait()
         finally:
             if not self._ended.is_set():
                 await self._cut_listeners_off()
+        if self._crash is not None:
+            raise self._crash
 
     async def _cut_listeners_off(self) -> None:
         self._stopped = self._cut_off = True
@@ -135,6 +142,11 @@ class LoopRunner:
         """Have it called in the loop; False when that does not run, so that nobody should wait for it."""
         return self._bridge.inbox.deliver(function) and self._bridge.loop.is_running()
 
+    def _note_ended(self) -> None:
+        """No worker is left."""
+        self._ended.set()
+        self._over.set()
+
     def _tell(self) -> None:
         self._told = False
         self._report()
@@ -151,15 +163,34 @@ class LoopRunner:
         """Have one more worker look for calls, unless one is on its way to them already."""
         if self._waking or self._paused or self._stopped or not self._lanes.is_waiting(besides):
             return
+        # Set before there is a task: a factory of the user may run its first step at once.
         if self._idle:
+            self._waking = True
             self._open(self._idle.pop())
         elif len(self._workers) < self._lanes.limit:
-            worker = _Worker()
-            self._workers.add(worker)
-            worker.task = self._bridge.loop.create_task(self._work(worker), context=self._bridge.context.copy())
-        else:
-            return
-        self._waking = True
+            self._waking = True
+            self._start_worker()
+
+    def _start_worker(self) -> None:
+        worker = _Worker(self._bridge.context.copy())
+        worker.context.run(mark, self._finished, worker)
+        self._workers.add(worker)
+        work = self._work(worker)
+        try:
+            # Within the context, for a factory of the user need not know the argument of that name.
+            worker.task = worker.context.run(self._bridge.loop.create_task, work)
+        except Exception as exc:  # noqa: BLE001 - without workers nothing would ever be consumed again
+            work.close()
+            self._workers.discard(worker)
+            self._fail(exc)
+
+    def _fail(self, error: Exception) -> None:
+        """Have the consumer end with this error, which is none of a listener."""
+        if self._crash is None:
+            self._crash = error
+        self._stopped = True
+        self._let_idle_go()
+        self._post(self._over.set)
 
     @staticmethod
     def _open(worker: _Worker) -> None:
@@ -179,7 +210,7 @@ class LoopRunner:
 
     def _note_end(self) -> None:
         if self._stopped and not self._workers:
-            self._post(self._ended.set)
+            self._post(self._note_ended)
 
     def _post(self, function: Callable[[], None]) -> None:
         try:
@@ -190,6 +221,7 @@ class LoopRunner:
     async def _work(self, worker: _Worker) -> None:
         """Go through the lanes; wait when there is nothing to do."""
         try:
+            await asyncio.sleep(0)  # not inside of whoever started it, even where a factory runs the first step at once
             self._waking = False
             while not self._stopped:
                 lane = self._lanes.enter()
@@ -203,6 +235,8 @@ class LoopRunner:
                 self._idle.append(worker)
                 await worker.gate
                 self._waking = False
+        except Exception as exc:  # noqa: BLE001 - a bug in here
+            self._fail(exc)
         finally:
             # Somebody may have cancelled it in any state, and the next call must find a worker all the same.
             if worker in self._idle:
@@ -232,7 +266,7 @@ class LoopRunner:
             worker.since = clock()
             worker.call = call
             try:
-                await self._make(call)
+                await self._make(worker, call)
             finally:
                 worker.call = None
             if clock() - since > YIELD_AFTER:
@@ -240,9 +274,9 @@ class LoopRunner:
                 await asyncio.sleep(0)
                 return
 
-    async def _make(self, call: Call) -> None:
+    async def _make(self, worker: _Worker, call: Call) -> None:
         try:
-            outcome = await _in_context(self._bridge.context.copy(), _called(call))
+            outcome = await _in_context(worker.context.copy(), _called(call))
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except asyncio.CancelledError as exc:

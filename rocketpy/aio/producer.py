@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.direct import DirectSends
@@ -62,16 +62,15 @@ class Producer(Lifetime[TrioProducer]):
         """Whether it may be used, in this process."""
         return self._inner.is_open
 
-    async def __aenter__(self) -> Self:
-        """Open it, for the running loop.
+    async def start(self) -> None:
+        """Open it, for the running loop; the same as entering it with `async with`.
 
         Raises:
-            ClientClosedError: it was started before, or is closed.
+            ClientClosedError: it was started before, or was closed meanwhile.
             ConfigError: it belongs to another loop.
         """
-        await super().__aenter__()
+        await super().start()
         self._direct.open()
-        return self
 
     async def send(
         self,

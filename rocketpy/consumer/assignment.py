@@ -65,16 +65,16 @@ class Assignment:
     # --- looking --------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[QueuePuller]:
-        """What pulls each queue."""
-        return iter(self._pullers.values())
+        """What pulls each queue. For any thread."""
+        return iter(tuple(self._pullers.values()))
 
     def topics(self) -> set[str]:
         """Topics of which queues are ours."""
         return {queue.topic for queue in self._pullers}
 
     def queues(self, topic: str | None = None) -> tuple[MessageQueue, ...]:
-        """The queues that are ours, of one topic or of all, in order."""
-        return tuple(sorted(queue for queue in self._pullers if topic is None or queue.topic == topic))
+        """The queues that are ours, of one topic or of all, in order. For any thread."""
+        return tuple(sorted(queue for queue in tuple(self._pullers) if topic is None or queue.topic == topic))
 
     # --- changing -------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from rocketpy.consumer.inside import is_inside
 from rocketpy.consumer.listeners import BROKER_DECIDES, is_async_listener, judge
 from rocketpy.consumer.process_queue import ProcessQueue
 from rocketpy.consumer.runners import Call, Finished, ListenerRunner, RunnerMaker, TaskRunner, messages_of
@@ -138,6 +139,11 @@ class ConsumeMessageConcurrentlyService:
         self._plain.stop()
         self._tasks.stop()
         await self._settled.wait()
+
+    @property
+    def in_listener(self) -> bool:
+        """Whether this is called by one of the listeners. For any thread."""
+        return is_inside(self._finished)
 
     def _settle(self) -> None:
         if self._stopping and not self._failures and not self._senders:

@@ -15,7 +15,7 @@ from sortedcontainers import SortedDict
 if TYPE_CHECKING:
     from rocketpy.message import MessageExt, MessageQueue
 
-__all__ = ["FlowLimits", "ProcessQueue"]
+__all__ = ["FlowLimits", "Held", "ProcessQueue"]
 
 _MIB = 1024 * 1024
 
@@ -28,6 +28,16 @@ class FlowLimits(NamedTuple):
     """Bytes as stored."""
     span: float = 2000
     """Distance between the lowest and the highest offset; infinity where order keeps it short by itself."""
+
+
+class Held(NamedTuple):
+    """What is held of a queue, as of a moment ago."""
+
+    messages: int
+    size: int
+    span: int
+    position: int
+    commit_offset: int
 
 
 DEFAULT_LIMITS = FlowLimits()
@@ -171,6 +181,17 @@ class ProcessQueue:
                 self._held[message.queue_offset] = message
 
     # --- looking --------------------------------------------------------------------------------------
+
+    def look(self) -> Held:
+        """What is held; of all methods this is the one for any thread."""
+        position = self.position  # first: nothing that is held later lies below it
+        # Sorted dicts may be in the middle of a change. The plain ones below them are not, and are copied in one go.
+        tables: list[dict[int, MessageExt]] = [self._held, self._taken]  # type: ignore[list-item]  # they are dicts
+        offsets = [offset for table in tables for offset in list(dict.keys(table))]
+        lowest, highest = (min(offsets), max(offsets)) if offsets else (position, position)
+        # All three may have moved on by now: what is told is no more than what was true at the beginning.
+        committed = min(position, max(self._committed, lowest))
+        return Held(len(offsets), self.size, highest - lowest, position, committed)
 
     def is_pull_overdue(self, now: float, limit: float) -> bool:
         """Whether nobody has pulled for longer than there is any reason for."""

@@ -182,7 +182,10 @@ class PushConsumer(NotPicklable):
 
         Raises:
             ServiceCrashedError: a bug in the background stopped it.
+            ConfigError: this is a listener of its own.
         """
+        if self.in_listener:
+            raise ConfigError(f"run_forever in a listener of {self!r} would wait for that very listener")
         # Listening before the start: a signal that comes while it starts ends it in good order as well.
         with _listen_to_signals() as first_signal:
             if self._lifecycle.state is State.NEW:
@@ -248,10 +251,11 @@ class PushConsumer(NotPicklable):
         self._subscriptions.remove(topic)
 
     def _subscriptions_changed(self) -> None:
-        if self._running is not None:
-            self._running.subscriptions_changed()
+        running = self._running
+        if running is not None:  # else the start finds what is subscribed
+            running.in_loop(running.subscriptions_changed)
 
-    # --- looking --------------------------------------------------------------------------------------
+    # --- looking: what does not wait may be called by any thread ----------------------------------------
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
@@ -288,15 +292,15 @@ class PushConsumer(NotPicklable):
     def status(self) -> PushConsumerStatus:
         """How it is: topics, queues, what is held of them, and what goes wrong."""
         running = self._running
-        pullers = [] if running is None else list(running.assignment)
-        now = 0.0 if running is None else running.now()
         return PushConsumerStatus(
             state=self._lifecycle.state.value,
             client_id=self.client.client_id,
             group=self.config.group,
             topics=self._subscriptions.user_topics,
             balanced=running is not None and running.rebalance.balanced,
-            queues={puller.queue: queue_status(puller, now) for puller in pullers},
+            queues={}
+            if running is None
+            else {each.queue: queue_status(each, running.now()) for each in running.assignment},
             errors={} if running is None else dict(running.rebalance.errors),
             crash=self._crash,
         )
@@ -311,6 +315,11 @@ class PushConsumer(NotPicklable):
         return statistics(
             running.rebalance.rounds, running.parts.counters, running.consume.counters, running.send_back.as_new_message
         )
+
+    @property
+    def in_listener(self) -> bool:
+        """Whether this is called by one of its listeners, which must not wait for the consumer to close."""
+        return self._running is not None and self._running.consume.in_listener
 
     def _check_running(self) -> RunningConsumer:
         if self._running is None:

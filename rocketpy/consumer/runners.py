@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import trio
 
+from rocketpy.consumer.inside import mark
 from rocketpy.consumer.lanes import Lane, Lanes
 from rocketpy.consumer.listeners import Raised, must_pass
 
@@ -138,8 +139,9 @@ class TaskRunner:
             self._idle.pop().gate.set()
 
     def running(self) -> list[tuple[Call, float]]:
-        """The calls under way."""
-        return [(worker.call, worker.since) for worker in self._workers if worker.call is not None]
+        """The calls under way. For any thread, which reads `call` first: a call never looks older than it is."""
+        now = [(worker.call, worker.since) for worker in tuple(self._workers)]
+        return [(call, since) for call, since in now if call is not None]
 
     def allow(self, extra: int) -> None:
         """Let so many more calls run."""
@@ -168,6 +170,7 @@ class TaskRunner:
 
     async def _work(self, worker: _Worker) -> None:
         """Go through the lanes; wait when there is nothing to do."""
+        mark(self._finished, worker)
         self._waking = False
         while not self._stopped.is_set():
             lane = self._lanes.enter()
@@ -192,7 +195,8 @@ class TaskRunner:
                 self._wake_one()
             if call[1].dropped:
                 continue
-            worker.since, worker.call = trio.current_time(), call
+            worker.since = trio.current_time()
+            worker.call = call
             try:
                 outcome = await call[0](call[2])
             except BaseException as exc:

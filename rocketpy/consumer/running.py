@@ -10,6 +10,7 @@ the part of DefaultMQPushConsumerImpl.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -52,6 +53,7 @@ class RunningConsumer:
         subscriptions: Subscriptions,
         runners: tuple[RunnerMaker, RunnerMaker],
     ) -> None:
+        self._token = trio.lowlevel.current_trio_token()
         self._client = client
         self._config = config
         self._offsets = RemoteBrokerOffsetStore(client, config.group)
@@ -104,6 +106,14 @@ class RunningConsumer:
     async def _guarded(self, service: Callable[[], Awaitable[None]]) -> None:
         with heard(f"consumer {self._config.group}", self._note_crash):
             await service()
+
+    def in_loop(self, function: Callable[[], object]) -> None:
+        """Have a plain function called in the loop soon. For any thread, and for signal handlers.
+
+        Not at once where this is the loop: a handler may have struck while a lock is held that the function wants.
+        """
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(function)
 
     async def _consume(self, *, task_status: trio.TaskStatus[None]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What a push consumer says about itself: plain records, made when somebody asks."""
+"""What a push consumer says about itself: plain records, made when somebody asks, in whichever thread that is."""
 
 from __future__ import annotations
 
@@ -86,16 +86,17 @@ class PushConsumerStatistics:
 
 
 def queue_status(puller: QueuePuller, now: float) -> QueueStatus:
-    """The record of one queue, at a time on the clock of the loop in which it is pulled."""
-    held = puller.process_queue
+    """The record of one queue, at a time of the clock of its consumer. For any thread."""
+    queue = puller.process_queue
+    held = queue.look()
     return QueueStatus(
-        held_messages=len(held),
+        held_messages=held.messages,
         held_bytes=held.size,
         span=held.span,
         next_offset=held.position,
         commit_offset=held.commit_offset,
-        last_pull_age=now - held.last_pull,
-        last_consume_age=now - held.last_consume,
+        last_pull_age=max(0.0, now - queue.last_pull),
+        last_consume_age=max(0.0, now - queue.last_consume),
         paused=puller.paused,
         error=puller.error,
     )

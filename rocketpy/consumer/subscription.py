@@ -1,7 +1,8 @@
 """What a consumer subscribes: for each topic what it wants of it, and which listener gets it.
 
-May be changed at any time, before the start and after it. The retry topic of the group belongs to it from the
-beginning. Plays the part of subscriptionInner in RebalanceImpl.
+May be changed at any time and by any thread, before the start and after it: each change is one operation on a dict, and
+each look a copy made by one, so that no lock is needed, which a signal handler could not wait for. The retry topic of
+the group belongs to it from the beginning. Plays the part of subscriptionInner in RebalanceImpl.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Subscription:
 
 
 _last_version = 0
-_versions = threading.Lock()
+_versions = threading.RLock()  # a signal handler may subscribe while the thread that it interrupts does
 
 
 def next_version() -> int:
@@ -99,9 +100,8 @@ class Subscriptions:
         Raises:
             ConfigError: it was not subscribed.
         """
-        if topic == self.retry_topic or topic not in self._by_topic:
+        if topic == self.retry_topic or self._by_topic.pop(topic, None) is None:
             raise ConfigError(f"the topic {topic!r} is not subscribed, only {', '.join(self.user_topics) or 'none'}")
-        del self._by_topic[topic]
         self._on_change()
 
     def get(self, topic: str) -> Subscription | None:
@@ -116,16 +116,17 @@ class Subscriptions:
     @property
     def topics(self) -> tuple[str, ...]:
         """Every topic, the retry topic included; none when nothing was subscribed."""
-        return tuple(self._by_topic) if len(self._by_topic) > 1 else ()
+        topics = tuple(self._by_topic)
+        return topics if len(topics) > 1 else ()
 
     @property
     def user_topics(self) -> tuple[str, ...]:
         """The topics that were subscribed."""
-        return tuple(topic for topic in self._by_topic if topic != self.retry_topic)
+        return tuple(topic for topic in tuple(self._by_topic) if topic != self.retry_topic)
 
     def data(self) -> list[SubscriptionData]:
         """As brokers hear it."""
-        return [subscription.data for subscription in self._by_topic.values()]
+        return [subscription.data for subscription in tuple(self._by_topic.values())]
 
     def show_original_topic(self, messages: Sequence[MessageExt]) -> None:
         """Put the topic back on messages of the retry topic that they were sent to at first."""

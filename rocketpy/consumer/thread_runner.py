@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 
 import trio
 
+from rocketpy.consumer.inside import mark
 from rocketpy.consumer.lanes import Lane, Lanes
 from rocketpy.consumer.listeners import Raised
 from rocketpy.consumer.runners import YIELD_AFTER, Call, Finished, ListenerRunner, TaskRunner
@@ -120,6 +121,7 @@ class ThreadRunner:
         self._nursery.start_soon(self._host, worker)
 
     async def _host(self, worker: _Worker) -> None:
+        mark(self._finished, worker)  # the thread runs in a copy of this context
         await trio.to_thread.run_sync(self._work, worker, abandon_on_cancel=True, limiter=self._limiter)
 
     # --- in any thread, with the lock -------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""PushConsumer for blocking code. Any thread may use it; plain listeners run in threads of their own."""
+"""PushConsumer for blocking code. Any thread may use it; listeners run in threads of their own.
+
+What does not wait for brokers does not wait for the background thread either: it is safe in signal handlers, in
+`__del__`, and while the consumer starts or closes.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,16 @@ import signal
 import threading
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, Self, final
 
+from rocketpy.client.homes import home_of
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PushConsumer as TrioConsumer
+from rocketpy.errors import ConfigError
 from rocketpy.sync.lifetime import Lifetime
+from rocketpy.sync.listeners import OwnLoopRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus
     from rocketpy.consumer.subscription import Listener
@@ -24,8 +29,6 @@ if TYPE_CHECKING:
     from rocketpy.sync.client import MQClientInstance
 
 __all__ = ["PushConsumer"]
-
-T = TypeVar("T")
 
 
 @final
@@ -44,8 +47,15 @@ class PushConsumer(Lifetime[TrioConsumer]):
         network: Network | None = None,
         **fields: Any,
     ) -> None:
-        shared = trio_client_of(client, "rocketpy.sync")
-        super().__init__(TrioConsumer(group, config=config, client=shared, network=network, **fields), needs=client)
+        inner = TrioConsumer(
+            group,
+            config=config,
+            client=trio_client_of(client, "rocketpy.sync"),
+            network=network,
+            async_runner=OwnLoopRunner,
+            **fields,
+        )
+        super().__init__(inner, needs=client, client=inner.client)
 
     @property
     def config(self) -> PushConsumerConfig:
@@ -57,28 +67,33 @@ class PushConsumer(Lifetime[TrioConsumer]):
     def subscribe(self, topic: str, listener: Listener, *, tags: str | None = None, sql: str | None = None) -> None:
         """Let a listener get the messages of a topic, before the start or after it.
 
-        See `rocketpy.PushConsumer.subscribe`. A plain listener is called in a thread, an async one by the loop in the
-        background, where it may use trio but not asyncio.
+        See `rocketpy.PushConsumer.subscribe`. A plain listener is called in a thread. An async one is called in a trio
+        loop that is the consumer's own, in a thread: it may use trio but not asyncio, and what blocks there blocks
+        only the other async listeners of this consumer.
 
         Raises:
             ConfigError: one of the arguments cannot be used.
+            ClientClosedError: it was made before a fork.
         """
-        self._in_loop(lambda: self._inner.subscribe(topic, listener, tags=tags, sql=sql))
+        self._check_process()
+        self._inner.subscribe(topic, listener, tags=tags, sql=sql)
 
     def unsubscribe(self, topic: str) -> None:
         """Get no more messages of a topic.
 
         Raises:
             ConfigError: it is not subscribed.
+            ClientClosedError: it was made before a fork.
         """
-        self._in_loop(lambda: self._inner.unsubscribe(topic))
+        self._check_process()
+        self._inner.unsubscribe(topic)
 
     # --- looking --------------------------------------------------------------------------------------
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The queues of the subscribed topics that are ours now."""
-        return self._in_loop(lambda: self._inner.assignment)
+        return self._inner.assignment
 
     def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
         """Wait until at least one queue is ours. See `rocketpy.PushConsumer.wait_assigned`.
@@ -86,12 +101,13 @@ class PushConsumer(Lifetime[TrioConsumer]):
         Raises:
             RequestTimeoutError: it took longer than `timeout` seconds.
             ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background stopped it meanwhile.
         """
         return self._portal.call(self._inner.wait_assigned, timeout)
 
     def status(self) -> PushConsumerStatus:
         """How it is: topics, queues, what is held of them, and what goes wrong."""
-        return self._in_loop(self._inner.status)
+        return self._inner.status()
 
     def statistics(self) -> PushConsumerStatistics:
         """What it has done since it started.
@@ -99,30 +115,23 @@ class PushConsumer(Lifetime[TrioConsumer]):
         Raises:
             ClientClosedError: it was never started.
         """
-        return self._in_loop(self._inner.statistics)
-
-    def _in_loop(self, function: Callable[[], T]) -> T:
-        """Call a plain function of the consumer where it runs; here, while it runs nowhere."""
-        home = self._home
-        if home is None or not home.is_usable:
-            return function()
-
-        async def call() -> T:
-            return function()
-
-        return home.call(call)
+        return self._inner.statistics()
 
     # --- a program that does nothing else -----------------------------------------------------------------
 
     def run_forever(self) -> None:
         """Consume until SIGINT or SIGTERM, then commit, close and return.
 
-        Starts the consumer when that was not done yet. In a thread that gets no signals it returns when another thread
-        closes the consumer. A second signal strikes as usual.
+        Starts the consumer when that was not done yet. It returns as well when a listener or another thread closes the
+        consumer, which is the only end in a thread that gets no signals. A second signal strikes as usual.
 
         Raises:
             ServiceCrashedError: a bug in the background stopped it.
+            ConfigError: this is a listener of its own, or the background thread: waiting there would have no end.
         """
+        if self._inner.in_listener:
+            raise ConfigError(f"run_forever in a listener of {self._inner!r} would wait for that very listener")
+        home_of(self._client).check_not_here()
         # Listening before the start: a signal that comes while it starts ends it in good order as well.
         with _Signals() as signals:
             if self._home is None:
@@ -133,6 +142,19 @@ class PushConsumer(Lifetime[TrioConsumer]):
             signals.end(home, opened.ended)
             opened.ended.wait()
         self.close()
+        crash = self._inner.status().crash
+        if crash is not None:  # somebody else has closed it, and heard of this first
+            raise crash
+
+    def _leave(self, error: BaseException | None) -> None:
+        if not self._inner.in_listener:
+            super()._leave(error)
+            return
+        opened, opening = self._opened, self._opening
+        if opened is None and opening is not None:
+            opened = opening[0]
+        if opened is not None:
+            opened.home.post(opened.leave, error)  # which waits for the listener that this is
 
 
 class _Signals:
@@ -170,4 +192,5 @@ class _Signals:
         with suppress(KeyError):
             while True:
                 number, handler = self._before.popitem()
-                signal.signal(number, handler)
+                if handler is not None:  # one that was not set by Python cannot be set by it
+                    signal.signal(number, handler)

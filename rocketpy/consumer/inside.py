@@ -1,0 +1,36 @@
+"""Whether code runs inside a listener, and of which consumer.
+
+A call that waits for listeners must not wait for the very one that makes it. Each worker of a runner leaves a mark in
+its context, once, before it makes its first call. What a listener starts (tasks, calls in threads of asyncio) inherits
+the mark, and counts as the listener while that runs.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Protocol
+
+__all__ = ["Working", "is_inside", "mark"]
+
+
+class Working(Protocol):
+    """A worker of a runner."""
+
+    @property
+    def call(self) -> object | None:
+        """What it calls now, None between calls."""
+        ...
+
+
+_worker_of: ContextVar[tuple[object, Working] | None] = ContextVar("rocketpy_listener", default=None)
+
+
+def mark(owner: object, worker: Working) -> None:
+    """From here on this context is that of a worker, which makes calls for this owner."""
+    _worker_of.set((owner, worker))
+
+
+def is_inside(owner: object) -> bool:
+    """Whether this is called by a listener that runs for this owner, or by what it has started."""
+    found = _worker_of.get()
+    return found is not None and found[0] is owner and found[1].call is not None

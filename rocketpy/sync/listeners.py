@@ -1,0 +1,162 @@
+"""Running the async listeners of blocking code: in a trio loop of the consumer's own, in a thread of its own.
+
+Not in the portal: a listener that computes, sleeps the wrong way or calls something that blocks would hold up every
+client of the process, and one that waits for the portal would wait for itself for ever. Here it holds up the other
+async listeners of its consumer, and nobody else. The thread starts with the first call and ends with the consumer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from functools import partial
+
+import trio
+
+from rocketpy.consumer.runners import Call, Finished, TaskRunner
+from rocketpy.errors import ServiceCrashedError
+from rocketpy.logs import get_logger
+
+__all__ = ["OwnLoopRunner"]
+
+logger = get_logger(__name__)
+
+_PATIENCE = 1.0
+"""Seconds that listeners have to clean up after they were cancelled."""
+
+
+class OwnLoopRunner:
+    """Calls async listeners in a loop of its own. Made in the portal.
+
+    In that loop a `TaskRunner` does the work. What is for it goes through a deque of functions; back come the calls
+    that have ended, which any thread may append, and one wake-up for all that the portal has not looked at yet.
+
+    Args:
+        limit: calls at a time.
+        finished: where ended calls go.
+        report: called in the portal when there are some.
+    """
+
+    def __init__(self, limit: int, finished: Finished, report: Callable[[], None]) -> None:
+        self._report = report
+        self._runner = TaskRunner(limit, finished, self._tell)
+        self._scope = trio.CancelScope()
+        self._jobs: deque[Callable[[], object]] = deque()
+        self._told = False
+        self._stopped = False
+        self._error: BaseException | None = None
+        self._ended = trio.Event()
+        self._home = trio.lowlevel.current_trio_token()
+        self._clock = trio.lowlevel.current_clock().current_time
+        self._ahead = 0.0
+        """Seconds by which the clock of the portal is ahead of that of the loop."""
+        self._loop: trio.lowlevel.TrioToken | None = None
+        self._thread: threading.Thread | None = None
+
+    # --- in the portal ----------------------------------------------------------------------------------
+
+    def submit(self, topic: str, calls: Iterable[Call]) -> None:
+        """Make these calls."""
+        if self._stopped:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._host, name="rocketpy-listeners", daemon=True)
+            self._thread.start()
+        self._in_loop(partial(self._runner.submit, topic, list(calls)))
+
+    def share(self, topics: Collection[str]) -> None:
+        """Keep workers for each of these topics."""
+        self._change(partial(self._runner.share, topics))
+
+    def allow(self, extra: int) -> None:
+        """Let so many more calls run."""
+        self._change(partial(self._runner.allow, extra))
+
+    def _change(self, change: Callable[[], object]) -> None:
+        """In the loop, which alone touches its runner; here as long as there is none."""
+        if self._thread is None:
+            change()
+        else:
+            self._in_loop(change)
+
+    def running(self) -> list[tuple[Call, float]]:
+        """The calls under way."""
+        return [(call, since + self._ahead) for call, since in self._runner.running()]
+
+    def stop(self) -> None:
+        """Begin no more calls."""
+        self._stopped = True
+        if self._thread is None:
+            self._ended.set()
+        else:
+            self._in_loop(self._runner.stop)
+
+    async def run(self) -> None:
+        """The service. When it is cancelled, so are the listeners."""
+        try:
+            await self._ended.wait()
+        finally:
+            if self._thread is not None and not self._ended.is_set():
+                await self._cut_listeners_off()
+        if self._error is not None:
+            raise ServiceCrashedError(f"the loop of the async listeners ended with {self._error!r}") from self._error
+
+    async def _cut_listeners_off(self) -> None:
+        self._stopped = True
+        self._in_loop(self._scope.cancel)
+        with trio.CancelScope(deadline=trio.current_time() + _PATIENCE, shield=True):
+            await self._ended.wait()
+        if not self._ended.is_set():
+            logger.warning(
+                "%d async listeners did not end when they were cancelled, and are left alone with their thread",
+                len(self._runner.running()),
+            )
+
+    def _in_loop(self, function: Callable[[], object]) -> None:
+        """Have a function called in the loop, as soon as there is one."""
+        self._jobs.append(function)
+        if self._loop is not None:
+            with suppress(trio.RunFinishedError):
+                self._loop.run_sync_soon(self._drain, idempotent=True)
+
+    def _reported(self) -> None:
+        # Cleared first: what ends from here on is told again.
+        self._told = False
+        self._report()
+
+    def _note_end(self, error: BaseException | None) -> None:
+        self._error = error
+        self._ended.set()
+
+    # --- in the thread ----------------------------------------------------------------------------------
+
+    def _host(self) -> None:
+        error: BaseException | None = None
+        try:
+            trio.run(self._run)
+        except BaseException as exc:  # noqa: BLE001 - it ends the consumer, and is raised there
+            error = exc
+        with suppress(trio.RunFinishedError):  # the process ends
+            self._home.run_sync_soon(self._note_end, error)
+
+    async def _run(self) -> None:
+        with self._scope:
+            self._ahead = self._clock() - trio.current_time()
+            # Whoever appends a job looks for the loop afterwards: either that one or this one has it done.
+            self._loop = trio.lowlevel.current_trio_token()
+            self._drain()
+            await self._runner.run()
+
+    def _drain(self) -> None:
+        jobs = self._jobs
+        for _ in range(len(jobs)):
+            jobs.popleft()()
+
+    def _tell(self) -> None:
+        """Calls have ended."""
+        if not self._told:
+            self._told = True
+            with suppress(trio.RunFinishedError):
+                self._home.run_sync_soon(self._reported)

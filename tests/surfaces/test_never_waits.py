@@ -1,0 +1,186 @@
+"""What only looks, or only notes what is wanted, waits for nothing: not even for a background thread that is busy."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import gc
+import signal
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from rocketpy import ConfigError, ConsumeFromWhere, Message
+from rocketpy.portal import portal
+from rocketpy.sync import Producer as BlockingProducer
+from tests.surfaces.surface import SURFACES, call, entered
+
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+SOON = 3.0
+"""Seconds: none of this takes any, but the machine may be busy."""
+PORTALS = pytest.mark.parametrize("surface", [SURFACES["blocking"], SURFACES["asyncio"]], ids=["blocking", "asyncio"])
+
+
+@contextmanager
+def busy_portal():
+    """The thread of the portal does something else until the block is left, and for a bounded time only."""
+    release, busy = threading.Event(), threading.Event()
+    portal().post(lambda: (busy.set(), release.wait(3 * SOON)))
+    assert busy.wait(10)
+    began = time.monotonic()
+    try:
+        yield
+        assert time.monotonic() - began < SOON
+    finally:
+        release.set()
+
+
+def use_all(consumer, topic):
+    """Everything that is plain on all surfaces."""
+    consumer.subscribe(topic, print)
+    consumer.subscribe("Another", print, tags="a || b")
+    consumer.unsubscribe("Another")
+    for bad in (("bad name", print), ("T", None)):
+        with pytest.raises(ConfigError):
+            consumer.subscribe(*bad)
+    with pytest.raises(ConfigError):
+        consumer.unsubscribe("Another")
+    assert topic in consumer.status().topics
+    assert consumer.statistics().rebalances
+    return consumer.assignment
+
+
+@PORTALS
+def test_a_busy_portal_keeps_nobody(surface, namesrv, topic):
+    with BlockingProducer("pg", namesrv=namesrv) as producer:
+        producer.create_topic(topic, queues=2)
+
+    async def main():
+        async with entered(surface.module.PushConsumer(f"busy-{surface.name}", namesrv=namesrv)) as consumer:
+            with busy_portal():
+                assert use_all(consumer, topic) == ()
+            assert len(await call(consumer.wait_assigned(10))) == 2  # what was noted is done
+            with busy_portal():
+                consumer.unsubscribe(topic)
+            until = time.monotonic() + 10
+            while consumer.assignment and time.monotonic() < until:
+                with pytest.raises(ConfigError):
+                    consumer.unsubscribe(topic)
+            assert consumer.assignment == ()
+
+    surface.run(main)
+
+
+class Dying:
+    def __init__(self, function):
+        self.function = function
+        self.self = self
+
+    def __del__(self):
+        self.function()
+
+
+def in_thread(function):
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    thread.join(SOON)
+    assert not thread.is_alive()
+
+
+def in_a_signal_handler(function):
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: function())
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def in_del(function):
+    gc.collect()
+    Dying(function)
+    gc.collect()
+
+
+def in_the_portal(function):
+    """As `__del__` may be, wherever it strikes. Not with the portal busy, of course."""
+    done = threading.Event()
+    portal().post(lambda: (function(), done.set()))
+    assert done.wait(SOON)
+
+
+@pytest.mark.parametrize("place", [in_thread, in_a_signal_handler, in_del, in_the_portal])
+def test_blocking_code_may_look_and_subscribe_from_anywhere(namesrv, topic, place):
+    consumer = SURFACES["blocking"].module.PushConsumer(f"anywhere-{place.__name__}", namesrv=namesrv)
+    used = []
+    with consumer:
+        if place is in_the_portal:
+            place(lambda: used.append(use_all(consumer, topic)))
+        else:
+            with busy_portal():
+                place(lambda: used.append(use_all(consumer, topic)))
+    assert used == [()]
+
+
+@pytest.mark.parametrize("place", [in_thread, in_a_signal_handler, in_del, in_the_portal])
+def test_asyncio_code_may_look_from_anywhere_and_subscribes_in_its_loop(namesrv, topic, place):
+    async def main():
+        async with SURFACES["asyncio"].module.PushConsumer(f"a-{place.__name__}", namesrv=namesrv) as consumer:
+            seen = []
+
+            def look():
+                seen.append((consumer.assignment, consumer.status().state, consumer.statistics().consumed))
+                if place in (in_thread, in_the_portal):
+                    with pytest.raises(ConfigError, match="run_coroutine_threadsafe"):
+                        consumer.subscribe(topic, print)
+
+            place(look)
+            assert seen == [((), "open", 0)]
+
+    SURFACES["asyncio"].run(main)
+
+
+@PORTALS
+def test_it_may_be_looked_at_all_the_while(surface, namesrv, topic):
+    """Torn states would show as errors of the dicts that are read while they change."""
+    messages = 3000
+    with BlockingProducer("pg", namesrv=namesrv) as producer:
+        producer.create_topic(topic, queues=3)
+        producer.send_many(Message(topic, b"%d" % number) for number in range(messages))
+    looks, errors, over = [], [], threading.Event()
+
+    def look(consumer):
+        while not over.is_set():
+            try:
+                status = consumer.status()
+                looks.append(consumer.statistics().consumed)
+                assert all(each.commit_offset <= each.next_offset for each in status.queues.values())
+                assert all(each.held_messages >= 0 <= each.span for each in status.queues.values())
+            except Exception as error:  # noqa: BLE001
+                errors.append(error)
+                return
+
+    async def main():
+        consumer = surface.module.PushConsumer(f"torn-{surface.name}", namesrv=namesrv, consume_from_where=FIRST)
+        consumer.subscribe(topic, lambda message: None)
+        watching = threading.Thread(target=look, args=(consumer,))
+        async with entered(consumer):
+            watching.start()
+            while consumer.statistics().consumed < messages and not errors:
+                await call(consumer.wait_assigned(10))
+                if surface.name == "asyncio":
+                    await asyncio.sleep(0.01)
+        over.set()
+        watching.join(10)
+        assert consumer.statistics().consumed == messages
+        assert consumer.status().state == "closed"
+
+    faulthandler.dump_traceback_later(60, exit=True)
+    try:
+        surface.run(main)
+    finally:
+        over.set()
+        faulthandler.cancel_dump_traceback_later()
+    assert errors == []
+    assert looks
