@@ -50,7 +50,8 @@ class PushConsumerConfig(ClientConfig):
     )
     """Seconds between two looks at who consumes which queue; changes are acted upon at once."""
     consume_thread_max: int = attrs.field(default=20, validator=whole(1, 1000), metadata={"java": "consumeThreadMax"})
-    """Listeners that run at the same time."""
+    """Listeners that run at the same time. While several topics are subscribed, up to a quarter of the places is kept
+    for topics that have no listener at work."""
     consume_message_batch_max_size: int = attrs.field(
         default=1, validator=whole(1, 1024), metadata={"java": "consumeMessageBatchMaxSize"}
     )

@@ -159,6 +159,69 @@ async def test_what_fails_comes_again_and_then_lies_among_the_dead(
         assert (message.topic, message.tags, message.keys) == (topic, "red", (f"key-{message.body.decode()[-1]}",))
 
 
+async def test_what_its_broker_does_not_take_back_is_a_dead_letter_as_a_new_message(
+    apache_cluster: Cluster,
+    consumer: Callable[..., rocketpy.PushConsumer],
+    produce: Callable[..., Sent],
+    fresh_name: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic, inbox = fresh_name("Dead"), Inbox()
+    apache_cluster.create_topic(topic, queues=1)
+
+    async def refuse(*_: object) -> None:
+        raise rocketpy.BrokerUnreachableError("its master is away", topic=topic)
+
+    def listen(message: MessageExt) -> RetryLater:
+        inbox.take(message)
+        return RetryLater(-1)
+
+    monkeypatch.setattr("rocketpy.consumer.send_back.SendBack._ask_its_broker", refuse)
+    async with consumer() as opened:
+        opened.subscribe(topic, listen)
+        await opened.wait_assigned(20)
+        await trio.to_thread.run_sync(partial(produce, topic, 1))
+        await inbox.wait(1)
+        await trio.to_thread.run_sync(wait_dead_letter, apache_cluster, f"%DLQ%{opened.config.group}")
+        assert opened.statistics().sent_as_new == 1
+        assert len(inbox.messages) == 1
+
+
+async def test_a_retry_that_nobody_listens_to_keeps_its_attempts(
+    apache_cluster: Cluster,
+    consumer: Callable[..., rocketpy.PushConsumer],
+    produce: Callable[..., Sent],
+    fresh_name: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic, other, first, later = fresh_name("Unheard"), fresh_name("Other"), Inbox(), Inbox()
+    for each in (topic, other):
+        apache_cluster.create_topic(each, queues=1)
+    monkeypatch.setattr("rocketpy.consumer.unheard.PATIENCE", 0.2)
+    monkeypatch.setattr("rocketpy.consumer.send_back.WAIT_DELAY_LEVEL", 1)
+
+    async def listen(message: MessageExt) -> RetryLater:
+        first.take(message)
+        return RetryLater(1)
+
+    async with consumer() as opened:
+        opened.subscribe(other, later.take)
+        opened.subscribe(topic, listen)
+        await opened.wait_assigned(20)
+        await trio.to_thread.run_sync(partial(produce, topic, 1))
+        await first.wait(1)
+        with trio.fail_after(30):
+            while not opened.statistics().sent_back:  # noqa: ASYNC110  the broker's time, not ours
+                await trio.sleep(0.01)
+            opened.unsubscribe(topic)
+            while opened.statistics().sent_as_new < 2:  # noqa: ASYNC110  the broker's time, not ours
+                await trio.sleep(0.05)
+        opened.subscribe(topic, later.take)
+        [message] = await later.wait(1)
+        assert (message.topic, message.reconsume_times) == (topic, 1)
+        assert message.message_id == first.messages[0].message_id
+
+
 def wait_dead_letter(cluster: Cluster, topic: str) -> None:
     def look() -> bool | None:
         answer = probe.call(cluster.brokers[0].address, GET_MAX_OFFSET, {"topic": topic, "queueId": 0})
