@@ -70,7 +70,8 @@ class SendBack:
         self._group = config.group
         most = config.max_reconsume_times
         self._max_reconsume_times = _DEFAULT_MAX_RECONSUME_TIMES if most < 0 else most
-        producer = ProducerConfig.of(config, group=_INNER_GROUP)
+        # A retry topic whose route is not known yet has one queue, unless its group was given more.
+        producer = ProducerConfig.of(config, group=_INNER_GROUP, default_topic_queue_nums=1)
         ids = UniqueIds(ipaddress.ip_address(client.network.local_ip()).packed, os.getpid())
         self._preparer = Preparer(producer, ids)
         self._core = SendCore(client, producer)

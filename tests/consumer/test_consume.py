@@ -178,6 +178,19 @@ async def test_RT1_what_its_broker_refuses_goes_to_the_retry_topic_as_a_new_mess
             assert consumer.statistics().sent_as_new == 1
 
 
+async def test_RT1_a_retry_topic_that_name_servers_do_not_know_yet_has_one_queue(autojump_clock: MockClock) -> None:
+    async with world() as w:
+        w.broker.store(12)
+        w.broker.send_back_code = ResponseCode.SYSTEM_ERROR
+        del w.name_server.routes[RETRY]
+        w.set_route("TBW102", queues=8)
+        consumer = w.consumer(consume_from_where=FIRST)
+        consumer.subscribe("Orders", lambda message: ConsumeResult.RETRY)
+        async with consumer:
+            await trio.sleep(3)
+            assert [sent.queue_id for sent in w.broker.sent] == [0] * 12
+
+
 @pytest.mark.parametrize("attempts", [0, 2, 40])
 async def test_RT1_a_dead_letter_that_its_broker_refuses_has_used_up_its_attempts(
     autojump_clock: MockClock, attempts: int
