@@ -13,12 +13,16 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
+from rocketpy.client.homes import home_of
 from rocketpy.client.lifecycle import forks
 from rocketpy.errors import ClientClosedError, ConfigError
 from rocketpy.logs import get_logger
-from rocketpy.portal import Call, Opened, Pending, Portal, portal
+from rocketpy.portal import Call, Opened, Pending, Portal
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
 
 __all__ = ["Bridge", "Inbox"]
 
@@ -136,8 +140,10 @@ class Bridge:
     context: contextvars.Context
     """That of the task that bound it, as it was then."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, client: MQClientInstance | None = None) -> None:
         self.what = what
+        self.client = client
+        """That of the object, or what it is."""
         self.opened: Opened[Any] | None = None
         """What is held open in the portal for the object."""
         self._forks = forks()
@@ -155,7 +161,7 @@ class Bridge:
             self.check()
             return False
         loop = self._running_loop()
-        home = portal()
+        home = home_of(self.client)
         home.check_not_here()
         self.loop, self.portal = loop, home
         self.inbox = Inbox(self.loop, self._abandon)

@@ -53,6 +53,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             **fields,
         )
         bridge.what = f"consumer {inner.config.group}"
+        bridge.client = inner.client
         super().__init__(inner, bridge, needs=client)
 
     @property

@@ -49,7 +49,7 @@ class Producer(Lifetime[TrioProducer]):
     ) -> None:
         shared = trio_client_of(client, "rocketpy.aio")
         inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
-        super().__init__(inner, Bridge(f"producer {inner.config.group}"), needs=client)
+        super().__init__(inner, Bridge(f"producer {inner.config.group}", inner.client), needs=client)
         self._direct = DirectSends(inner, self._bridge)
 
     @property

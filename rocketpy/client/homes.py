@@ -31,7 +31,7 @@ def home_of(client: MQClientInstance | None) -> Portal:
 
 
 def end_home(client: MQClientInstance) -> None:
-    """End the portal that a client had to itself; does nothing for all others."""
+    """Have the portal end that a client had to itself; does nothing for all others. Never waits."""
     found = _own.pop(client, None)
     if found is not None:
-        found.close()
+        found.end_soon()

@@ -6,8 +6,8 @@ context manager there and leaves it later.
 
 from __future__ import annotations
 
-from rocketpy.portal.loop import Portal, portal
+from rocketpy.portal.loop import Portal, before_end, portal
 from rocketpy.portal.opened import Opened
 from rocketpy.portal.pending import Call, Pending
 
-__all__ = ["Call", "Opened", "Pending", "Portal", "portal"]
+__all__ = ["Call", "Opened", "Pending", "Portal", "before_end", "portal"]

@@ -25,7 +25,7 @@ from rocketpy.services import only_cancelled
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-__all__ = ["Portal", "portal"]
+__all__ = ["Portal", "before_end", "portal"]
 
 logger = get_logger(__name__)
 
@@ -98,11 +98,14 @@ class Portal:
 
     def close(self) -> None:
         """Cancel what still runs and wait a moment for the thread to end."""
-        if not self.is_usable or self._nursery is None or self._thread is None:
-            return
-        self.post(self._nursery.cancel_scope.cancel)
-        if not self.is_here:
+        self.end_soon()
+        if self.is_usable and not self.is_here and self._thread is not None:
             self._thread.join(_EXIT_TIMEOUT)
+
+    def end_soon(self) -> None:
+        """Cancel what still runs; the thread ends by itself."""
+        if self.is_usable and self._nursery is not None:
+            self.post(self._nursery.cancel_scope.cancel)
 
     # --- work ------------------------------------------------------------------------------------------
 
@@ -239,6 +242,12 @@ class _Started:
 
 _current: Portal | None = None
 _lock = threading.Lock()
+_before_end: list[Callable[[], object]] = []
+
+
+def before_end(function: Callable[[], object]) -> None:
+    """Have a function called when the interpreter ends, while the portal still works."""
+    _before_end.append(function)
 
 
 def portal() -> Portal:
@@ -259,8 +268,12 @@ def _forget_after_fork() -> None:
 
 
 def _close_at_exit() -> None:
-    if _current is not None:
-        _current.close()
+    try:
+        for function in _before_end:
+            function()
+    finally:
+        if _current is not None:
+            _current.close()
 
 
 if hasattr(os, "register_at_fork"):

@@ -94,7 +94,10 @@ class PendingResume(_Pending):
     def __init__(self, outside: Outside, attempt: Try[Any], error: RocketMQError, terms: Terms) -> None:
         super().__init__(outside, terms)
         self._attempt = attempt
-        self._cause = error
+        self._cause: RocketMQError | None = error
 
     def _send(self) -> Callable[[], None]:
-        return self._outside.resume(self._attempt, self._cause, self._terms, self._done)
+        error, self._cause = self._cause, None  # its traceback refers to whoever waits for us: no cycle may stay behind
+        if error is None:
+            raise AssertionError("a send goes on once")
+        return self._outside.resume(self._attempt, error, self._terms, self._done)

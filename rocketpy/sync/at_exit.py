@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 from contextlib import suppress
@@ -10,6 +9,7 @@ from time import monotonic
 from typing import Protocol
 from weakref import WeakSet
 
+from rocketpy.portal import before_end
 from rocketpy.sync.unseen import tell_everything
 
 __all__ = ["forget", "remember"]
@@ -87,4 +87,4 @@ def _forget_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_all)
-atexit.register(_end)
+before_end(_end)

@@ -45,7 +45,7 @@ class DirectSends:
         self.outside = producer.outside
         self.core = producer.outside.core
         self._home: Portal | None = None
-        self._calls: set[object] = set()
+        self._calls: dict[object, int] = {}
         self._closing: threading.Event | None = None
 
     def open(self, home: Portal) -> None:
@@ -55,6 +55,13 @@ class DirectSends:
         self.core = self.outside.core
         if hasattr(socket, "MSG_DONTWAIT") and hasattr(socket, "SO_RCVTIMEO"):
             self.outside.client.data_links.attach(self._make, home.post)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is a thread of ours, which somebody's finalizer or hook has struck, and which must not wait."""
+        if self.home.is_here:
+            return True
+        return any(cast(ThreadConnection, each).is_mine for each in self.outside.client.data_links.all())
 
     @property
     def home(self) -> Portal:
@@ -93,7 +100,7 @@ class DirectSends:
         """
         self.home.check_not_here()
         call = object()
-        self._calls.add(call)
+        self._calls[call] = threading.get_ident()
         try:
             if terms.key is None:
                 return self._send(outgoing, terms)
@@ -103,7 +110,7 @@ class DirectSends:
             finally:
                 self.core.order.pass_on(terms.key)
         finally:
-            self._calls.discard(call)
+            del self._calls[call]
             if self._closing is not None:
                 self._closing.set()
 
@@ -174,11 +181,18 @@ class DirectSends:
                 cast(ThreadConnection, connection).flush()
 
     def wait_calls(self, timeout: float | None) -> int:
-        """Wait until no thread is in a send, at most so many seconds; how many are then."""
+        """Wait until no other thread is in a send, at most so many seconds; how many are then.
+
+        A signal handler that closes the producer may have interrupted a send of its own thread.
+        """
         end = None if timeout is None else self.core.clock() + timeout
         self._closing = threading.Event()
-        while self._calls and (end is None or self.core.clock() < end):
+        while (left := self._other_calls()) and (end is None or self.core.clock() < end):
             self._closing.wait(None if end is None else end - self.core.clock())
             self._closing.clear()
         self._closing = None
-        return len(self._calls)
+        return left
+
+    def _other_calls(self) -> int:
+        me = threading.get_ident()
+        return sum(thread != me for thread in list(self._calls.values()))

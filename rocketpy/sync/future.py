@@ -41,6 +41,7 @@ class Callbacks:
         self._running = False
         self._lock = threading.RLock()
         self._busy = False
+        self._closed = False
         self.thread = 0
 
     def __len__(self) -> int:
@@ -65,9 +66,14 @@ class Callbacks:
         self.submit(done.set)
         done.wait(timeout)
 
+    def close(self) -> None:
+        """Let the thread end when those that are due have run."""
+        self._closed = True
+        self._more.release()
+
     def _run(self) -> None:
         self.thread = threading.get_ident()
-        while self._more.acquire(timeout=_IDLE) or not self._may_end():
+        while (not self._closed and self._more.acquire(timeout=_IDLE)) or not self._may_end():
             if self._due:
                 self._busy = True
                 self._call(self._due.popleft())

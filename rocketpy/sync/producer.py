@@ -17,6 +17,7 @@ from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
 from rocketpy.sync.gate import Gate
 from rocketpy.sync.lifetime import Lifetime
 from rocketpy.sync.soon import Soon
+from rocketpy.sync.under_way import UnderWay
 from rocketpy.sync.unseen import Failures
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Producer(Lifetime[TrioProducer]):
         self._direct = DirectSends(inner)
         self._callbacks = Callbacks(settings.group)
         self._failures = Failures(settings.group)
+        self._under_way = UnderWay(settings, self._gate, self._direct, self._callbacks)
         self._surroundings = Surroundings(self._direct.flush, self._callbacks, self._failures)
 
     @property
@@ -80,38 +82,16 @@ class Producer(Lifetime[TrioProducer]):
         self._gate.open()  # closing it before it was started, or after a start that failed, had shut it
         self._direct.open(self._portal)
         self._failures.open(self._portal)
-        remember(self)
+        remember(self._under_way)
 
     def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
         """What is under way is waited for first, and what waits for room is turned away."""
         self._gate.close()
         self._direct.outside.stop_accepting()
-        self.wait_idle(None if error is None else self.exit_timeout)
+        self._under_way.wait_idle(None if error is None else self._under_way.exit_timeout)
         super()._close(opened, error)
-        forget(self)
-
-    # --- what the end of the process asks ---------------------------------------------------------------
-
-    @property
-    def exit_timeout(self) -> float:
-        """Seconds that the end of the process waits for what is under way."""
-        config = self._inner.config
-        return config.send_timeout if config.exit_timeout is None else config.exit_timeout
-
-    def wait_idle(self, timeout: float | None) -> int:
-        """Wait until nothing is under way, at most so many seconds; how many messages are then. Not for users."""
-        if self._crossed_fork or self._home is None or not self._home.is_usable:
-            return 0
-        self._direct.flush()
-        left = self._gate.wait_empty(timeout)
-        if not left and (timeout is None or timeout > 0):
-            self._direct.wait_calls(timeout)
-            self._callbacks.wait_idle(self.exit_timeout if timeout is None else timeout)
-        return left
-
-    def __str__(self) -> str:
-        """As errors and logs name it."""
-        return f"producer {self._inner.config.group}"
+        forget(self._under_way)
+        self._callbacks.close()
 
     # --- sending ----------------------------------------------------------------------------------------
 
@@ -170,10 +150,11 @@ class Producer(Lifetime[TrioProducer]):
         future = SendFuture(self._surroundings)
         soon = Soon(direct, self._gate, outgoing, terms, future)
         try:
-            if not self._gate.enter(soon, len(outgoing.body), wait=not direct.home.is_here):
+            gate, size = self._gate, len(outgoing.body)
+            if not gate.enter(soon, size, wait=False) and not gate.enter(soon, size, wait=not direct.is_ours):
                 raise TooManyRequestsError(
-                    "too much is under way, and the thread of rocketpy's own tasks must not wait: send from a thread "
-                    "of yours"
+                    "too much is under way, and a background thread of rocketpy must not wait for room: hand the "
+                    "message to a thread of yours, or allow more with back_pressure_for_async_send_num"
                 )
             soon.begin()
         except BaseException:

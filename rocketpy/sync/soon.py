@@ -46,7 +46,7 @@ class Soon:
         self._gate = gate
         self._outgoing = outgoing
         self._terms = terms
-        self._future = future
+        self._future: SendFuture | None = future
         self._attempt: Try[Any] | None = None
         self.deadline = 0.0
 
@@ -103,7 +103,9 @@ class Soon:
 
     def _leave(self, outcome: SendResult | Exception) -> None:
         self._gate.leave(self)
-        self._future.complete(outcome)
+        future, self._future = self._future, None  # the traceback of an error refers to us: no cycle may stay behind
+        if future is not None:
+            future.complete(outcome)
 
     # --- the turn of a sharding key ----------------------------------------------------------------------
 

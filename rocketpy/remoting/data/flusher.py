@@ -1,74 +1,55 @@
-"""The thread that writes what nobody else writes just now: frames left for later, and what the kernel did not take.
+"""The thread of a connection that writes what nobody else writes just now: frames left for later, and what the kernel
+did not take.
 
-One for a process, made on first use. It only ever writes what lies there, so nothing that users do can hold it up.
+It only ever writes what lies there, so nothing that users do can hold it up.
 """
 
 from __future__ import annotations
 
-import os
 import threading
-from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
-__all__ = ["Flusher", "flusher"]
+__all__ = ["Flusher"]
 
 _PAUSE = 0.01
-"""Seconds between two looks at sockets that took less than they were given."""
-
-
-class Output(Protocol):
-    """Something that can be flushed."""
-
-    def flush_told(self) -> bool:
-        """Write; whether nothing is left to be written."""
+"""Seconds between two looks at a socket that took less than it was given."""
 
 
 class Flusher:
-    """Flushes outputs when it is asked."""
+    """Flushes one output when it is asked. Its thread is there from the first time on, until it is closed.
 
-    def __init__(self) -> None:
-        self._asked: deque[Output] = deque()
+    Args:
+        flush: writes; whether nothing is left to be written.
+
+    Attributes:
+        thread: the thread, 0 while there is none.
+    """
+
+    def __init__(self, flush: Callable[[], bool]) -> None:
+        self._flush = flush
         self._wake = threading.Lock()
         self._wake.acquire()
-        threading.Thread(target=self._run, name="rocketpy-flusher", daemon=True).start()
+        self._starting = threading.Lock()
+        self._closed = False
+        self.thread = 0
 
-    def ask(self, output: Output) -> None:
-        """Have an output flushed soon. Never waits."""
-        self._asked.append(output)
+    def ask(self) -> None:
+        """Have it flushed soon. Never waits."""
+        if not self.thread and self._starting.acquire(False):
+            threading.Thread(target=self._run, name="rocketpy-writer", daemon=True).start()
         with suppress(RuntimeError):  # it is awake already
             self._wake.release()
 
+    def close(self) -> None:
+        """Let the thread end."""
+        self._closed = True
+        with suppress(RuntimeError):
+            self._wake.release()
+
     def _run(self) -> None:
-        stalled: list[Output] = []
-        while True:
+        self.thread = threading.get_ident()
+        stalled = False
+        while not self._closed:
             self._wake.acquire(timeout=_PAUSE if stalled else -1)
-            again, stalled = stalled, []
-            while self._asked:
-                again.append(self._asked.popleft())
-            stalled = [output for output in dict.fromkeys(again) if not output.flush_told()]
-
-
-_current: Flusher | None = None
-_lock = threading.Lock()
-
-
-def flusher() -> Flusher:
-    """That of this process."""
-    global _current
-    found = _current
-    if found is None:
-        with _lock:
-            if _current is None:
-                _current = Flusher()
-            found = _current
-    return found
-
-
-def _forget_after_fork() -> None:
-    global _current, _lock
-    _current, _lock = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_after_fork)
+            stalled = not self._flush()

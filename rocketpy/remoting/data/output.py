@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from rocketpy.errors import ConnectionLostError
-from rocketpy.remoting.data.flusher import flusher
+from rocketpy.remoting.data.flusher import Flusher
 
 __all__ = ["ThreadOutput"]
 
@@ -34,6 +34,7 @@ class ThreadOutput:
     Attributes:
         pending: bytes that are appended and not yet taken by the kernel.
         sent: bytes that it has taken.
+        flusher: writes what callers leave.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class ThreadOutput:
         self._socket = connection
         self._address = address
         self._inside = inside
+        self.flusher = Flusher(self._flush_told)
         self._lost = lost
         self._frames: deque[bytes] = deque()
         self._rest: memoryview | bytes = b""
@@ -84,7 +86,7 @@ class ThreadOutput:
             finally:
                 self._inside.discard(me)
             if not whole:
-                flusher().ask(self)
+                self.flusher.ask()
                 return
 
     def flush_later(self) -> None:
@@ -93,9 +95,9 @@ class ThreadOutput:
             self.flush()
         elif not self._told:
             self._told = True
-            flusher().ask(self)
+            self.flusher.ask()
 
-    def flush_told(self) -> bool:
+    def _flush_told(self) -> bool:
         """For the flusher: write; whether nothing is left to be written."""
         self._told = False
         if self._role.acquire(False):
@@ -108,6 +110,7 @@ class ThreadOutput:
     def close(self) -> None:
         """Write nothing any more."""
         self._closed = True
+        self.flusher.close()
 
     def try_hold(self) -> bool:
         """Take the right to write, so that nobody else has it any more. False when somebody writes."""

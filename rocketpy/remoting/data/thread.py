@@ -112,7 +112,7 @@ class ThreadConnection:
     def is_mine(self) -> bool:
         """Whether this very thread was interrupted within the lines that write or read here."""
         me = threading.get_ident()
-        return me in self._inside or me == self._reading.thread
+        return me in self._inside or me in (self._reading.thread, self._output.flusher.thread)
 
     @property
     def is_usable(self) -> bool:

@@ -1,0 +1,49 @@
+"""What a blocking producer has under way: waited for when it closes, and when the process ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rocketpy.config import ProducerConfig
+    from rocketpy.sync.direct import DirectSends
+    from rocketpy.sync.future import Callbacks
+    from rocketpy.sync.gate import Gate
+
+__all__ = ["UnderWay"]
+
+
+class UnderWay:
+    """The messages of one producer that are on their way, and the callbacks that are due.
+
+    Args:
+        config: of the producer.
+        gate: through which `send_soon` goes.
+        direct: the sends that threads wait for.
+        callbacks: of its futures.
+    """
+
+    def __init__(self, config: ProducerConfig, gate: Gate, direct: DirectSends, callbacks: Callbacks) -> None:
+        self._config = config
+        self._gate = gate
+        self._direct = direct
+        self._callbacks = callbacks
+
+    @property
+    def exit_timeout(self) -> float:
+        """Seconds that the end of the process waits."""
+        config = self._config
+        return config.send_timeout if config.exit_timeout is None else config.exit_timeout
+
+    def wait_idle(self, timeout: float | None) -> int:
+        """Wait until nothing is under way, at most so many seconds; how many messages of `send_soon` are then."""
+        self._direct.flush()
+        left = self._gate.wait_empty(timeout)
+        if not left and (timeout is None or timeout > 0):
+            self._direct.wait_calls(timeout)
+            self._callbacks.wait_idle(self.exit_timeout if timeout is None else timeout)
+        return left
+
+    def __str__(self) -> str:
+        """The producer, as errors and logs name it."""
+        return f"producer {self._config.group}"
