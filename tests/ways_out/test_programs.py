@@ -13,7 +13,7 @@ from tests.ways_out.scene import CLOSE_TIMEOUT, EXIT_TIMEOUT, HEALS_AFTER, SLACK
 LOST = re.compile(
     r"^rocketpy: (\d+) messages of producer (\S+) were lost: the process ended before a broker acknowledged them$"
 )
-WAITING = re.compile(r"rocketpy: waiting up to [\d.]+ s for (\d+) messages of producer (\S+)")
+WAITING = re.compile(r"rocketpy: waiting up to [\d.]+ s for (\d+) messages of producer ([\w-]+)")
 WAYS = ("SIGTERM closes", "SIGTERM raises", "sys.exit", "end", "fork", "forgotten")
 STATES = ("starting", "idle", "sends in flight", "listener running", "closing")
 BLOCKING = [
@@ -109,3 +109,4 @@ def test_a_blocking_program_ends_while_its_broker_hangs(case, way):
         assert len([line for line in told if not WAITING.search(line)]) == 1, str(ended)
     else:
         assert ended.said["unanswered"] == 0, str(ended)
+        assert lines(ended, LOST) == [], str(ended)

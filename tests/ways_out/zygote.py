@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -113,6 +114,8 @@ def _main() -> None:
         if pid == 0:
             break
         status = status_of(pid, request["limit"])
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # a child of its own may hang, too
         print(json.dumps({"status": status, "seconds": time.monotonic() - began}), flush=True)
     else:
         return
@@ -138,6 +141,7 @@ def _become(request: dict[str, Any]) -> None:
     import faulthandler
     import importlib
 
+    os.setpgid(0, 0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     for number, name in ((1, "out"), (2, "err")):
