@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError, RocketMQError, unsent
-from rocketpy.remoting.data.waiting import Waiting
-from rocketpy.wire.frame import Frame
+from rocketpy.remoting.data.waiting import Answer, Waiting
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
@@ -33,11 +32,11 @@ class _Answer:
 
     __slots__ = ("deadline", "future")
 
-    def __init__(self, deadline: float, future: asyncio.Future[Frame | RocketMQError]) -> None:
+    def __init__(self, deadline: float, future: asyncio.Future[Answer | RocketMQError]) -> None:
         self.deadline = deadline
         self.future = future
 
-    def complete(self, result: Frame | RocketMQError) -> None:
+    def complete(self, result: Answer | RocketMQError) -> None:
         """Wake the task."""
         if not self.future.done():
             self.future.set_result(result)
@@ -82,7 +81,7 @@ class LoopConnection(asyncio.Protocol):
         self._limits = limits
         self._clock = clock
         self._on_requests = on_requests
-        self._waiting = Waiting(limits.wire)
+        self._waiting = Waiting(limits.wire, scan=not hooks)
         self._slots = self._waiting.slots
         self._transport: asyncio.Transport | None = None
         self._frames: list[bytes] = []
@@ -144,26 +143,25 @@ class LoopConnection(asyncio.Protocol):
             and len(self._slots) < self._limits.max_in_flight
         )
 
-    async def exchange(self, opaque: int, frame: bytes, deadline: float) -> Frame:
-        """Send a frame and wait for the frame that answers it.
+    def start_request(self, opaque: int, frame: bytes, deadline: float) -> asyncio.Future[Answer | RocketMQError]:
+        """Send a frame; the future holds its answer, or the error in the place of it.
+
+        Whoever stops waiting for the future says so with `give_up`.
 
         Raises:
-            ConnectionLostError: the connection ended.
-            RequestTimeoutError: no answer by the deadline; whether the request was carried out is unknown.
+            ConnectionLostError: the connection is closed, nothing was sent.
         """
-        future: asyncio.Future[Frame | RocketMQError] = self._loop.create_future()
-        self._send(frame, alone=not self._slots)
-        self._slots[opaque] = _Answer(deadline, future)
+        future: asyncio.Future[Answer | RocketMQError] = self._loop.create_future()
+        slots = self._slots
+        self._send(frame, alone=not slots)
+        slots[opaque] = _Answer(deadline, future)
         if deadline < self._alarm_at:
             self._set_alarm(deadline)
-        try:
-            result = await future
-        except BaseException:
-            self._slots.pop(opaque, None)
-            raise
-        if isinstance(result, Frame):
-            return result
-        raise result
+        return future
+
+    def give_up(self, opaque: int) -> bool:
+        """Forget a request. False when it has ended."""
+        return self._waiting.forget(opaque)
 
     def send_frame(self, frame: bytes) -> None:
         """Send a frame that nobody answers.

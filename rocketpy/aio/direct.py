@@ -95,22 +95,22 @@ class DirectSends:
 
     # --- sending ---------------------------------------------------------------------------------------
 
+    async def send_in_turn(self, outgoing: Outgoing, terms: Terms) -> SendResult:
+        """Send a message that has a sharding key, and wait for the answer. Raises as `send`."""
+        assert terms.key is not None
+        if not self.outside.core.order.try_take(terms.key):
+            await self._wait_turn(terms)
+        try:
+            return await self.send(outgoing, terms)
+        finally:
+            self.outside.core.order.pass_on(terms.key)
+
     async def send(self, outgoing: Outgoing, terms: Terms) -> SendResult:
         """Send and wait for the answer.
 
         Raises:
             RocketMQError: it was not acknowledged.
         """
-        if terms.key is None:
-            return await self._send(outgoing, terms)
-        if not self.outside.core.order.try_take(terms.key):
-            await self._wait_turn(terms)
-        try:
-            return await self._send(outgoing, terms)
-        finally:
-            self.outside.core.order.pass_on(terms.key)
-
-    async def _send(self, outgoing: Outgoing, terms: Terms) -> SendResult:
         core = self.outside.core
         started = core.clock()
         attempt = core.begin(outgoing, terms.choice, started, self._nowait)
@@ -118,8 +118,17 @@ class DirectSends:
             return await self._bridge.run(PendingSend(self.outside, outgoing, terms))
         kind = core.kind(outgoing, terms.choice)
         until = core.until(kind, started, terms.deadline, terms.tries, others=attempt.others)
+        connection = attempt.connection
         try:
-            return core.finish(attempt, await attempt.connection.exchange(attempt.opaque, attempt.frame, until))
+            future = connection.start_request(attempt.opaque, attempt.frame, until)
+            try:
+                answer = await future
+            except BaseException:
+                connection.give_up(attempt.opaque)
+                raise
+            if isinstance(answer, RocketMQError):
+                raise answer
+            return core.finish(attempt, answer)
         except RocketMQError as error:
             return await self._bridge.run(PendingResume(self.outside, attempt, error, terms))
 

@@ -93,7 +93,9 @@ class Producer(Lifetime[TrioProducer]):
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_failed)
         else:
             terms = await self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_failed)
-        return await direct.send(outgoing, terms)
+        if terms.key is None:
+            return await direct.send(outgoing, terms)
+        return await direct.send_in_turn(outgoing, terms)
 
     async def _chosen(
         self,
@@ -145,7 +147,8 @@ class Producer(Lifetime[TrioProducer]):
         choice = choice_of(outgoing.message, queue, None, None)
         seconds = inner.checked_timeout(timeout)
         terms = outside.terms(outgoing, choice, seconds, inner.config.retry_times_when_send_failed)
-        return await self._direct.send(outgoing, terms)
+        send = self._direct.send if terms.key is None else self._direct.send_in_turn
+        return await send(outgoing, terms)
 
     async def send_many(
         self,

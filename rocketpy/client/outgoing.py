@@ -54,6 +54,8 @@ class Outgoing:
     """Whether the counts of a message to a retry topic stand in the header."""
     timed: bool = False
     """Whether it has a time of delivery, which not every broker knows."""
+    is_plain: bool = False
+    """Whether it is a message that may go to any queue, with nothing to be looked at: nearly every one is."""
 
     @property
     def topic(self) -> str:
@@ -73,7 +75,7 @@ class Preparer:
         self._config = config
         self._unique_ids = unique_ids
         self._known_topics: set[str] = set()
-        self._encoded: tuple[dict[str, str], str, bool] = {}, "", False
+        self._encoded: tuple[dict[str, str], str, bool, bool] = {}, "", False, True
         self._small = min(config.compress_body_over, config.max_message_size)
         """Bodies of fewer bytes travel as they are."""
         self._compressed = compression_flag(config.compress_type)
@@ -91,18 +93,20 @@ class Preparer:
         if not 0 < len(body) < self._small:
             self._check(message)
             body, sys_flag = self._compress(body)
-        known, text, timed = self._encoded
+        known, text, timed, plain = self._encoded
         if properties != known:
-            text, timed = self._encode(properties)
+            text, timed, plain = self._encode(properties)
         message_id = properties.get(PropertyName.UNIQUE_KEY)
         if message_id is None:
             message_id = self._unique_ids.next()
             text = f"{text}{PropertyName.UNIQUE_KEY}\x01{message_id}\x02"
         outgoing = Outgoing(message, _SEND, body, text, sys_flag, message_id)
-        if timed:
-            outgoing.timed = True
         if is_retry_topic(message.topic):
             _move_reconsume_times(outgoing)
+        else:
+            outgoing.is_plain = plain
+        if timed:
+            outgoing.timed = True
         return outgoing
 
     def _compress(self, body: bytes) -> tuple[bytes, int]:
@@ -114,12 +118,16 @@ class Preparer:
         # What does not shrink grows a little, perhaps beyond what a broker takes.
         return (packed, self._compressed) if len(packed) < len(body) else (body, 0)
 
-    def _encode(self, properties: dict[str, str]) -> tuple[str, bool]:
-        """The text of properties, and whether they say when to deliver. Kept, for those of the next are often alike."""
+    def _encode(self, properties: dict[str, str]) -> tuple[str, bool, bool]:
+        """The text of properties, whether they say when to deliver, and whether they leave the queue to us.
+
+        Kept, for those of the next message are often alike.
+        """
         text = encode_properties(properties, refuse_separators=True)
         timed = PropertyName.DELAY not in properties and not _TIMES.isdisjoint(properties)
-        self._encoded = properties.copy(), text, timed  # replaced as a whole: other threads read it
-        return text, timed
+        plain = not timed and PropertyName.SHARDING_KEY not in properties
+        self._encoded = properties.copy(), text, timed, plain  # replaced as a whole: other threads read it
+        return text, timed, plain
 
     def batch(self, messages: Sequence[Message], *, alike: bool = False) -> Outgoing:
         """Make a batch ready: one frame, one queue, a unique id for every message.

@@ -7,8 +7,8 @@ MQClientAPIImpl.processSendResponse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import attrs
 import trio
@@ -36,6 +36,7 @@ from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import ONEWAY_FLAG
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.fast_answer import scan_send_answer
+from rocketpy.wire.frame import Frame
 from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy.wire.serialize import decode_command, encode_command
 from rocketpy.wire.templates import SendTemplate
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.wire.codes import SerializeType
-    from rocketpy.wire.frame import Frame
+    from rocketpy.wire.fast_answer import SendAnswer
 
 __all__ = ["Choice", "RequestConnection", "SendCore", "Try", "verdict"]
 
@@ -112,6 +113,25 @@ class Try(Generic[_Connection_co]):
     """Whether there is another broker that could take the message."""
 
 
+class _Way(NamedTuple):
+    """The way to a queue."""
+
+    queue: MessageQueue
+    broker_name: str
+    address: str
+    template: SendTemplate
+
+
+class _Warm(NamedTuple):
+    """What the plain sends to a topic have in common; replaced as a whole."""
+
+    version: int
+    """Of the routes: with another one this is of no use any more."""
+    ways: tuple[_Way, ...]
+    counter: Iterator[int]
+    several_brokers: bool
+
+
 class SendCore:
     """What the tries of a producer share: templates, the round robin, what is held against brokers, whose turn it is.
 
@@ -135,6 +155,7 @@ class SendCore:
         self._round_robin = RoundRobin()
         self._templates: dict[tuple[str, str, int], SendTemplate] = {}
         self._targets: tuple[int, dict[MessageQueue, tuple[str, str]]] = 0, {}
+        self._warm: dict[str, _Warm] = {}
 
     def open(self) -> None:
         """Take the clock of the trio loop that runs here; other threads may use all this from now on."""
@@ -170,9 +191,15 @@ class SendCore:
         Raises:
             ConfigError: the choice is none of the queues.
         """
+        if choice is None and outgoing.is_plain:
+            warm = self._warm.get(outgoing.message.topic)
+            if warm is not None and warm.version == self.client.routes.version:
+                return self._begin_warm(warm, outgoing, started, nowait)
         info = self.client.routes.publish_info(outgoing.message.topic)
         if info is None:
             return None
+        if choice is None and outgoing.is_plain and not self.fault.enabled:
+            self._warm_up(outgoing, info)
         queue = self.choose(outgoing, info, choice)
         try:
             broker_name, address = self.target(queue)
@@ -184,6 +211,59 @@ class SendCore:
         attempt = self.make_try(outgoing, queue, broker_name, address, connection, started)
         attempt.others = info.several_brokers
         return attempt
+
+    def _begin_warm(
+        self,
+        warm: _Warm,
+        outgoing: Outgoing,
+        started: float,
+        nowait: Callable[[str], AnyConnection | None],
+    ) -> Try[AnyConnection] | None:
+        """The same for nearly every send: a plain message for a topic whose ways are known."""
+        way = warm.ways[next(warm.counter) % len(warm.ways)]
+        connection = nowait(way.address)
+        if connection is None:
+            return None
+        if connection.hooks:
+            attempt = self.make_try(outgoing, way.queue, way.broker_name, way.address, connection, started)
+            attempt.others = warm.several_brokers
+            return attempt
+        message, opaque = outgoing.message, connection.next_opaque()
+        frame = way.template.frame(
+            opaque,
+            way.queue.queue_id,
+            outgoing.sys_flag,
+            wall_ms(),
+            message.flag,
+            outgoing.properties,
+            outgoing.body,
+        )
+        return Try(
+            outgoing,
+            way.queue,
+            way.broker_name,
+            way.address,
+            connection,
+            opaque,
+            frame,
+            started,
+            None,
+            warm.several_brokers,
+        )
+
+    def _warm_up(self, outgoing: Outgoing, info: TopicPublishInfo) -> None:
+        """Look everything up that the sends to a topic have in common, until a route changes."""
+        version = self.client.routes.version
+        ways = []
+        for queue in info.queues:
+            try:
+                broker_name, address = self.target(queue)
+            except BrokerUnreachableError:
+                return
+            ways.append(_Way(queue, broker_name, address, self._template(outgoing, broker_name)))
+        if ways and len(self._warm) < _MAX_TEMPLATES:
+            counter = self._round_robin.counter(outgoing.message.topic)
+            self._warm[outgoing.message.topic] = _Warm(version, tuple(ways), counter, info.several_brokers)
 
     def kind(self, outgoing: Outgoing, choice: Choice | None) -> SendKind:
         """What kind of send this is, by what it leaves to us."""
@@ -294,10 +374,7 @@ class SendCore:
     ) -> bytes:
         """The request from the template of its producer, topic and broker."""
         message = outgoing.message
-        template = self._templates.get((message.topic, broker_name, outgoing.code))
-        if template is None or outgoing.has_counts:
-            template = self._new_template(outgoing, broker_name)
-        return template.frame(
+        return self._template(outgoing, broker_name).frame(
             opaque,
             queue.queue_id,
             outgoing.sys_flag,
@@ -307,6 +384,12 @@ class SendCore:
             outgoing.body,
             oneway=oneway,
         )
+
+    def _template(self, outgoing: Outgoing, broker_name: str) -> SendTemplate:
+        template = self._templates.get((outgoing.message.topic, broker_name, outgoing.code))
+        if template is None or outgoing.has_counts:
+            template = self._new_template(outgoing, broker_name)
+        return template
 
     def _new_template(self, outgoing: Outgoing, broker_name: str) -> SendTemplate:
         made = SendTemplate(
@@ -339,10 +422,11 @@ class SendCore:
         names = set(self.client.routes.brokers())
         self.fault.retain(names)
         self._templates = {key: made for key, made in [*self._templates.items()] if key[1] in names}
+        self._warm = {}
 
     # --- after the wire --------------------------------------------------------------------------------
 
-    def finish(self, attempt: Try[AnyConnection], frame: Frame) -> SendResult:
+    def finish(self, attempt: Try[AnyConnection], frame: Frame | SendAnswer) -> SendResult:
         """What the answer says.
 
         Raises:
@@ -350,32 +434,16 @@ class SendCore:
             NotStoredOkError: stored, but another broker shall be tried.
             RemoteProtocolError: the answer is not usable.
         """
-        result = self._quick_result(attempt, frame) or self._full_result(attempt, frame)
+        if isinstance(frame, Frame):
+            found = scan_send_answer(frame) if attempt.command is None else None
+            result = self._full_result(attempt, frame) if found is None else _quick_result(attempt, found)
+        else:
+            result = _quick_result(attempt, frame)
         if self.fault.enabled:
             self.fault.update(attempt.broker_name, self.clock() - attempt.started)
         if result.status is not _SEND_OK and self.config.retry_another_broker_when_not_store_ok:
             raise NotStoredOkError(result)
         return result
-
-    @staticmethod
-    def _quick_result(attempt: Try[AnyConnection], frame: Frame) -> SendResult | None:
-        """The result of a plain success, which nearly every answer is; None for the full parser."""
-        found = scan_send_answer(frame) if attempt.command is None else None
-        if found is None:
-            return None
-        offset_message_id, queue_id, queue_offset, transaction_id, region, trace_on = found
-        queue = attempt.queue if queue_id == attempt.queue.queue_id else attempt.queue._replace(queue_id=queue_id)
-        values = (
-            _SEND_OK,
-            attempt.outgoing.message_id,
-            offset_message_id,
-            queue,
-            queue_offset,
-            transaction_id,
-            region or "DefaultRegion",
-            trace_on is not False,
-        )
-        return tuple.__new__(SendResult, values)  # the class's own takes twice as long
 
     @staticmethod
     def _full_result(attempt: Try[AnyConnection], frame: Frame) -> SendResult:
@@ -421,6 +489,25 @@ class SendCore:
         if left > 1 and others and kind is _PLAIN:
             return started + (deadline - started) / 2
         return deadline
+
+
+def _quick_result(attempt: Try[AnyConnection], found: SendAnswer) -> SendResult:
+    """The result of a plain success, which nearly every answer is."""
+    offset_message_id, queue_id, queue_offset, transaction_id, region, trace_on = found
+    queue = attempt.queue
+    if queue_id != queue.queue_id:
+        queue = queue._replace(queue_id=queue_id)
+    values = (
+        _SEND_OK,
+        attempt.outgoing.message_id,
+        offset_message_id,
+        queue,
+        queue_offset,
+        transaction_id,
+        region or "DefaultRegion",
+        trace_on is not False,
+    )
+    return tuple.__new__(SendResult, values)  # the class's own takes twice as long
 
 
 def verdict(topic: str, attempts: list[SendAttempt]) -> RocketMQError:

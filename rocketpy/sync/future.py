@@ -127,6 +127,7 @@ class SendFuture(Future[SendResult]):
 
     # Of the class until they are another's: there may be very many futures, and few of them need one of these.
     _failure: Failure | None = None
+    _outcome: SendResult | None = None
     _looked_at = False
 
     def __init__(self, surroundings: Surroundings) -> None:
@@ -140,6 +141,7 @@ class SendFuture(Future[SendResult]):
                 self._failure = self._surroundings.failures.note(outcome)
             self.set_exception(outcome)
         else:
+            self._outcome = outcome
             self.set_result(outcome)
 
     def cancel(self) -> bool:
@@ -157,6 +159,8 @@ class SendFuture(Future[SendResult]):
             RocketMQError: the message was not acknowledged, as in `Producer.send`.
             TimeoutError: there is no answer yet. The message is still on its way.
         """
+        if self._outcome is not None:
+            return self._outcome  # without the lock, which costs as much as all else here
         self._look()
         return super().result(timeout)
 

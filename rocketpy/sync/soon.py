@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.sending import Try
     from rocketpy.producer.outside import Terms
+    from rocketpy.remoting.data.waiting import Answer
     from rocketpy.results import SendResult
     from rocketpy.sync.direct import DirectSends
     from rocketpy.sync.future import SendFuture
     from rocketpy.sync.gate import Gate
-    from rocketpy.wire.frame import Frame
 
 __all__ = ["Soon"]
 
@@ -74,7 +74,7 @@ class Soon:
         except RocketMQError as error:
             self._failed(error)
 
-    def complete(self, result: Frame | RocketMQError) -> None:
+    def complete(self, result: Answer | RocketMQError) -> None:
         """The first try has its answer, or has none."""
         try:
             if isinstance(result, RocketMQError):

@@ -1,6 +1,7 @@
 """Reads from a frame the little that the hot path needs, in one pass over its header and without building a command.
 
-`peek` tells whose frame it is; `scan_send_answer` reads a send answer that is plain success. Both know the shapes that
+`peek` tells whose frame it is; `scan_send_answer` reads a send answer that is plain success; `sent_answer` does both at
+once. They know the shapes that
 Java and we write and leave every other one to the full parser, whose word they repeat. Only of a JSON header that
 gives a member twice may `peek` take another one than it does: no peer writes such a header.
 """
@@ -17,7 +18,7 @@ from rocketpy.wire.serialize import decode_command
 if TYPE_CHECKING:
     from rocketpy.wire.frame import Frame
 
-__all__ = ["SendAnswer", "peek", "scan_send_answer"]
+__all__ = ["SendAnswer", "peek", "scan_send_answer", "sent_answer"]
 
 SendAnswer = tuple[str, int, int, str | None, str | None, bool | None]
 """msgId, queueId, queueOffset, transactionId, MSG_REGION, TRACE_ON."""
@@ -74,7 +75,7 @@ _INT = rb'"([0-9]{1,9})"'
 _LONG = rb'"([0-9]{1,18})"'
 _TRACE = rb'"(true|false)"'
 _TAIL = (
-    rb'\},"flag":1,"language":"[A-Z_]{1,16}","opaque":[0-9]{1,9},'
+    rb'\},"flag":1,"language":"[A-Z_]{1,16}","opaque":([0-9]{1,9}),'
     rb'"serializeTypeCurrentRPC":"JSON","version":[0-9]{1,9}\}'
 )
 
@@ -121,16 +122,33 @@ def scan_send_answer(frame: Frame) -> SendAnswer | None:
     kind, header, _ = frame
     if kind != 0:
         return _scan_binary(header)
+    found = sent_answer(frame)
+    return None if found is None else found[1]
+
+
+def sent_answer(frame: Frame) -> tuple[int, SendAnswer] | None:
+    """Opaque and fields of a plain successful answer to a send with a JSON header; None for every other frame."""
+    kind, header, _ = frame
+    if kind != 0:
+        return None
     if match := _JAVA_5.fullmatch(header):
-        queue_id, transaction_id, message_id, trace, region, offset = match.groups()
+        queue_id, transaction_id, message_id, trace, region, offset, opaque = match.groups()
     elif match := _OURS.fullmatch(header):
-        message_id, queue_id, offset, transaction_id, trace, region = match.groups()
+        message_id, queue_id, offset, transaction_id, trace, region, opaque = match.groups()
     elif match := _JAVA_4.fullmatch(header):
-        queue_id, trace, region, message_id, offset = match.groups()
+        queue_id, trace, region, message_id, offset, opaque = match.groups()
         transaction_id = None
     else:
         return None
-    return _send_answer(message_id, queue_id, offset, transaction_id, region, trace)
+    # Written out, for this is done for every message that is sent.
+    return int(opaque), (
+        message_id.decode(),
+        int(queue_id),
+        int(offset),
+        None if transaction_id is None else transaction_id.decode(),
+        None if region is None else region.decode(),
+        None if trace is None else trace == b"true",
+    )
 
 
 def _send_answer(

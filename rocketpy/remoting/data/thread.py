@@ -23,9 +23,8 @@ from rocketpy.errors import (
 )
 from rocketpy.remoting.data.output import ThreadOutput
 from rocketpy.remoting.data.reading import Reading
-from rocketpy.remoting.data.waiting import Slot, Waiting
+from rocketpy.remoting.data.waiting import Answer, Slot, Waiting
 from rocketpy.remoting.fork import no_fork
-from rocketpy.wire.frame import Frame
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
@@ -48,9 +47,9 @@ class Call:
         self.deadline = deadline
         self.lock = threading.Lock()
         self.lock.acquire()
-        self.result: Frame | RocketMQError | None = None
+        self.result: Answer | RocketMQError | None = None
 
-    def complete(self, result: Frame | RocketMQError) -> None:
+    def complete(self, result: Answer | RocketMQError) -> None:
         """Wake the caller."""
         self.result = result
         self.lock.release()
@@ -94,7 +93,7 @@ class ThreadConnection:
         self.uses = 0
         self._socket = connection
         self._limits = limits
-        self._waiting = Waiting(limits.wire)
+        self._waiting = Waiting(limits.wire, scan=not hooks)
         self._slots = self._waiting.slots
         self._inside: set[int] = set()
         self._output = ThreadOutput(connection, address, self._inside, self.close)
@@ -123,7 +122,7 @@ class ThreadConnection:
             return True
         return self._reading.is_alive()
 
-    def exchange(self, opaque: int, frame: bytes, deadline: float) -> Frame:
+    def exchange(self, opaque: int, frame: bytes, deadline: float) -> Answer:
         """Send a frame and wait for the frame that answers it.
 
         Raises:
@@ -141,9 +140,9 @@ class ThreadConnection:
         result = call.result
         if result is None:
             result = self._ran_out(opaque, call)
-        if isinstance(result, Frame):
-            return result
-        raise result
+        if isinstance(result, RocketMQError):
+            raise result
+        return result
 
     def start_request(self, opaque: int, frame: bytes, slot: Slot) -> None:
         """Send a frame soon; the slot is completed once.
@@ -198,7 +197,7 @@ class ThreadConnection:
                 )
             ) from self.error
 
-    def _ran_out(self, opaque: int, call: Call) -> Frame | RocketMQError:
+    def _ran_out(self, opaque: int, call: Call) -> Answer | RocketMQError:
         """The deadline is over: what has arrived already counts all the same."""
         self._reading.look()
         if self._slots.pop(opaque, None) is None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from rocketpy.wire.codes import RESPONSE_FLAG
-from rocketpy.wire.fast_answer import peek
+from rocketpy.wire.fast_answer import SendAnswer, peek, sent_answer
 from rocketpy.wire.frame import Frame, FrameDecoder
 from rocketpy.wire.serialize import decode_command
 
@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.limits import WireLimits
 
-__all__ = ["Slot", "Waiting"]
+__all__ = ["Answer", "Slot", "Waiting"]
 
 _MAX_OPAQUE = 0x7FFFFFFF
+
+
+Answer: TypeAlias = "Frame | SendAnswer"
+"""The frame of an answer; of a send that went well, what it says."""
 
 
 class Slot(Protocol):
@@ -36,12 +40,16 @@ class Slot(Protocol):
 
     deadline: float
 
-    def complete(self, result: Frame | RocketMQError) -> None:
+    def complete(self, result: Answer | RocketMQError) -> None:
         """Take the answer, or the error in the place of it; called once, must not raise, must not run users' code."""
 
 
 class Waiting:
     """The requests that wait on one connection, by opaque.
+
+    Args:
+        limits: bounds inside a frame.
+        scan: whether a plain successful answer to a send is taken apart at once; hooks want to see its frame.
 
     Attributes:
         slots: those that wait. Whoever lets one wait lowers `earliest` to its deadline.
@@ -51,13 +59,14 @@ class Waiting:
         earliest: a lower bound on the deadlines.
     """
 
-    def __init__(self, limits: WireLimits) -> None:
+    def __init__(self, limits: WireLimits, *, scan: bool = True) -> None:
         self.slots: dict[int, Slot] = {}
         self.received_bytes = 0
         self.answers = 0
         self.unknown_answers = 0
         self.earliest = math.inf
         self._limits = limits
+        self._scan = scan
         self._decoder = FrameDecoder(limits)
         self._opaques = itertools.count()
 
@@ -83,17 +92,24 @@ class Waiting:
         self._decoder.receive_data(data)
         requests: list[RemotingCommand] = []
         slots = self.slots
+        scan, answers = self._scan, 0
         for frame in self._decoder.frames():
-            opaque, flag, _ = peek(frame)
-            if not flag & RESPONSE_FLAG:
-                requests.append(decode_command(frame, limits=self._limits))
-                continue
+            answer: Answer
+            if scan and (sent := sent_answer(frame)) is not None:
+                opaque, answer = sent
+            else:
+                opaque, flag, _ = peek(frame)
+                answer = frame
+                if not flag & RESPONSE_FLAG:
+                    requests.append(decode_command(frame, limits=self._limits))
+                    continue
             slot = slots.pop(opaque, None)
             if slot is None:
                 self.unknown_answers += 1
             else:
-                self.answers += 1
-                slot.complete(frame)
+                answers += 1
+                slot.complete(answer)
+        self.answers += answers
         if self._decoder.buffered:
             self._decoder.frames()  # nothing whole is left: this raises where what follows is no frame
         return requests
