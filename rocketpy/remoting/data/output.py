@@ -65,7 +65,8 @@ class ThreadOutput:
     def append(self, frame: bytes) -> None:
         """Add a frame; it stays until a flush."""
         self._frames.append(frame)
-        self._appended += len(frame)
+        size = len(frame)
+        self._appended += size  # without a call in between, in which another thread might do the same
 
     def flush(self) -> None:
         """Write what has gathered, as far as that goes without waiting, unless another thread does."""
