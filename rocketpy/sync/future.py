@@ -158,7 +158,10 @@ class SendFuture(Future[SendResult]):
             TimeoutError: there is no answer yet. The message is still on its way.
         """
         self._look()
-        return super().result(timeout)
+        try:
+            return super().result(timeout)
+        finally:
+            del self  # the traceback of an error refers to this frame: no cycle may stay behind
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Why it failed, None when it did not; waits as `result` does."""

@@ -138,6 +138,8 @@ class Producer(Lifetime[TrioProducer]):
         Raises:
             ConfigError: the message cannot be sent as it is.
             ClientClosedError: the producer is not open.
+            TooManyRequestsError: too much is under way, and a background thread of rocketpy must not wait for room: a
+                hook or a finalizer was called there.
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
