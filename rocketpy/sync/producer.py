@@ -21,6 +21,8 @@ from rocketpy.sync.under_way import UnderWay
 from rocketpy.sync.unseen import Failures
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
@@ -126,7 +128,7 @@ class Producer(Lifetime[TrioProducer]):
         selector: QueueSelector | None = None,
         arg: Any = None,
         timeout: float | None = None,
-    ) -> SendFuture:
+    ) -> Future[SendResult]:
         """Send a message without waiting for the answer, which the future will hold.
 
         What is wrong with the message is raised at once. While too much is under way
