@@ -35,6 +35,7 @@ class _Watch:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.is_over = False
+        self._pid = os.getpid()
         self._functions: list[Callable[[], object]] = []
         self._before: dict[int, Any] = {}
         self._reader, self._writer = socket.socketpair()
@@ -73,10 +74,21 @@ class _Watch:
         self._reader.close()
         self._writer.close()
 
+    def leave_to_parent(self) -> None:
+        """In the child of a fork: signals strike as they did before, and the loop is that of the parent still.
+
+        Its epoll is shared: to take our reader out of it here would take it out there.
+        """
+        self._reads = False
+        self.end()
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """Wherever the main thread is just now: the next signal strikes as it did before."""
         self._restore()
         self.is_over = True
+        if self._pid != os.getpid():
+            signal.raise_signal(number)
+            return
         try:
             self.loop.call_soon_threadsafe(self._arrived)
         except RuntimeError:  # the loop was closed with listeners in it
@@ -140,3 +152,14 @@ def first_signal(function: Callable[[], object]) -> Iterator[None]:
             if _watch is watch:
                 _watch = None
             watch.end()
+
+
+def _restore_after_fork() -> None:
+    global _watch
+    watch, _watch = _watch, None
+    if watch is not None:
+        watch.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_restore_after_fork)

@@ -23,16 +23,18 @@ from rocketpy.errors import ClientClosedError, RocketMQError, TooManyRequestsErr
 from rocketpy.message import PropertyName
 from rocketpy.remoting.connection import Connection
 from rocketpy.results import SendResult
+from rocketpy.services import only_cancelled
 
 if TYPE_CHECKING:
     from rocketpy.wire.frame import Frame
 
 __all__ = ["Cancel", "Done", "given_up", "resume_send", "send", "start_send"]
 
-Done = Callable[[SendResult | Exception], None]
+Done = Callable[[SendResult | BaseException], None]
 """Told once how a send went, in the trio thread; must not raise.
 
-An error that is none of ours was raised by a selector or a hook of whoever sends.
+An error that is none of ours was raised by a selector or a hook of whoever sends, a SystemExit too: in the background
+it would end what belongs to others.
 """
 
 Cancel = Callable[[], None]
@@ -232,7 +234,7 @@ class _Answered:
             result = plan.core.finish(self.attempt, answer)
         except RocketMQError as error:
             self.cancel_slow = plan.failed(self.attempt, error)
-        except Exception as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+        except BaseException as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
             plan.done(error)
         else:
             plan.done(result)
@@ -248,7 +250,7 @@ class _Answered:
 # --- in the lane of a key --------------------------------------------------------------------------------
 
 
-def _end_in_lane(core: SendCore, key: Key, done: Done, outcome: SendResult | Exception) -> None:
+def _end_in_lane(core: SendCore, key: Key, done: Done, outcome: SendResult | BaseException) -> None:
     try:
         done(outcome)
     finally:
@@ -292,7 +294,7 @@ class _InLine:
         else:
             try:
                 self.give_up = plan.begin()
-            except Exception as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+            except BaseException as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
                 plan.done(error)
 
     def _too_late(self) -> None:
@@ -339,11 +341,13 @@ async def _finish_slowly(
     sending: Sending, done: Done, rest: Callable[[], Awaitable[SendResult]], scope: trio.CancelScope
 ) -> None:
     # Whoever waits hears of it even when this task is cancelled: by whoever gave the send up, or by closing.
-    outcome: SendResult | Exception = given_up(sending.outgoing)
+    outcome: SendResult | BaseException = given_up(sending.outgoing)
     try:
         with scope:
             outcome = await rest()
-    except Exception as error:  # noqa: BLE001 - also what a selector or a hook of whoever sends raises
+    except BaseException as error:  # also what a selector or a hook of whoever sends raises
+        if only_cancelled(error):
+            raise
         outcome = error
     finally:
         done(outcome)

@@ -48,6 +48,7 @@ class Portal:
         self._pid = os.getpid()
         self._jobs: deque[Callable[[], object]] = deque()
         self._awake = False
+        self._waking: set[int] = set()
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
         self._thread: threading.Thread | None = None
@@ -116,11 +117,14 @@ class Portal:
             ClientClosedError: there is no such thread any more.
         """
         self._jobs.append(partial(function, *args, **kwargs) if args or kwargs else function)
-        if self._awake and self._pid == os.getpid():
+        me = threading.get_ident()
+        strikes = me in self._waking  # a finalizer or a signal handler: the loop may not have been woken yet
+        if self._awake and not strikes and self._pid == os.getpid():
             return
         if self._token is None or self._pid != os.getpid():
             raise ClientClosedError("the background thread of rocketpy does not cross a fork: make a new client here")
         try:
+            self._waking.add(me)
             self._awake = True
             self._token.run_sync_soon(self._drain)
         except BaseException as exc:
@@ -129,6 +133,9 @@ class Portal:
                 raise ClientClosedError("the background thread of rocketpy has ended with the process") from exc
             self._token.run_sync_soon(self._drain)  # for other threads, which may have relied on this one meanwhile
             raise
+        finally:
+            if not strikes:
+                self._waking.discard(me)
 
     def _drain(self) -> None:
         # Cleared first: whoever appends from here on asks for another wake-up.

@@ -47,7 +47,7 @@ class _Flying:
     frame: Frame
     give_up: Callable[[], None] | None = None
 
-    def __call__(self, outcome: SendResult | Exception) -> None:
+    def __call__(self, outcome: SendResult | BaseException) -> None:
         self.give_up = None  # it refers to us: nothing that has ended shall wait for the collector
         self.flight.landed(self, outcome)
 
@@ -130,19 +130,19 @@ class Flight:
                 retries=self._retries,
                 in_order=frame.queue is not None,
             )
-        except Exception as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+        except BaseException as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
             flying(error)
         else:
             flying.give_up = give_up if flying in self._flying else None
 
     # --- what comes back ---------------------------------------------------------------------------------
 
-    def landed(self, flying: _Flying, outcome: SendResult | Exception) -> None:
+    def landed(self, flying: _Flying, outcome: SendResult | BaseException) -> None:
         """A frame has its answer."""
         self._flying.discard(flying)
         frame = flying.frame
         again: list[Frame] = []
-        if not isinstance(outcome, Exception):
+        if not isinstance(outcome, BaseException):
             self.sent += len(frame)
             self.frames += 1
             self.size += frame.size
@@ -196,11 +196,11 @@ class Flight:
             else:
                 yield part
 
-    def refused(self, frame: Frame, error: Exception) -> None:
+    def refused(self, frame: Frame, error: BaseException) -> None:
         """A frame cannot be sent at all. Any thread."""
         self.failures.append(_failure(frame, error, self.sent))
 
-    def fail(self, frame: Frame, error: Exception) -> None:
+    def fail(self, frame: Frame, error: BaseException) -> None:
         """A frame was sent and not acknowledged."""
         self.failures.append(_failure(frame, error, self.sent))
         self._end(frame)
@@ -249,12 +249,12 @@ class Flight:
         await self._changed.wait()
 
 
-def _is_for_content(error: Exception) -> bool:
+def _is_for_content(error: BaseException) -> bool:
     """Whether a broker refused what the frame holds."""
     return isinstance(error, MessageIllegalError) or isinstance(error.__cause__, MessageIllegalError)
 
 
-def _failure(frame: Frame, cause: Exception, sent: int) -> SendManyError:
+def _failure(frame: Frame, cause: BaseException, sent: int) -> SendManyError:
     first, last = frame.positions[0], frame.positions[-1]
     keys = _keys(frame.messages[0])
     error = SendManyError(str(cause), first=first, last=last, count=len(frame), keys=keys, sent=sent)

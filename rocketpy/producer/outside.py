@@ -143,16 +143,20 @@ class Outside:
         if self._nursery is None:
             raise AssertionError("a producer that was open has a nursery")
         self._begun()
-        return send_drivers.start_send(
-            self.core,
-            outgoing,
-            partial(self._done, done),
-            nursery=self._nursery,
-            choice=terms.choice,
-            tries=terms.tries,
-            timeout=max(0.001, terms.deadline - self.core.clock()),
-            has_turn=True,
-        )
+        try:
+            return send_drivers.start_send(
+                self.core,
+                outgoing,
+                partial(self._done, done),
+                nursery=self._nursery,
+                choice=terms.choice,
+                tries=terms.tries,
+                timeout=max(0.001, terms.deadline - self.core.clock()),
+                has_turn=True,
+            )
+        except BaseException:  # a hook's: what was not begun is not under way, or closing waits for ever
+            self._ended()
+            raise
 
     def resume(
         self, attempt: Try[Any], error: RocketMQError, terms: Terms, done: send_drivers.Done
@@ -177,6 +181,6 @@ class Outside:
         """Send once and ask for no answer."""
         await send_oneway(self.core, outgoing, choice=terms.choice, tries=terms.tries, timeout=terms.timeout)
 
-    def _done(self, done: send_drivers.Done, outcome: SendResult | Exception) -> None:
+    def _done(self, done: send_drivers.Done, outcome: SendResult | BaseException) -> None:
         self._ended()
         done(outcome)

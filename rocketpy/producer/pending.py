@@ -42,7 +42,7 @@ class _Pending(Pending[SendResult]):
         """Send it."""
         try:
             give_up = self._send()
-        except Exception as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+        except BaseException as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
             self.end(None, error)
         else:
             self._give_up = None if self.ended else give_up
@@ -52,9 +52,9 @@ class _Pending(Pending[SendResult]):
         if self._give_up is not None:
             self._give_up()
 
-    def _done(self, outcome: SendResult | Exception) -> None:
+    def _done(self, outcome: SendResult | BaseException) -> None:
         self._give_up = None  # it refers to us: nothing of a send that has ended shall wait for the collector
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, BaseException):
             self.end(None, outcome)
         else:
             self.end(outcome)

@@ -360,7 +360,7 @@ class Producer(NotPicklable):
             self._one_less()
             raise
 
-    def _ended(self, done: send_drivers.Done, outcome: SendResult | Exception) -> None:
+    def _ended(self, done: send_drivers.Done, outcome: SendResult | BaseException) -> None:
         """A send that is called back has ended."""
         self._one_less()
         done(outcome)

@@ -6,11 +6,7 @@ What does not wait for brokers does not wait for the background thread either: i
 
 from __future__ import annotations
 
-import signal
-import threading
-from contextlib import suppress
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.client.homes import home_of
 from rocketpy.client.sharing import trio_client_of
@@ -18,13 +14,13 @@ from rocketpy.consumer import PushConsumer as TrioConsumer
 from rocketpy.errors import ConfigError
 from rocketpy.sync.lifetime import Lifetime
 from rocketpy.sync.listeners import OwnLoopRunner
+from rocketpy.sync.signals import Signals
 
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus
     from rocketpy.consumer.subscription import Listener
     from rocketpy.message import MessageQueue
-    from rocketpy.portal import Portal
     from rocketpy.remoting.network import Network
     from rocketpy.sync.client import MQClientInstance
 
@@ -133,7 +129,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             raise ConfigError(f"run_forever in a listener of {self._inner!r} would wait for that very listener")
         home_of(self._client).check_not_here()
         # Listening before the start: a signal that comes while it starts ends it in good order as well.
-        with _Signals() as signals:
+        with Signals() as signals:
             if self._home is None:
                 self.start()
             home, opened = self._home, self._opened
@@ -155,42 +151,3 @@ class PushConsumer(Lifetime[TrioConsumer]):
             opened = opening[0]
         if opened is not None:
             opened.home.post(opened.leave, error)  # which waits for the listener that this is
-
-
-class _Signals:
-    """For the time of a block, the first SIGINT or SIGTERM sets an event, and is forgotten for the next one."""
-
-    def __init__(self) -> None:
-        self._arrived = False
-        self._ends: tuple[Portal, threading.Event] | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._handle)
-        return self
-
-    def end(self, home: Portal, event: threading.Event) -> None:
-        """Say which event it is; it is set soon when a signal has arrived already."""
-        self._ends = home, event
-        if self._arrived:
-            home.post(event.set)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        self._restore()
-        self._arrived = True
-        # Not here: the wait that was interrupted may hold the lock of the event.
-        if self._ends is not None and self._ends[0].is_usable:
-            self._ends[0].post(self._ends[1].set)
-
-    def __exit__(self, *error: object) -> None:
-        self._restore()
-
-    def _restore(self) -> None:
-        # A signal may strike at any moment of this, and have the rest done by the time that it goes on.
-        with suppress(KeyError):
-            while True:
-                number, handler = self._before.popitem()
-                if handler is not None:  # one that was not set by Python cannot be set by it
-                    signal.signal(number, handler)

@@ -162,7 +162,10 @@ class SendFuture(Future[SendResult]):
         if self._outcome is not None:
             return self._outcome  # without the lock, which costs as much as all else here
         self._look()
-        return super().result(timeout)
+        try:
+            return super().result(timeout)
+        finally:
+            del self  # the traceback of an error refers to this frame: no cycle may stay behind
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Why it failed, None when it did not; waits as `result` does."""

@@ -21,6 +21,8 @@ from rocketpy.sync.under_way import UnderWay
 from rocketpy.sync.unseen import Failures
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
@@ -126,7 +128,7 @@ class Producer(Lifetime[TrioProducer]):
         selector: QueueSelector | None = None,
         arg: Any = None,
         timeout: float | None = None,
-    ) -> SendFuture:
+    ) -> Future[SendResult]:
         """Send a message without waiting for the answer, which the future will hold.
 
         What is wrong with the message is raised at once. While too much is under way
@@ -138,6 +140,8 @@ class Producer(Lifetime[TrioProducer]):
         Raises:
             ConfigError: the message cannot be sent as it is.
             ClientClosedError: the producer is not open.
+            TooManyRequestsError: too much is under way, and a background thread of rocketpy must not wait for room: a
+                hook or a finalizer was called there.
         """
         self._check_process()
         direct, config = self._direct, self._inner.config

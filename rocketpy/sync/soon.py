@@ -57,7 +57,14 @@ class Soon:
             if turn is not None:
                 self._in_portal(self._watch, turn)
                 return
-        self._start()
+        try:
+            self._start()
+        except BaseException:  # a hook's, which is for the caller: those that follow with the same key are not to blame
+            if self._attempt is None and self._future is not None:
+                self._future = None
+                if self._terms.key is not None:
+                    self._direct.core.order.pass_on(self._terms.key)
+            raise
 
     def _start(self) -> None:
         direct, terms = self._direct, self._terms
@@ -83,7 +90,7 @@ class Soon:
             outcome = self._direct.core.finish(self._attempt, result)
         except RocketMQError as error:
             self._failed(error)
-        except Exception as error:  # noqa: BLE001 - a bug, which belongs to this message and no other
+        except BaseException as error:  # noqa: BLE001 - a hook's or a bug, which belongs to this message and no other
             self.done(error)
         else:
             self.done(outcome)
@@ -94,14 +101,16 @@ class Soon:
         else:
             self._in_portal(self._direct.outside.resume, self._attempt, error, self._terms, self.done)
 
-    def done(self, outcome: SendResult | Exception) -> None:
+    def done(self, outcome: SendResult | BaseException) -> None:
         """This became of it."""
+        if self._future is None:
+            return
         self._attempt = None
         self._leave(outcome)
         if self._terms.key is not None:
             self._direct.core.order.pass_on(self._terms.key)
 
-    def _leave(self, outcome: SendResult | Exception) -> None:
+    def _leave(self, outcome: SendResult | BaseException) -> None:
         self._gate.leave(self)
         future, self._future = self._future, None  # the traceback of an error refers to us: no cycle may stay behind
         if future is not None:
@@ -117,7 +126,10 @@ class Soon:
     def _came(self) -> None:
         terms = self._terms
         if self._direct.core.clock() < terms.deadline:
-            self._start()
+            try:
+                self._start()
+            except BaseException as error:  # noqa: BLE001 - a hook's, and this is somebody else's thread
+                self.done(error)
         elif terms.key is not None:
             self.done(too_late_for(terms.key, terms.timeout))
 
@@ -134,7 +146,7 @@ class Soon:
         def call() -> None:
             try:
                 function(*args)
-            except Exception as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+            except BaseException as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
                 self.done(error)
 
         try:

@@ -14,7 +14,7 @@ import time
 
 import trio
 
-from rocketpy import ClientClosedError, ConfigError
+from rocketpy import ClientClosedError, ConfigError, TooManyRequestsError
 from rocketpy.portal import portal
 
 __all__ = ["Act", "verdict"]
@@ -22,6 +22,7 @@ __all__ = ["Act", "verdict"]
 PATIENCE = 8.0
 """Seconds for a call to end in."""
 AT_ONCE = 1.0
+REFUSALS = (ConfigError, ClientClosedError, TooManyRequestsError)
 REMEDY = re.compile(
     r"[:;,(] [^:]*\b(use|make|call|start|hand|take|give|run|do|let|send|enter|wait|await|leave|come|share)\b", re.DOTALL
 )
@@ -153,7 +154,7 @@ def verdict(act, *, allowed=(), may_refuse=True, must_refuse=False):
         return "" if act.seconds < PATIENCE / 2 else f"it worked, after {act.seconds:.1f} s"
     if isinstance(act.error, allowed):
         return ""
-    refusals = [each for each in _causes(act.error) if isinstance(each, ConfigError | ClientClosedError)]
+    refusals = [each for each in _causes(act.error) if isinstance(each, REFUSALS)]
     said = f"{type(act.error).__name__}: {act.error}"
     if not refusals:
         return f"neither worked nor was refused with a remedy, but raised {said}"

@@ -111,10 +111,8 @@ NOT_CALLS = {
                 "client_closing",
                 "ensure_route",
                 "on_route_changed",
-                "prepare",
                 "prepare_many",
                 "start_send",
-                "tries",
             ),
             _FOR_SURFACES,
         )
@@ -123,6 +121,7 @@ NOT_CALLS = {
             "client_closing": "called by the client",
             "close": _IN_ITS_BLOCK,
             "consumer_data": "called by the heartbeat",
+            "in_listener": _FOR_SURFACES,
             "on_route_changed": "called by the client",
             "rebalance_now": "called by what brokers ask",
             "topics": "called by the heartbeat",

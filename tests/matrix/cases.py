@@ -12,7 +12,7 @@ from collections import defaultdict
 from contextlib import suppress
 
 import rocketpy.aio
-from rocketpy import ClientClosedError, ConfigError, RocketMQError
+from rocketpy import ClientClosedError, ConfigError, RocketMQError, TooManyRequestsError
 from rocketpy.message import Message
 from rocketpy.portal import portal
 from rocketpy.sync import ConsumeFromWhere, Producer, PushConsumer
@@ -156,7 +156,8 @@ def send_soon_in_the_portal_without_room():
         portal().post(fill)
         assert over.wait(6), "it waits in the portal"
         took = time.monotonic() - began
-    assert [type(error) for error in said] == [ConfigError], said
+    assert [type(error) for error in said] == [TooManyRequestsError], said
+    assert "hand the message to a thread of yours" in str(said[0]), said
     assert took < 1, f"it was refused after {took:.1f} s only"
     check_innocent("")
 

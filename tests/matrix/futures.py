@@ -204,7 +204,7 @@ def closing_waits_for_callbacks():
 
 def no_cycles():
     with open_producer() as producer, refusing(), garbage() as found:
-        kinds = ("Future", "MessageIllegalError", "SendError", "SendAttempt", "Message")
+        kinds = ("SendFuture", "Soon", "MessageIllegalError", "SendError", "SendAttempt", "Message")
         _fail(producer, 5)
         before = {kind: found(kind) for kind in kinds}
         _fail(producer, 50)

@@ -14,7 +14,7 @@ import pytest
 from rocketpy.errors import ClientClosedError, ConfigError, RequestTimeoutError
 from rocketpy.portal import portal
 from rocketpy.sync import ConsumeFromWhere, ConsumeResult, Message, MQClientInstance, Producer, PushConsumer
-from rocketpy.sync.consumer import _Signals
+from rocketpy.sync.signals import Signals
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
@@ -250,7 +250,7 @@ def test_a_listener_that_hangs_does_not_keep_the_consumer_from_closing(namesrv, 
 def test_a_signal_may_strike_while_the_event_is_locked():
     """In the main thread, that is in the very thread that holds the lock: waiting for it there would be for ever."""
     event = threading.Event()
-    signals = _Signals()
+    signals = Signals()
     signals.end(portal(), event)
     with event._cond:
         thread = threading.Thread(target=signals._handle, args=(signal.SIGTERM, None), daemon=True)
@@ -261,14 +261,14 @@ def test_a_signal_may_strike_while_the_event_is_locked():
 
 
 def test_a_signal_may_strike_while_handlers_are_put_back():
-    signals = _Signals()
+    signals = Signals()
     restored = []
 
     class Before(dict):
         def popitem(self):
             if not restored:
                 restored.append(True)
-                signals._restore()  # as the handler does, in the very same thread
+                signals.restore()  # as the handler does, in the very same thread
             return super().popitem()
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

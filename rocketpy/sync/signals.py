@@ -1,0 +1,77 @@
+"""The first SIGINT or SIGTERM for blocking code, and everything as it was before from then on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from rocketpy.portal import Portal
+
+__all__ = ["Signals"]
+
+_listening: WeakSet[Signals] = WeakSet()
+
+
+class Signals:
+    """For the time of a block, the first SIGINT or SIGTERM sets an event, and is forgotten for the next one.
+
+    The child of a fork has its signals as they were before the block.
+    """
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._arrived = False
+        self._ends: tuple[Portal, threading.Event] | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        """Listen, in the thread that gets signals."""
+        if threading.current_thread() is threading.main_thread():
+            _listening.add(self)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def end(self, home: Portal, event: threading.Event) -> None:
+        """Say which event it is; it is set soon when a signal has arrived already."""
+        self._ends = home, event
+        if self._arrived:
+            home.post(event.set)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.restore()
+        if self._pid != os.getpid():
+            signal.raise_signal(number)
+            return
+        self._arrived = True
+        # Not here: the wait that was interrupted may hold the lock of the event.
+        if self._ends is not None and self._ends[0].is_usable:
+            self._ends[0].post(self._ends[1].set)
+
+    def __exit__(self, *error: object) -> None:
+        """Listen no more."""
+        self.restore()
+
+    def restore(self) -> None:
+        """Let signals strike as they did before."""
+        # A signal may strike at any moment of this, and have the rest done by the time that it goes on.
+        with suppress(KeyError):
+            while True:
+                number, handler = self._before.popitem()
+                if handler is not None:  # one that was not set by Python cannot be set by it
+                    signal.signal(number, handler)
+
+
+def _restore_after_fork() -> None:
+    for signals in list(_listening):
+        signals.restore()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_restore_after_fork)
