@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
