@@ -57,6 +57,10 @@ class _Leave(Call[None]):
         self._opened.cancel()
 
 
+_END_TIMEOUT = 5.0
+"""Seconds that are waited for a portal that ends already."""
+
+
 class _Start(Call[None]):
     """Entering.
 
@@ -163,9 +167,17 @@ class Lifetime(NotPicklable, Generic[T]):
             return
         try:
             await bridge.run(_Leave(opened, error))
+        except ClientClosedError:
+            await self._wait_for_its_end()
         finally:
             bridge.opened = None
         opened.check_outcome()
+
+    async def _wait_for_its_end(self) -> None:
+        """Its portal ends, because the client of it was closed: what it holds is left with it."""
+        left = asyncio.Event()
+        with self._calling_at_end(left.set), suppress(TimeoutError):
+            await asyncio.wait_for(left.wait(), _END_TIMEOUT)
 
     @property
     def _is_waited_for(self) -> bool:

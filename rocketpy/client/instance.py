@@ -192,6 +192,15 @@ class MQClientInstance(NotPicklable):
         """
         self._lifecycle.check_open()
 
+    def check_here(self) -> None:
+        """Refuse to be shared with what is entered in another loop.
+
+        Raises:
+            ClientClosedError: it is not open, or was opened before a fork.
+            ConfigError: this is another loop than the one in which it was entered.
+        """
+        self._lifecycle.check_here()
+
     # --- roles ----------------------------------------------------------------------------------------
 
     def register_producer(self, group: str, role: ProducerRole) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -88,7 +89,12 @@ def _complain(outcome: object, messages: Sequence[MessageExt], seldom: Seldom) -
 
 
 def must_pass(error: BaseException) -> bool:
-    """Whether what was raised in a trio task is not the listener's own: cancellation, and Ctrl-C."""
+    """Whether what was raised in a trio task is not the listener's own: cancellation, and Ctrl-C.
+
+    Ctrl-C strikes in the main thread alone; elsewhere a listener has raised KeyboardInterrupt itself.
+    """
     if isinstance(error, BaseExceptionGroup):
         return any(must_pass(inner) for inner in error.exceptions)
-    return isinstance(error, trio.Cancelled | KeyboardInterrupt | GeneratorExit)
+    if isinstance(error, KeyboardInterrupt):
+        return threading.current_thread() is threading.main_thread()
+    return isinstance(error, trio.Cancelled | GeneratorExit)

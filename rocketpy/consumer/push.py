@@ -111,6 +111,8 @@ class PushConsumer(NotPicklable):
             ConfigError: the shared client has a consumer of this group already.
             NameServerUnreachableError: no name server answers.
         """
+        if not self._owns_client:
+            self.client.check_here()
         self._lifecycle.begin()
         deadline = trio.current_time() + self.config.start_timeout
         try:
@@ -274,6 +276,7 @@ class PushConsumer(NotPicklable):
             ServiceCrashedError: a bug in the background ended it.
         """
         self._check_usable()
+        self._lifecycle.check_here()
         with trio.move_on_after(float("inf") if timeout is None else timeout):
             await trio.lowlevel.checkpoint()
             while not self.assignment:

@@ -137,6 +137,11 @@ class Portal:
             if not strikes:
                 self._waking.discard(me)
 
+    def nudge(self) -> None:
+        """For a finalizer or a signal handler that is about to wait: it may have struck before this thread woke us."""
+        if self._waking and threading.get_ident() in self._waking:
+            self.post(_nothing)
+
     def _drain(self) -> None:
         # Cleared first: whoever appends from here on asks for another wake-up.
         self._awake = False
@@ -214,6 +219,10 @@ class Portal:
         if self._nursery is None or self._nursery.cancel_scope.cancel_called:
             raise ClientClosedError("rocketpy is closing with the process")
         return self._nursery
+
+
+def _nothing() -> None:
+    """A job that only wakes."""
 
 
 def _abandon(pending: Pending[Any], done: threading.Lock) -> None:

@@ -19,6 +19,9 @@ __all__ = ["Opened"]
 
 T = TypeVar("T")
 
+_END_TIMEOUT = 5.0
+"""Seconds that are waited for a portal that ends already."""
+
 
 class _BodyFailedError(Exception):
     """Stands in the portal for what ended a body outside of it.
@@ -96,6 +99,8 @@ class Opened(Generic[T]):
             return  # after a fork what it held belongs to the parent
         try:
             self.home.call(self._finish, error)
+        except ClientClosedError:
+            self.ended.wait(_END_TIMEOUT)  # its home ends: what it holds is left with it
         except BaseException:
             # Ctrl-C may have struck before it began, and whoever closes does so once.
             if self.home.is_usable:

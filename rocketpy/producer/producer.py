@@ -104,6 +104,8 @@ class Producer(NotPicklable):
             ClientClosedError: it was started before, or the shared client is not open.
             ConfigError: the shared client has a producer of this group already.
         """
+        if not self._owns_client:
+            self.client.check_here()
         self._lifecycle.begin()
         try:
             async with AsyncExitStack() as stack:

@@ -176,6 +176,7 @@ class DirectSends:
 
     def flush(self) -> None:
         """Write what has gathered: somebody is about to wait for it, or the process ends."""
+        self.home.nudge()
         for connection in self.outside.client.data_links.all():
             if not cast(ThreadConnection, connection).is_mine:
                 cast(ThreadConnection, connection).flush()

@@ -127,6 +127,7 @@ NOT_CALLS = {
             "topics": "called by the heartbeat",
         },
         "MQClientInstance": {
+            "check_here": "called by roles",
             "check_open": _FOR_SURFACES,
             "close": _IN_ITS_BLOCK,
             "register_consumer": "called by roles",

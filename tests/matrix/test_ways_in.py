@@ -14,12 +14,15 @@ HOMES = {"trio": "rocketpy", "asyncio": "rocketpy.aio", "blocking": "rocketpy.sy
 QUICK_CALLS = {"Producer.send", "Producer.send_soon"}
 """Tried from every place in every run; some others are from one place."""
 
+QUICK_PLACES = {"a signal in send", "a signal in start", "a close under way"}
+"""Of those that take half a second."""
+
 
 def is_quick(surface, place, call):
     if surface == "blocking" and place == "a done-callback":
         return call in SOME or call in QUICK_CALLS
     if place in SLOW:
-        return surface == "blocking" and call == "Producer.send"
+        return surface == "blocking" and call == "Producer.send" and place in QUICK_PLACES
     return call in QUICK_CALLS
 
 

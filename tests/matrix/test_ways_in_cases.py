@@ -13,11 +13,9 @@ CASES = (
     "finaliser_in_the_middle_of_send_soon",
     "threads_of_the_process",
 )
-SLOW = (
-    "looking_while_the_portal_is_busy",
-    "keyed_soon_after_a_restart",
-)
+SLOW = ("keyed_soon_after_a_restart",)
 LATER = (
+    "looking_while_the_portal_is_busy",
     "keyed_soon_during_a_restart",
     "keyed_on_asyncio_after_a_restart",
 )

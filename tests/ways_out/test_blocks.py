@@ -19,9 +19,6 @@ CELLS = [
 QUICK_OF_ALL = {
     ("idle", "GeneratorExit"),
     ("sends in flight", "left"),
-    ("sends in flight", "Exception"),
-    ("listener running", "left"),
-    ("async listener running", "CancelledError"),
     ("starting", "SystemExit"),
     ("closing", "KeyboardInterrupt"),
 }
@@ -32,6 +29,8 @@ QUICK_OF_BLOCKING = {
     ("idle", "BaseExceptionGroup"),
     ("idle", "generator closed"),
     ("sends in flight", "GeneratorExit"),
+    ("listener running", "left"),
+    ("async listener running", "CancelledError"),
 }
 
 

@@ -21,12 +21,10 @@ CELLS = [
     and (state, way) != ("sends in flight", "forgotten")
 ]
 QUICK = {
-    ("asyncio", "sends in flight", "SIGTERM raises"),
     ("asyncio", "sends in flight", "end"),
     ("asyncio", "idle", "fork"),
     ("asyncio", "starting", "SIGTERM closes"),
     ("trio", "sends in flight", "SIGTERM closes"),
-    ("trio", "listener running", "SIGTERM raises"),
 }
 
 
