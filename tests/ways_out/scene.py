@@ -266,4 +266,5 @@ class Sends:
         return self._ended
 
     def _is_over(self) -> bool:
-        return len(self._ended) + sum(future.done() for future in self._futures.values()) == self._count
+        done = {number for number, future in self._futures.items() if future.done()}
+        return len(done.union(self._ended)) == self._count
