@@ -125,7 +125,7 @@ class DataLinks:
         finally:
             self._nursery = None
             self._post = self._make = None
-            for connection in self._links.values():
+            for connection in self.all():
                 connection.shut()
             self._links = {}
 
@@ -171,6 +171,8 @@ class DataLinks:
             return
         before = self._links.get(connection.address)
         self._links[connection.address] = connection
+        if self._nursery is None:  # closed at this moment, perhaps without having seen it
+            connection.shut()
         if before is not None:
             before.retire()
 
