@@ -164,14 +164,17 @@ class DataLinks:
         finally:
             self._asked.discard(address)
 
+    def _is_running(self) -> bool:
+        return self._nursery is not None
+
     def _stands(self, connection: DataConnection) -> None:
         """A connection stands; from any thread."""
-        if self._nursery is None:
+        if not self._is_running():
             connection.shut()
             return
         before = self._links.get(connection.address)
         self._links[connection.address] = connection
-        if self._nursery is None:  # closed at this moment, perhaps without having seen it
+        if not self._is_running():  # closed at this moment, perhaps without having seen it
             connection.shut()
         if before is not None:
             before.retire()
