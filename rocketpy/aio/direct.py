@@ -61,6 +61,8 @@ class DirectSends:
         task = self._bridge.loop.create_task(self._connect(connection, address, stands))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # One that is cancelled before its first step has closed nothing.
+        task.add_done_callback(lambda ended: connection.close() if ended.cancelled() else None)
 
     async def _connect(self, link: socket.socket, address: str, stands: Callable[[DataConnection], object]) -> None:
         bridge, pool, handler = self._bridge, self.outside.client.pool, self.outside.client.callbacks

@@ -125,7 +125,7 @@ class DataLinks:
         finally:
             self._nursery = None
             self._post = self._make = None
-            for connection in self._links.values():
+            for connection in self.all():
                 connection.shut()
             self._links = {}
 
@@ -164,13 +164,18 @@ class DataLinks:
         finally:
             self._asked.discard(address)
 
+    def _is_running(self) -> bool:
+        return self._nursery is not None
+
     def _stands(self, connection: DataConnection) -> None:
         """A connection stands; from any thread."""
-        if self._nursery is None:
+        if not self._is_running():
             connection.shut()
             return
         before = self._links.get(connection.address)
         self._links[connection.address] = connection
+        if not self._is_running():  # closed at this moment, perhaps without having seen it
+            connection.shut()
         if before is not None:
             before.retire()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -34,6 +35,8 @@ T = TypeVar("T")
 
 _START_TIMEOUT = 10.0
 _EXIT_TIMEOUT = 5.0
+_BEFORE_QUEUES = 100
+"""A priority among what multiprocessing does at the end: before its queues close, which callbacks may use."""
 
 
 class Portal:
@@ -259,6 +262,7 @@ class _Started:
 _current: Portal | None = None
 _lock = threading.Lock()
 _before_end: list[Callable[[], object]] = []
+_ending = False
 
 
 def before_end(function: Callable[[], object]) -> None:
@@ -273,17 +277,32 @@ def portal() -> Portal:
         if _current is None or not _current.is_usable:
             made = Portal()
             made.start()
+            _close_with_multiprocessing()
             _current = made
         return _current
 
 
+def _close_with_multiprocessing() -> None:
+    """Its children leave with `os._exit` as a rule, which calls nothing of `atexit`; it has a table of its own."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        from multiprocessing.util import Finalize
+
+        Finalize(None, _close_at_exit, exitpriority=_BEFORE_QUEUES)
+
+
 def _forget_after_fork() -> None:
-    global _current, _lock
+    global _current, _lock, _ending
     _current = None
+    _ending = False
     _lock = threading.Lock()
 
 
 def _close_at_exit() -> None:
+    global _ending
+    if _ending:
+        return
+    _ending = True
     try:
         for function in _before_end:
             function()

@@ -238,6 +238,22 @@ def test_a_peer_that_closed_while_it_was_quiet_is_noticed_before_anything_is_sen
     assert not connection.is_usable
 
 
+def test_where_writing_finds_it_broken_its_socket_is_closed(connection, clock, peer):
+    peer.close()
+    opaque, slot = connection.next_opaque(), Held(clock() + PATIENCE)
+    connection._send(opaque, request_frame(opaque), slot)
+    connection.flush()
+    assert isinstance(slot.results[0], ConnectionLostError)
+    assert peer.ours.fileno() == -1
+
+
+def test_a_caller_that_finds_it_broken_hears_of_it(connection, clock, peer):
+    peer.close()
+    with pytest.raises(ConnectionLostError):
+        exchange(connection, clock)
+    assert peer.ours.fileno() == -1
+
+
 def test_bytes_that_are_no_frame_end_it(connection, clock, peer):
     slot = start(connection, clock)
     peer.read()

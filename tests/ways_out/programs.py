@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import signal
 import sys
@@ -44,6 +45,14 @@ def timing(way: str, healed: bool) -> dict[str, float]:
     # What ends without an exception waits for the sends themselves.
     waits_for_sends = way in ("SIGTERM closes", "forgotten", "fork")
     return {"send_timeout": SHORT if waits_for_sends else LONG, "exit_timeout": EXIT_TIMEOUT}
+
+
+def in_worker(healed: bool, method: str, place: dict[str, str]) -> None:
+    """A process of multiprocessing sends, and returns."""
+    worker = multiprocessing.get_context(method).Process(target=run, args=("sends in flight", "end", healed, place))
+    worker.start()
+    worker.join()
+    say(worker_status=worker.exitcode)
 
 
 # --- states ------------------------------------------------------------------------------------------------

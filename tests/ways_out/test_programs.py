@@ -89,6 +89,19 @@ def test_a_blocking_program_ends(case, state, way):
         assert [line for line in ended.err if "ResourceWarning" in line and case.group in line], str(ended)
 
 
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("healed", [True, False])
+def test_a_process_of_multiprocessing_ends(case, healed, method):
+    """Such a one calls nothing of `atexit`; what it waits for, and says once, is the same."""
+    ended = case.run("tests.ways_out.programs:in_worker", healed=healed, method=method, limit=BOUND)
+    assert (ended.status, ended.said["worker_status"]) == (0, 0), str(ended)
+    check_quiet(ended)
+    assert lines(ended, WAITING, case.group) == [COUNT], str(ended)
+    assert lines(ended, LOST) == ([] if healed else [COUNT]), str(ended)
+    expected = set(range(COUNT + 1)) if healed else {0}
+    assert set(case.stored()) == expected | {FIRST_OF_NEIGHBOUR + number for number in range(NEIGHBOURS)}, str(ended)
+
+
 @pytest.mark.parametrize("way", ["end", *(pytest.param(way, marks=pytest.mark.matrix) for way in WAYS if way != "end")])
 def test_a_blocking_program_ends_while_its_broker_hangs(case, way):
     """Its futures fail, or one line says how many messages were lost; it waits no longer than it is to."""

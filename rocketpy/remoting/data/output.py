@@ -30,6 +30,7 @@ class ThreadOutput:
         address: of the peer, for error texts.
         inside: the threads within lines that a signal handler of theirs must not enter again.
         lost: told in the thread that writes that the socket is broken.
+        freed: told that nobody writes any more, once it is closed.
 
     Attributes:
         pending: bytes that are appended and not yet taken by the kernel.
@@ -43,12 +44,14 @@ class ThreadOutput:
         address: str,
         inside: set[int],
         lost: Callable[[ConnectionLostError], object],
+        freed: Callable[[], object],
     ) -> None:
         self._socket = connection
         self._address = address
         self._inside = inside
         self.flusher = Flusher(self._flush_told)
         self._lost = lost
+        self._freed = freed
         self._frames: deque[bytes] = deque()
         self._rest: memoryview | bytes = b""
         self._role = threading.Lock()
@@ -79,7 +82,7 @@ class ThreadOutput:
                 try:
                     whole = self._write()
                 finally:
-                    self._role.release()
+                    self._release()
             except BaseException as exc:
                 # Ctrl-C, or another exception of a signal handler, within these lines: how much is written is unknown.
                 self._broke(exc)
@@ -105,13 +108,23 @@ class ThreadOutput:
             try:
                 return self._closed or self._write()
             finally:
-                self._role.release()
+                self._release()
         return True  # whoever has the role writes it all, or asks again
+
+    def _release(self) -> None:
+        self._role.release()
+        if self._closed:  # whoever has closed it may have found us writing, and left the socket to us
+            self._freed()
 
     def close(self) -> None:
         """Write nothing any more."""
         self._closed = True
         self.flusher.close()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody has the right to write."""
+        return self._role.locked()
 
     def try_hold(self) -> bool:
         """Take the right to write, so that nobody else has it any more. False when somebody writes."""

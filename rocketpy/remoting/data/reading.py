@@ -91,8 +91,10 @@ class Reading:
             call.lock.acquire(timeout=left)
 
     def _read_until(self, call: Call) -> None:
-        poll, clock = select.poll(), self._clock
-        poll.register(self._socket.fileno(), select.POLLIN)
+        poll, clock, number = select.poll(), self._clock, self._socket.fileno()
+        if number < 0:  # closed meanwhile, and every call completed before that
+            return
+        poll.register(number, select.POLLIN)
         while call.result is None:
             left = call.deadline - clock()
             if left <= 0:

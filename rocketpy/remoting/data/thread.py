@@ -96,7 +96,7 @@ class ThreadConnection:
         self._waiting = Waiting(limits.wire, scan=not hooks)
         self._slots = self._waiting.slots
         self._inside: set[int] = set()
-        self._output = ThreadOutput(connection, address, self._inside, self.close)
+        self._output = ThreadOutput(connection, address, self._inside, self.close, self.dispose)
         self._reading = Reading(self, connection, self._waiting, self._inside, on_requests)
         self.next_opaque = self._waiting.next_opaque
 
@@ -246,15 +246,17 @@ class ThreadConnection:
 
     def dispose(self) -> None:
         """Close the socket itself as soon as no thread is in a call on it: its number may be given to another one."""
-        if self.error is None or not self._reading.try_hold():
-            return
-        try:
-            if self._output.try_hold():
-                with no_fork():
-                    self._socket.close()
-                self._output.let_go()
-        finally:
-            self._reading.let_go()
+        while self.error is not None and self._reading.try_hold():
+            try:
+                if self._output.try_hold():
+                    with no_fork():
+                        self._socket.close()
+                    self._output.let_go()
+                    return
+            finally:
+                self._reading.let_go()
+            if self._output.is_held:
+                return  # whoever writes comes here afterwards
 
     def _lost_while_waiting(self) -> ConnectionLostError:
         error = ConnectionLostError(
