@@ -83,20 +83,20 @@ def chooses_once(queues, message, arg):
 
 PLAIN = {
     "send": lambda p: p.send(message()),
-    "called back": lambda p: called_back(p, p.prepare(message())),
+    "called back": lambda p: called_back(p, p.outside.prepare(message())),
     "batch": lambda p: p.send_batch([message(), message()]),
     "many": lambda p: p.send_many([message(), message()]),
 }
 FIXED = {
     "keyed": lambda p: p.send(message(sharding_key="k")),
-    "keyed, called back": lambda p: called_back(p, p.prepare(message(sharding_key="k"))),
+    "keyed, called back": lambda p: called_back(p, p.outside.prepare(message(sharding_key="k"))),
     "keyed batch": lambda p: p.send_batch([message(sharding_key="k"), message(sharding_key="k")]),
     "keyed many": lambda p: p.send_many([message(sharding_key="k"), message(sharding_key="k")]),
     "queue": lambda p: p.send(message(), queue=QUEUE),
-    "queue, called back": lambda p: called_back(p, p.prepare(message()), queue=QUEUE),
+    "queue, called back": lambda p: called_back(p, p.outside.prepare(message()), queue=QUEUE),
     "batch to a queue": lambda p: p.send_batch([message()], queue=QUEUE),
     "selector": lambda p: p.send(message(), selector=chooses_once, arg=[]),
-    "selector, called back": lambda p: called_back(p, p.prepare(message()), selector=chooses_once, arg=[]),
+    "selector, called back": lambda p: called_back(p, p.outside.prepare(message()), selector=chooses_once, arg=[]),
 }
 NOT_STORED = {"busy": 2, "flow control": 215, "no topic": 17, "not available": 14, "no permission": 16, "go away": 1500}
 UNKNOWN = {"system error": 1, "hang up": "hang up", "silence": "silence"}
