@@ -31,6 +31,9 @@ class Sender(Protocol):
     def wait_idle(self, timeout: float) -> int:
         """Wait until nothing is under way; how many messages are when the time is over."""
 
+    def stop(self) -> int:
+        """Take no more messages; how many are under way."""
+
     def __str__(self) -> str: ...
 
 
@@ -50,20 +53,17 @@ def forget(sender: Sender) -> None:
 def _end() -> None:
     senders = list(_senders)
     try:
-        left = _wait(senders)
-    except BaseException:  # Ctrl-C: nobody wants to wait any more
-        left = {sender: count for sender in senders if (count := sender.wait_idle(0.0))}
-        raise
-    finally:
-        for sender, count in left.items():
+        _wait(senders)
+    finally:  # also where it was Ctrl-C: nobody wants to wait any more
+        for sender, count in [(sender, count) for sender in senders if (count := sender.stop())]:
             what = "1 message" if count == 1 else f"{count} messages"
             were = "was" if count == 1 else "were"
             _say(f"{what} of {sender} {were} lost: the process ended before a broker acknowledged them")
         tell_everything()
 
 
-def _wait(senders: list[Sender]) -> dict[Sender, int]:
-    """Wait for all of them side by side; what is under way then."""
+def _wait(senders: list[Sender]) -> None:
+    """Wait for all of them side by side."""
     began = monotonic()
     slow = {sender: count for sender in senders if (count := sender.wait_idle(began + _GRACE - monotonic()))}
     for sender, count in slow.items():
@@ -72,7 +72,8 @@ def _wait(senders: list[Sender]) -> dict[Sender, int]:
             f"waiting up to {sender.exit_timeout:g} s for {what} of {sender}, which the process has not waited for: "
             "close the producer before the end"
         )
-    return {sender: count for sender in slow if (count := sender.wait_idle(began + sender.exit_timeout - monotonic()))}
+    for sender in slow:
+        sender.wait_idle(began + sender.exit_timeout - monotonic())
 
 
 def _say(text: str) -> None:

@@ -111,10 +111,10 @@ class Soon:
             self._direct.core.order.pass_on(self._terms.key)
 
     def _leave(self, outcome: SendResult | BaseException) -> None:
-        self._gate.leave(self)
         future, self._future = self._future, None  # the traceback of an error refers to us: no cycle may stay behind
         if future is not None:
             future.complete(outcome)
+        self._gate.leave(self)  # last: whoever waits until nobody is inside finds the callbacks due
 
     # --- the turn of a sharding key ----------------------------------------------------------------------
 

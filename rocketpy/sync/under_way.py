@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,14 +37,30 @@ class UnderWay:
         return config.send_timeout if config.exit_timeout is None else config.exit_timeout
 
     def wait_idle(self, timeout: float | None) -> int:
-        """Wait until nothing is under way, at most so many seconds; how many messages of `send_soon` are then."""
-        self._direct.flush()
-        left = self._gate.wait_empty(timeout)
-        if not left and (timeout is None or timeout > 0):
-            self._direct.wait_calls(timeout)
-            self._callbacks.wait_idle(self.exit_timeout if timeout is None else timeout)
-        return left
+        """Wait until nothing is under way, at most so many seconds; how many messages of `send_soon` are then.
+
+        Callbacks may have sent more meanwhile: those are waited for as well.
+        """
+        until = None if timeout is None else monotonic() + timeout
+        while True:
+            self._direct.flush()
+            left = self._gate.wait_empty(_left(until))
+            if left or (until is not None and monotonic() >= until):
+                return left
+            self._direct.wait_calls(_left(until))
+            self._callbacks.wait_idle(self.exit_timeout if until is None else max(0.0, until - monotonic()))
+            if not len(self._gate):
+                return 0
+
+    def stop(self) -> int:
+        """The process ends: take no more messages; how many are under way."""
+        self._gate.close()
+        return len(self._gate)
 
     def __str__(self) -> str:
         """The producer, as errors and logs name it."""
         return f"producer {self._config.group}"
+
+
+def _left(until: float | None) -> float | None:
+    return None if until is None else until - monotonic()

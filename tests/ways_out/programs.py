@@ -23,6 +23,7 @@ from tests.ways_out.zygote import say
 
 COUNT = 12
 NEIGHBOURS = 20
+LINKS = 60
 FIRST_OF_NEIGHBOUR = 1000
 LONG = 30.0
 SHORT = 1.0
@@ -45,6 +46,21 @@ def timing(way: str, healed: bool) -> dict[str, float]:
     # What ends without an exception waits for the sends themselves.
     waits_for_sends = way in ("SIGTERM closes", "forgotten", "fork")
     return {"send_timeout": SHORT if waits_for_sends else LONG, "exit_timeout": EXIT_TIMEOUT}
+
+
+def in_callbacks(place: dict[str, str]) -> None:
+    """Each done-callback sends the next message, and the program ends at once."""
+    scene = Scene("blocking", place)
+    producer = scene.producer(send_timeout=LONG, exit_timeout=LONG)
+    producer.start()
+    producer.send(scene.message(0))
+
+    def go_on(number: int) -> None:
+        if number <= LINKS:
+            producer.send_soon(scene.message(number)).add_done_callback(lambda future: go_on(number + 1))
+
+    go_on(1)
+    KEPT.append(producer)
 
 
 def in_worker(healed: bool, method: str, place: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.ways_out.programs import COUNT, FIRST_OF_NEIGHBOUR, NEIGHBOURS, STATUS
+from tests.ways_out.programs import COUNT, FIRST_OF_NEIGHBOUR, LINKS, NEIGHBOURS, STATUS
 from tests.ways_out.quiet import check_quiet
 from tests.ways_out.scene import CLOSE_TIMEOUT, EXIT_TIMEOUT, HEALS_AFTER, SLACK
 
@@ -87,6 +87,14 @@ def test_a_blocking_program_ends(case, state, way):
         assert neighbours <= set(stored), str(ended)
     if way == "forgotten":
         assert [line for line in ended.err if "ResourceWarning" in line and case.group in line], str(ended)
+
+
+def test_what_callbacks_send_at_the_end_is_waited_for(case):
+    ended = case.run("tests.ways_out.programs:in_callbacks", limit=BOUND)
+    assert ended.status == 0, str(ended)
+    check_quiet(ended)
+    assert lines(ended, LOST) == [], str(ended)
+    assert sorted(case.stored()) == list(range(LINKS + 1)), str(ended)
 
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.matrix)])
