@@ -142,7 +142,8 @@ INTERNAL = {
         "client_closing", "consumer_data", "in_listener", "on_route_changed", "rebalance_now", "topics",
     },
     "MQClientInstance": {
-        "check_open", "register_consumer", "register_producer", "unregister_consumer", "unregister_producer",
+        "check_here", "check_open", "register_consumer", "register_producer", "unregister_consumer",
+        "unregister_producer",
     },
 }  # fmt: skip
 BLOCKING_ONLY = {"start", "close", "send_soon"}

@@ -14,7 +14,8 @@ import trio
 
 from rocketpy.client.outgoing import Outgoing
 from rocketpy.client.retries import NotStoredOkError, SendKind, Then
-from rocketpy.client.sending import Choice, RequestConnection, SendCore, Try, verdict
+from rocketpy.client.sending import Choice, RequestConnection, SendCore, Try
+from rocketpy.client.verdict import verdict
 from rocketpy.errors import BrokerError, RequestTimeoutError, RocketMQError, SendAttempt, unsent
 from rocketpy.wire.codes import ResponseCode
 

@@ -7,8 +7,8 @@ MQClientAPIImpl.processSendResponse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import attrs
 import trio
@@ -22,13 +22,13 @@ from rocketpy.client.publish_info import MAX_QUEUES
 from rocketpy.client.retries import Failure, NotStoredOkError, SendKind, Then, decide, failure_of
 from rocketpy.client.selection import RoundRobin, select_queue, sharding_queue
 from rocketpy.client.waiting import TrioThread, Waits
+from rocketpy.client.warm import Warm, Way, quick_result
 from rocketpy.errors import (
     BrokerUnreachableError,
     ConnectError,
     ProtocolError,
     RocketMQError,
     SendAttempt,
-    SendError,
 )
 from rocketpy.message import MessageQueue, PropertyName
 from rocketpy.results import SendResult, SendStatus
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from rocketpy.wire.codes import SerializeType
     from rocketpy.wire.fast_answer import SendAnswer
 
-__all__ = ["Choice", "RequestConnection", "SendCore", "Try", "verdict"]
+__all__ = ["Choice", "RequestConnection", "SendCore", "Try"]
 
 Choice = Callable[["TopicPublishInfo"], MessageQueue]
 """Chooses the queue of a send that does not leave it to us."""
@@ -113,25 +113,6 @@ class Try(Generic[_Connection_co]):
     """Whether there is another broker that could take the message."""
 
 
-class _Way(NamedTuple):
-    """The way to a queue."""
-
-    queue: MessageQueue
-    broker_name: str
-    address: str
-    template: SendTemplate
-
-
-class _Warm(NamedTuple):
-    """What the plain sends to a topic have in common; replaced as a whole."""
-
-    version: int
-    """Of the routes: with another one this is of no use any more."""
-    ways: tuple[_Way, ...]
-    counter: Iterator[int]
-    several_brokers: bool
-
-
 class SendCore:
     """What the tries of a producer share: templates, the round robin, what is held against brokers, whose turn it is.
 
@@ -155,7 +136,7 @@ class SendCore:
         self._round_robin = RoundRobin()
         self._templates: dict[tuple[str, str, int], SendTemplate] = {}
         self._targets: tuple[int, dict[MessageQueue, tuple[str, str]]] = 0, {}
-        self._warm: dict[str, _Warm] = {}
+        self._warm: dict[str, Warm] = {}
 
     def open(self) -> None:
         """Take the clock of the trio loop that runs here; other threads may use all this from now on."""
@@ -214,7 +195,7 @@ class SendCore:
 
     def _begin_warm(
         self,
-        warm: _Warm,
+        warm: Warm,
         outgoing: Outgoing,
         started: float,
         nowait: Callable[[str], AnyConnection | None],
@@ -260,10 +241,10 @@ class SendCore:
                 broker_name, address = self.target(queue)
             except BrokerUnreachableError:
                 return
-            ways.append(_Way(queue, broker_name, address, self._template(outgoing, broker_name)))
+            ways.append(Way(queue, broker_name, address, self._template(outgoing, broker_name)))
         if ways and len(self._warm) < _MAX_TEMPLATES:
             counter = self._round_robin.counter(outgoing.message.topic)
-            self._warm[outgoing.message.topic] = _Warm(version, tuple(ways), counter, info.several_brokers)
+            self._warm[outgoing.message.topic] = Warm(version, tuple(ways), counter, info.several_brokers)
 
     def kind(self, outgoing: Outgoing, choice: Choice | None) -> SendKind:
         """What kind of send this is, by what it leaves to us."""
@@ -436,9 +417,9 @@ class SendCore:
         """
         if isinstance(frame, Frame):
             found = scan_send_answer(frame) if attempt.command is None else None
-            result = self._full_result(attempt, frame) if found is None else _quick_result(attempt, found)
+            result = self._full_result(attempt, frame) if found is None else quick_result(attempt, found)
         else:
-            result = _quick_result(attempt, frame)
+            result = quick_result(attempt, frame)
         if self.fault.enabled:
             self.fault.update(attempt.broker_name, self.clock() - attempt.started)
         if result.status is not _SEND_OK and self.config.retry_another_broker_when_not_store_ok:
@@ -489,50 +470,3 @@ class SendCore:
         if left > 1 and others and kind is _PLAIN:
             return started + (deadline - started) / 2
         return deadline
-
-
-def _quick_result(attempt: Try[AnyConnection], found: SendAnswer) -> SendResult:
-    """The result of a plain success, which nearly every answer is."""
-    offset_message_id, queue_id, queue_offset, transaction_id, region, trace_on = found
-    queue = attempt.queue
-    if queue_id != queue.queue_id:
-        queue = queue._replace(queue_id=queue_id)
-    values = (
-        _SEND_OK,
-        attempt.outgoing.message_id,
-        offset_message_id,
-        queue,
-        queue_offset,
-        transaction_id,
-        region or "DefaultRegion",
-        trace_on is not False,
-    )
-    return tuple.__new__(SendResult, values)  # the class's own takes twice as long
-
-
-def verdict(topic: str, attempts: list[SendAttempt]) -> RocketMQError:
-    """The error of a send whose tries all failed: the error itself when there was one try, else all of them."""
-    last = attempts[-1].error
-    if len(attempts) == 1:
-        return last
-    error = SendError(
-        f"a message for {topic} was not acknowledged in {len(attempts)} tries: {_told(attempts)}", attempts=attempts
-    )
-    if all(attempt.error.nothing_sent for attempt in attempts):
-        error.nothing_sent = True
-    error.__cause__ = last
-    return error
-
-
-def _told(attempts: list[SendAttempt]) -> str:
-    """What came of tries, those that came to the same told once."""
-    alike: dict[tuple[str, str | None, str], list[SendAttempt]] = {}
-    for attempt in attempts:
-        alike.setdefault((attempt.broker_name, attempt.address, str(attempt.error)), []).append(attempt)
-    return "; ".join(_told_once(tries) for tries in alike.values())
-
-
-def _told_once(tries: list[SendAttempt]) -> str:
-    first = tries[0]
-    after = ", ".join(f"{each.elapsed * 1000:.0f}" for each in tries)
-    return f"<{first.broker_name} at {first.address} after {after} ms: {first.error}>"
