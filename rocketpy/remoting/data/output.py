@@ -1,8 +1,8 @@
 """The writing half of a connection that threads share: frames are appended, and one thread at a time writes them all.
 
 Nobody waits for the right to write: a thread that finds it taken leaves its frame to the one that has it, which looks
-once more before it goes. What the kernel does not take, and frames that somebody leaves for later, are written by the
-one thread of the process that does nothing else.
+once more before it goes. What the kernel does not take, and frames that are left for later, are written by a thread of
+the connection that does nothing else.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ThreadOutput:
                 return self._closed or self._write()
             finally:
                 self._role.release()
-        return True  # whoever has the role writes it all, or asks again
+        return True  # the thread that has the role writes it all, or asks again
 
     def close(self) -> None:
         """Write nothing any more."""
