@@ -86,7 +86,7 @@ def _verdict(group: BaseExceptionGroup[BaseException], body_error: BaseException
 def heard(what: str, on_crash: Callable[[ServiceCrashedError], object]) -> Iterator[None]:
     """For the code of a service: a bug in it is logged, once and at once, told to `on_crash`, and ends the block.
 
-    Who waits for what the service does may be far away, and whoever is to get the exception may be busy for long.
+    Who waits for what the service does may be far away, and the code that is to get the exception may be busy for long.
 
     Raises:
         ServiceCrashedError: there was a bug, or one in a service within the service.

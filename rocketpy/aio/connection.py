@@ -146,7 +146,7 @@ class LoopConnection(asyncio.Protocol):
     def start_request(self, opaque: int, frame: bytes, deadline: float) -> asyncio.Future[Answer | RocketMQError]:
         """Send a frame; the future holds its answer, or the error in the place of it.
 
-        Whoever stops waiting for the future says so with `give_up`.
+        A task that stops waiting for the future says so with `give_up`.
 
         Raises:
             ConnectionLostError: the connection is closed, nothing was sent.

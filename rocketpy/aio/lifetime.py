@@ -181,7 +181,7 @@ class Lifetime(NotPicklable, Generic[T]):
 
     @property
     def _is_waited_for(self) -> bool:
-        """Whether whoever calls is somebody for whom closing waits."""
+        """Whether closing waits for the code that calls this."""
         return False
 
     # --- its end ----------------------------------------------------------------------------------------

@@ -221,7 +221,7 @@ class LoopRunner:
     async def _work(self, worker: _Worker) -> None:
         """Go through the lanes; wait when there is nothing to do."""
         try:
-            await asyncio.sleep(0)  # not inside of whoever started it, even where a factory runs the first step at once
+            await asyncio.sleep(0)  # not inside of its starter, even where a factory runs the first step at once
             self._waking = False
             while not self._stopped:
                 lane = self._lanes.enter()

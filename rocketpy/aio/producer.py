@@ -34,8 +34,7 @@ class Producer(Lifetime[TrioProducer]):
     """Sends messages: ``async with rocketpy.aio.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Arguments and methods are those of `rocketpy.Producer`. Any task of the loop in which it was entered may use it;
-    cancelling one that awaits a send leaves open whether the message is stored. Selectors are called in the background
-    thread.
+    cancelling one that awaits a send leaves open whether the message is stored. Selectors are called in that loop.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class MQFaultStrategy:
         self._probe_timeout = probe_timeout
         self._items: dict[str, FaultItem] = {}
         self.lock = threading.RLock()
-        """Taken around changes, and by whoever decides by several looks."""
+        """Taken around changes, and around decisions that take several looks."""
 
     def update(self, broker_name: str, elapsed: float, *, isolation: bool = False, reachable: bool = True) -> None:
         """Take note of how a send went.

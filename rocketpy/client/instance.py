@@ -174,7 +174,7 @@ class MQClientInstance(NotPicklable):
                 services.cancel_scope.cancel()
 
     def _note_crash(self, crash: ServiceCrashedError) -> None:
-        """Tell those who share it: they may be far from whoever gets the exception."""
+        """Tell those who share it: they may be far from the code that gets the exception."""
         self.crash = crash
         for role in self.roles:
             role.client_closing()

@@ -83,8 +83,8 @@ class KeyOrder:
                 plain, and must not raise.
 
         Returns:
-            None when the lane is the caller's now. Else the turn that waits for it, which `leave` gives up. Whoever has
-            the lane calls `pass_on` once.
+            None when the lane is the caller's now. Else the turn that waits for it, which `leave` gives up. The
+            holder of the lane calls `pass_on` once.
         """
         fresh: deque[Turn] = deque()
         with self._lock:
@@ -108,7 +108,7 @@ class KeyOrder:
             return turn.claim() is not None
 
     def pass_on(self, key: Key) -> None:
-        """A send has ended: let the next one of its key begin. Any thread; called by whoever has the lane."""
+        """A send has ended: let the next one of its key begin. Any thread; called by the holder of the lane."""
         begin = self._next(key)
         if begin is not None:
             self._start(begin)

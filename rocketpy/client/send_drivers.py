@@ -33,7 +33,7 @@ __all__ = ["Cancel", "Done", "given_up", "resume_send", "send", "start_send"]
 Done = Callable[[SendResult | BaseException], None]
 """Told once how a send went, in the trio thread; must not raise.
 
-An error that is none of ours was raised by a selector or a hook of whoever sends, a SystemExit too: in the background
+An error that is none of ours was raised by a selector or a hook of the user's, a SystemExit too: in the background
 it would end what belongs to others.
 """
 
@@ -133,7 +133,7 @@ def resume_send(
 ) -> Cancel:
     """Go on with a send whose first try was made elsewhere and has failed. Runs in the trio thread.
 
-    Whoever made that try has the turn of its sharding key, if there is one, and passes it on when `done` is called.
+    The maker of that try has the turn of its sharding key, if there is one, and passes it on when `done` is called.
 
     Args:
         core: of the producer.
@@ -234,7 +234,7 @@ class _Answered:
             result = plan.core.finish(self.attempt, answer)
         except RocketMQError as error:
             self.cancel_slow = plan.failed(self.attempt, error)
-        except BaseException as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+        except BaseException as error:  # noqa: BLE001 - what a hook raises belongs to the sender
             plan.done(error)
         else:
             plan.done(result)
@@ -294,7 +294,7 @@ class _InLine:
         else:
             try:
                 self.give_up = plan.begin()
-            except BaseException as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+            except BaseException as error:  # noqa: BLE001 - what a hook raises belongs to the sender
                 plan.done(error)
 
     def _too_late(self) -> None:
@@ -345,7 +345,7 @@ async def _finish_slowly(
     try:
         with scope:
             outcome = await rest()
-    except BaseException as error:  # also what a selector or a hook of whoever sends raises
+    except BaseException as error:  # also what a selector or a hook of the user's raises
         if only_cancelled(error):
             raise
         outcome = error

@@ -1,7 +1,7 @@
 """One send, taken apart: choose the queue, make the frame, judge the answer, decide on another try.
 
 Nothing here waits, and all of it may be used from any thread: what is shared is replaced as a whole or has a lock.
-Whoever drives sends shares it, over whatever connection. Plays the part of DefaultMQProducerImpl.sendDefaultImpl and
+All drivers of sends share it, over any kind of connection. Plays the part of DefaultMQProducerImpl.sendDefaultImpl and
 MQClientAPIImpl.processSendResponse.
 """
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Assignment", "flow_limits"]
 
 PULL_OVERDUE_AFTER = 120.0
-"""Seconds without a pull, and without a reason for that, after which a queue is taken anew."""
+"""Seconds without a pull, and without a reason for that, after which a queue is taken again."""
 _MIB = 1024 * 1024
 
 
@@ -101,7 +101,7 @@ class Assignment:
         ]
         for queue in overdue:
             self._parts.seldom.error(
-                "overdue", "%s has not been pulled for %g seconds: taking it anew", queue, PULL_OVERDUE_AFTER
+                "overdue", "%s has not been pulled for %g seconds: taking it again", queue, PULL_OVERDUE_AFTER
             )
         return overdue
 

@@ -177,7 +177,7 @@ class ConsumeMessageConcurrentlyService:
             self._hand_over(queue, messages)
 
     def _hand_over(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """To whoever listens to their topic, which is one."""
+        """To the listener of their topic, which is one for all."""
         topic = messages[0].topic
         listener = self._subscriptions.listener(topic)
         if listener is not None:

@@ -2,7 +2,7 @@
 
 A worker enters a lane, makes calls of it one after the other for a moment, leaves it, and enters the next one in turn.
 So no topic waits behind the backlog of another. A topic may have every worker but a few, which are kept for topics that
-have none: listeners of one topic that hang do not take the others' workers. Pure; whoever shares one between threads
+have none: listeners of one topic that hang do not take the others' workers. Pure; code that shares one between threads
 holds a lock around everything but `Lane.calls`, which any worker of the lane may pop at any time.
 """
 

@@ -179,7 +179,7 @@ class RunningConsumer:
             self._hang_up.set()
 
     async def _say_goodbye(self, deadline: float) -> None:
-        """Commit, then leave: whoever gets our queues is to find the offsets. A broker that hangs costs half of it."""
+        """Commit, then leave: who gets our queues is to find the offsets. One that hangs costs half the time."""
         now = trio.current_time()
         left = await self._offsets.commit_all(self.assignment.queues(), deadline=now + (deadline - now) / 2)
         if left:

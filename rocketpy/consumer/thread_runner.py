@@ -177,7 +177,7 @@ class ThreadRunner:
                     return lane
                 self._idle.append(worker)
                 self._exhausted = False
-            worker.gate.acquire()  # opened by whoever takes the worker off the list
+            worker.gate.acquire()  # opened when somebody takes the worker off the list
             woken = True
 
     def _wake_for(self, lane: Lane) -> None:

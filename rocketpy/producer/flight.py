@@ -130,7 +130,7 @@ class Flight:
                 retries=self._retries,
                 in_order=frame.queue is not None,
             )
-        except BaseException as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+        except BaseException as error:  # noqa: BLE001 - what a hook raises belongs to the sender
             flying(error)
         else:
             flying.give_up = give_up if flying in self._flying else None

@@ -42,7 +42,7 @@ class _Pending(Pending[SendResult]):
         """Send it."""
         try:
             give_up = self._send()
-        except BaseException as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+        except BaseException as error:  # noqa: BLE001 - what a hook raises belongs to the sender
             self.end(None, error)
         else:
             self._give_up = None if self.ended else give_up
@@ -61,7 +61,7 @@ class _Pending(Pending[SendResult]):
 
 
 class PendingSend(_Pending):
-    """A send from its first try on. Whoever waits for it has the turn of its sharding key.
+    """A send from its first try on. Its caller has the turn of its sharding key.
 
     Args:
         outside: sends it.
@@ -97,7 +97,7 @@ class PendingResume(_Pending):
         self._cause: RocketMQError | None = error
 
     def _send(self) -> Callable[[], None]:
-        error, self._cause = self._cause, None  # its traceback refers to whoever waits for us: no cycle may stay behind
+        error, self._cause = self._cause, None  # its traceback refers to the caller: no cycle may stay behind
         if error is None:
             raise AssertionError("a send goes on once")
         return self._outside.resume(self._attempt, error, self._terms, self._done)

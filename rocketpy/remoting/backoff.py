@@ -54,7 +54,7 @@ class FullJitter:
 
 
 class HalfJitter(FullJitter):
-    """The same, but never less than half of the ceiling: for whoever has asked for a moment."""
+    """The same, but never less than half of the ceiling: for a peer that has asked for a moment."""
 
     def after(self, failures: int) -> float:
         """Seconds to wait after that many failures in a row."""

@@ -231,7 +231,7 @@ class Connection(Outbound):
         await self._ended.wait()
 
     def on_go_away(self) -> None:
-        """The peer has asked us to go away: whoever owns the connection sees to the next one."""
+        """The peer has asked us to go away: the owner of the connection sees to the next one."""
         if self._on_go_away is not None:
             self._on_go_away(self)
         else:

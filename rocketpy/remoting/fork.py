@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["close_in_child", "no_fork"]
 
 _lock = threading.RLock()
-"""Held by whoever forks, and where sockets change hands. For a moment only: the fork of another thread waits for it."""
+"""Held during a fork, and where sockets change hands. For a moment only: a fork in another thread waits for it."""
 _sockets: WeakSet[socket.socket] = WeakSet()
 
 
@@ -47,7 +47,7 @@ def no_fork() -> Iterator[None]:
 
 
 def _close_all() -> None:
-    """In the child: close what is open, whoever else refers to the objects."""
+    """In the child: close what is open, also where somebody else refers to the objects."""
     for sock in list(_sockets):
         with suppress(OSError):
             # Not `close`, which leaves it open while a file or an event loop counts on it.

@@ -243,7 +243,7 @@ class Outbound(ABC):
         if self.retired:
             text = (
                 f"the connection to {self.address} takes no more requests, nothing was sent: the peer asked us to go"
-                " away and to connect anew"
+                " away and to connect again"
             )
             raise unsent(ConnectionLostError(text, address=self.address))
 

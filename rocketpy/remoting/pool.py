@@ -41,7 +41,7 @@ _MAX_PEERS = 4096
 """Addresses that a client knows at a time."""
 _SECOND = 1.0
 _LONG_ENOUGH = 2.0
-"""Seconds after which whoever asks is let dial again; up to one more, or all who lost a server would come together."""
+"""Seconds after which a caller is let dial again; up to one more, or all who lost a server would come together."""
 
 
 @attrs.frozen(kw_only=True)

@@ -69,8 +69,8 @@ def _wait(senders: list[Sender]) -> None:
     for sender, count in slow.items():
         what = "1 message" if count == 1 else f"{count} messages"
         _say(
-            f"waiting up to {sender.exit_timeout:g} s for {what} of {sender}, which the process has not waited for: "
-            "close the producer before the end"
+            f"waiting up to {sender.exit_timeout:g} s for {what} of {sender}: close the producer before the program "
+            "ends"
         )
     for sender in slow:
         sender.wait_idle(began + sender.exit_timeout - monotonic())

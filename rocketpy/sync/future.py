@@ -1,7 +1,7 @@
 """The future of a `send_soon`: a `concurrent.futures.Future` whose callbacks run on a thread of their own.
 
-Whoever completes it reads the answers of everybody else, and may not be held up by users' code. That thread is made
-when the first callback is due, so only those who have callbacks pay for it.
+The thread that completes it reads the answers of everybody else, and users' code must not hold it up. The thread for
+callbacks is made when the first one is due, so only those who have callbacks pay for it.
 """
 
 from __future__ import annotations
@@ -173,9 +173,9 @@ class SendFuture(Future[SendResult]):
         return super().exception(timeout)
 
     def add_done_callback(self, fn: Callable[[Future[SendResult]], object]) -> None:
-        """Have a function called with this future when it is done, in a thread that does nothing but that.
+        """Have a function called with this future when it is done, in a thread of the producer's own.
 
-        When it is done already the function is called at once, here.
+        When it is done already, the function is called at once, in this thread.
         """
         self._look(waits=False)
         adding = _Adding()

@@ -144,7 +144,7 @@ class OwnLoopRunner:
     async def _run(self) -> None:
         with self._scope:
             self._ahead = self._clock() - trio.current_time()
-            # Whoever appends a job looks for the loop afterwards: either that one or this one has it done.
+            # Code that appends a job looks for the loop afterwards: either that one or this one has it done.
             self._loop = trio.lowlevel.current_trio_token()
             self._drain()
             await self._runner.run()

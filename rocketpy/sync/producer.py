@@ -135,13 +135,13 @@ class Producer(Lifetime[TrioProducer]):
         (`back_pressure_for_async_send_num`, `back_pressure_for_async_send_size`) this waits. A failed send is tried
         again `retry_times_when_send_async_failed` times. Messages with one sharding key follow each other, in the
         order of the calls. Done-callbacks run one after the other in a thread of their own, and may send. Closing the
-        producer waits for what is under way, and so does the end of the process, for `exit_timeout`.
+        producer waits for what is under way. So does the end of the process, for `exit_timeout` at the most.
 
         Raises:
             ConfigError: the message cannot be sent as it is.
             ClientClosedError: the producer is not open.
-            TooManyRequestsError: too much is under way, and a background thread of rocketpy must not wait for room: a
-                hook or a finalizer was called there.
+            TooManyRequestsError: too much is under way, and this is a hook or a finalizer in a background thread of
+                rocketpy, which must not wait for room.
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
@@ -157,8 +157,9 @@ class Producer(Lifetime[TrioProducer]):
             gate, size = self._gate, len(outgoing.body)
             if not gate.enter(soon, size, wait=False) and not gate.enter(soon, size, wait=not direct.is_ours):
                 raise TooManyRequestsError(
-                    "too much is under way, and a background thread of rocketpy must not wait for room: hand the "
-                    "message to a thread of yours, or allow more with back_pressure_for_async_send_num"
+                    "too much is under way, and a background thread of rocketpy must not wait for room: send the "
+                    "message from a thread of yours, or raise back_pressure_for_async_send_num or "
+                    "back_pressure_for_async_send_size"
                 )
             soon.begin()
         except BaseException:

@@ -146,7 +146,7 @@ class Soon:
         def call() -> None:
             try:
                 function(*args)
-            except BaseException as error:  # noqa: BLE001 - whatever a hook raises belongs to whoever sends
+            except BaseException as error:  # noqa: BLE001 - what a hook raises belongs to the sender
                 self.done(error)
 
         try:

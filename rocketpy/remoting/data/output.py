@@ -1,8 +1,8 @@
 """The writing half of a connection that threads share: frames are appended, and one thread at a time writes them all.
 
 Nobody waits for the right to write: a thread that finds it taken leaves its frame to the one that has it, which looks
-once more before it goes. What the kernel does not take, and frames that somebody leaves for later, are written by the
-one thread of the process that does nothing else.
+once more before it goes. What the kernel does not take, and frames that are left for later, are written by a thread of
+the connection that does nothing else.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ThreadOutput:
                 return self._closed or self._write()
             finally:
                 self._release()
-        return True  # whoever has the role writes it all, or asks again
+        return True  # the thread that has the role writes it all, or asks again
 
     def _release(self) -> None:
         self._role.release()

@@ -73,7 +73,7 @@ class Reading:
         step = struct.pack("ll", 0, int(_STEP * 1e6))
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, step)
 
-    # --- whoever waits ---------------------------------------------------------------------------------
+    # --- a caller that waits ---------------------------------------------------------------------------
 
     def wait(self, call: Call) -> None:
         """Wait until a call is completed, or its deadline is over; reads meanwhile when nobody else would."""

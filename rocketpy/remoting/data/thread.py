@@ -1,10 +1,10 @@
 """A data connection that any number of threads share.
 
-Whoever sends appends its frame, and one of them writes for all (`output`). While a single caller waits it reads for
-itself, which spares a switch of threads; as soon as there are more, or nobody waits for a future, a thread of the
-connection reads (`reading`). No lock is held while anybody waits, so a signal handler or a finalizer that strikes
-anywhere finds nothing locked for long: where it strikes within the few lines that must not be entered twice, `is_mine`
-says so, and its call takes another way.
+Every sender appends its frame, and one of them writes for all (`output`). A caller that is alone reads for itself,
+which spares a switch of threads. As soon as there are more, or a request has nobody who waits for it, a thread of the
+connection reads (`reading`). No lock is held while anybody waits, so a signal handler or a finalizer finds nothing
+locked for long. Where it strikes within the few lines that must not be entered twice, `is_mine` says so, and its call
+takes another way.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class ThreadConnection:
             self._waiting.earliest = slot.deadline
         self._output.append(frame)
         if self.error is not None and self._slots.pop(opaque, None) is not None:
-            self._check_open()  # closed meanwhile, and whoever closed it has not seen the slot
+            self._check_open()  # closed meanwhile, by somebody who has not seen the slot
 
     def _check_open(self) -> None:
         if self.error is not None or self.retired:
@@ -239,7 +239,7 @@ class ThreadConnection:
         )
         self._output.close()
         with suppress(OSError):  # it is broken already
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes whoever reads
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader
         self._waiting.fail_all(self._lost_while_waiting)
         self._reading.close()
         self.dispose()

@@ -1,7 +1,7 @@
 """What waits for answers on a data connection, and how bytes become answers. Pure.
 
-Shared by the connections of threads and of asyncio. Whoever takes a slot out of the table completes it, so nothing is
-completed twice; taking out is one step of a dictionary, which needs no lock in any thread. Plays the part of
+Shared by the connections of threads and of asyncio. A slot is completed by the code that takes it out of the table, so
+nothing is completed twice. Taking out is one step of a dictionary, which needs no lock in any thread. Plays the part of
 ResponseFuture and of the responseTable.
 """
 
@@ -52,7 +52,7 @@ class Waiting:
         scan: whether a plain successful answer to a send is taken apart at once; hooks want to see its frame.
 
     Attributes:
-        slots: those that wait. Whoever lets one wait lowers `earliest` to its deadline.
+        slots: those that wait. Code that adds one lowers `earliest` to its deadline.
         received_bytes: from the peer, since the beginning.
         answers: that somebody waited for.
         unknown_answers: that nobody waited for any more.
