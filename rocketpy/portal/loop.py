@@ -248,7 +248,7 @@ class _Started:
 # --- the one of this process ---------------------------------------------------------------------------
 
 _current: Portal | None = None
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may strike within it, and start something too
 _before_end: list[Callable[[], object]] = []
 
 
@@ -271,7 +271,7 @@ def portal() -> Portal:
 def _forget_after_fork() -> None:
     global _current, _lock
     _current = None
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 def _close_at_exit() -> None:

@@ -96,7 +96,7 @@ class ThreadConnection:
         self._waiting = Waiting(limits.wire, scan=not hooks)
         self._slots = self._waiting.slots
         self._inside: set[int] = set()
-        self._output = ThreadOutput(connection, address, self._inside, self.close)
+        self._output = ThreadOutput(connection, address, self._inside, self.close, self.dispose)
         self._reading = Reading(self, connection, self._waiting, self._inside, on_requests)
         self.next_opaque = self._waiting.next_opaque
 
@@ -136,6 +136,7 @@ class ThreadConnection:
             self._reading.wait(call)
         except BaseException:
             self._slots.pop(opaque, None)
+            self.close_settled()
             raise
         result = call.result
         if result is None:
@@ -171,7 +172,9 @@ class ThreadConnection:
 
     def give_up(self, opaque: int) -> bool:
         """Forget a request. False when it has ended."""
-        return self._waiting.forget(opaque)
+        known = self._waiting.forget(opaque)
+        self.close_settled()
+        return known
 
     def __len__(self) -> int:
         """How many requests wait for answers."""
@@ -205,6 +208,7 @@ class ThreadConnection:
             if call.result is not None:
                 return call.result
         self._reading.note_timeout()
+        self.close_settled()
         return self.timed_out()
 
     def timed_out(self) -> RequestTimeoutError:
@@ -219,7 +223,11 @@ class ThreadConnection:
     def retire(self) -> None:
         """Take no more requests, and close when those that wait are answered."""
         self.retired = True
-        if not self._slots:
+        self.close_settled()
+
+    def close_settled(self) -> None:
+        """Close if it was retired and nobody waits any more."""
+        if self.retired and not self._slots:
             self.close()
 
     def on_go_away(self) -> None:
@@ -246,15 +254,17 @@ class ThreadConnection:
 
     def dispose(self) -> None:
         """Close the socket itself as soon as no thread is in a call on it: its number may be given to another one."""
-        if self.error is None or not self._reading.try_hold():
-            return
-        try:
-            if self._output.try_hold():
-                with no_fork():
-                    self._socket.close()
-                self._output.let_go()
-        finally:
-            self._reading.let_go()
+        while self.error is not None and self._reading.try_hold():
+            try:
+                free = self._output.try_hold()
+                if free:
+                    with no_fork():
+                        self._socket.close()
+                    self._output.let_go()
+            finally:
+                self._reading.let_go()
+            if free or self._output.is_held:
+                return  # whoever writes comes here when it has ended
 
     def _lost_while_waiting(self) -> ConnectionLostError:
         error = ConnectionLostError(
