@@ -107,8 +107,7 @@ class LoopConnection(asyncio.Protocol):
             return
         if requests:
             self._on_requests(requests)
-        if self.retired and not self._slots:
-            self.close()
+        self._close_settled()
 
     def pause_writing(self) -> None:
         """The peer reads too slowly."""
@@ -161,7 +160,9 @@ class LoopConnection(asyncio.Protocol):
 
     def give_up(self, opaque: int) -> bool:
         """Forget a request. False when it has ended."""
-        return self._waiting.forget(opaque)
+        known = self._waiting.forget(opaque)
+        self._close_settled()
+        return known
 
     def send_frame(self, frame: bytes) -> None:
         """Send a frame that nobody answers.
@@ -219,6 +220,7 @@ class LoopConnection(asyncio.Protocol):
             self._note_timeout(now)
         if self._slots:
             self._set_alarm(self._waiting.earliest)
+        self._close_settled()
 
     def _note_timeout(self, now: float) -> None:
         limit = self._limits.silence_timeout
@@ -252,7 +254,7 @@ class LoopConnection(asyncio.Protocol):
             self._loop.call_soon_threadsafe(self.close)
 
     def _close_settled(self) -> None:
-        if not self._slots:
+        if self.retired and not self._slots:
             self.close()
 
     def close(self, error: RocketMQError | None = None) -> None:
@@ -265,7 +267,8 @@ class LoopConnection(asyncio.Protocol):
         if self._alarm is not None:
             self._alarm.cancel()
         if self._transport is not None:
-            self._transport.abort() if self._slots else self._transport.close()
+            # A peer that does not read would be waited for, without end, until it has taken what is left for it.
+            self._transport.abort() if self._slots or self._paused else self._transport.close()
         self._waiting.fail_all(self._lost_while_waiting)
 
     def _lost_while_waiting(self) -> ConnectionLostError:

@@ -106,6 +106,8 @@ class DataLinks:
         if found is not None and found.is_usable:
             found.uses += 1
             return found
+        if found is not None and found.error is None and not found.retired:
+            return None  # it has too much to do just now, and a second one would not help its peer
         if self._post is not None and address not in self._asked:
             self._asked.add(address)
             self._post(partial(self._dial_soon, address))
@@ -125,9 +127,9 @@ class DataLinks:
         finally:
             self._nursery = None
             self._post = self._make = None
-            for connection in self.all():
+            links, self._links = self._links, {}
+            for connection in list(links.values()):
                 connection.shut()
-            self._links = {}
 
     async def _close_idle(self) -> None:
         before: dict[DataConnection, int] = {}
@@ -135,7 +137,8 @@ class DataLinks:
             await trio.sleep(_IDLE / 2)
             for address, connection in list(self._links.items()):
                 if connection.error is not None or (before.get(connection) == connection.uses and not len(connection)):
-                    del self._links[address]
+                    if self._links.get(address) is connection:  # and no other one stands there meanwhile
+                        del self._links[address]
                     connection.retire()
             before = {connection: connection.uses for connection in self._links.values()}
 
@@ -169,15 +172,12 @@ class DataLinks:
 
     def _stands(self, connection: DataConnection) -> None:
         """A connection stands; from any thread."""
-        if not self._is_running():
-            connection.shut()
-            return
         before = self._links.get(connection.address)
         self._links[connection.address] = connection
-        if not self._is_running():  # closed at this moment, perhaps without having seen it
-            connection.shut()
         if before is not None:
             before.retire()
+        if not self._is_running():  # looked at last: the client may close at any moment, without having seen it
+            connection.shut()
 
 
 class PeerRequests:

@@ -260,7 +260,7 @@ class _Started:
 # --- the one of this process ---------------------------------------------------------------------------
 
 _current: Portal | None = None
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may strike within it, and start something too
 _before_end: list[Callable[[], object]] = []
 _ending = False
 
@@ -295,7 +295,7 @@ def _forget_after_fork() -> None:
     global _current, _lock, _ending
     _current = None
     _ending = False
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 def _close_at_exit() -> None:

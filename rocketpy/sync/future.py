@@ -54,9 +54,13 @@ class Callbacks:
         with self._lock:
             start = not self._running
             self._running = True
-        if start:
-            threading.Thread(target=self._run, name=f"rocketpy-callbacks-{self._name}", daemon=True).start()
         self._more.release()
+        if start:
+            try:
+                threading.Thread(target=self._run, name=f"rocketpy-callbacks-{self._name}", daemon=True).start()
+            except BaseException:
+                self._running = False  # no more threads can be had just now: the next one that is due tries again
+                raise
 
     def wait_idle(self, timeout: float) -> None:
         """Wait until none is due, at most so many seconds; not at all in the thread that runs them."""

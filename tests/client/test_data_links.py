@@ -110,3 +110,19 @@ def test_producers_that_share_a_client_share_its_data_connection(cluster):
         other.send(Message("Links", b"x"))
         assert links(one) is links(other)
         assert len(links(one).all()) == 1
+
+
+@pytest.mark.parametrize("state", ["busy", "retired"])
+def test_one_that_is_only_busy_is_not_dialled_again(cluster, state, monkeypatch):
+    with rocketpy.sync.Producer("links", namesrv=cluster.name_server_addresses) as producer:
+        warm(producer)
+        [link] = links(producer).all()
+        posts = []
+        monkeypatch.setattr(links(producer), "_post", posts.append)
+        if state == "busy":
+            monkeypatch.setattr(type(link), "is_usable", False)
+        else:
+            link.retired = True
+        assert links(producer).nowait(link.address) is None
+        assert len(posts) == (state == "retired")
+        monkeypatch.undo()

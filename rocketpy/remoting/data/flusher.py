@@ -37,7 +37,11 @@ class Flusher:
     def ask(self) -> None:
         """Have it flushed soon. Never waits."""
         if not self.thread and self._starting.acquire(False):
-            threading.Thread(target=self._run, name="rocketpy-writer", daemon=True).start()
+            try:
+                threading.Thread(target=self._run, name="rocketpy-writer", daemon=True).start()
+            except BaseException:
+                self._starting.release()  # no more threads can be had just now
+                raise
         with suppress(RuntimeError):  # it is awake already
             self._wake.release()
 

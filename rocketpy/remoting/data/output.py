@@ -30,7 +30,7 @@ class ThreadOutput:
         address: of the peer, for error texts.
         inside: the threads within lines that a signal handler of theirs must not enter again.
         lost: told in the thread that writes that the socket is broken.
-        freed: told that nobody writes any more, once it is closed.
+        left: told when nobody writes any more to what was closed meanwhile.
 
     Attributes:
         pending: bytes that are appended and not yet taken by the kernel.
@@ -44,14 +44,14 @@ class ThreadOutput:
         address: str,
         inside: set[int],
         lost: Callable[[ConnectionLostError], object],
-        freed: Callable[[], object],
+        left: Callable[[], object],
     ) -> None:
         self._socket = connection
         self._address = address
         self._inside = inside
         self.flusher = Flusher(self._flush_told)
         self._lost = lost
-        self._freed = freed
+        self._left = left
         self._frames: deque[bytes] = deque()
         self._rest: memoryview | bytes = b""
         self._role = threading.Lock()
@@ -74,6 +74,7 @@ class ThreadOutput:
     def flush(self) -> None:
         """Write what has gathered, as far as that goes without waiting, unless another thread does."""
         me = threading.get_ident()
+        within = me in self._inside  # of reading, whose answer lets the next request begin
         while (self._frames or self._rest) and not self._closed:
             self._inside.add(me)
             try:
@@ -82,15 +83,16 @@ class ThreadOutput:
                 try:
                     whole = self._write()
                 finally:
-                    self._release()
+                    self._let_go()
             except BaseException as exc:
                 # Ctrl-C, or another exception of a signal handler, within these lines: how much is written is unknown.
                 self._broke(exc)
                 raise
             finally:
-                self._inside.discard(me)
+                if not within:
+                    self._inside.discard(me)
             if not whole:
-                self.flusher.ask()
+                self._ask_flusher()
                 return
 
     def flush_later(self) -> None:
@@ -99,40 +101,51 @@ class ThreadOutput:
             self.flush()
         elif not self._told:
             self._told = True
+            self._ask_flusher()
+
+    def _ask_flusher(self) -> None:
+        try:
             self.flusher.ask()
+        except RuntimeError as exc:
+            self._broke(exc)  # no more threads can be had, and nobody else would write it
 
     def _flush_told(self) -> bool:
         """For the flusher: write; whether nothing is left to be written."""
         self._told = False
-        if self._role.acquire(False):
+        # Looked at once more after each turn: a frame that came just before its end was left to us.
+        while (self._frames or self._rest) and not self._closed:
+            if not self._role.acquire(False):
+                return True  # whoever has the role writes it all, or asks again
             try:
-                return self._closed or self._write()
+                if not self._write():
+                    return False
             finally:
-                self._release()
-        return True  # the thread that has the role writes it all, or asks again
-
-    def _release(self) -> None:
-        self._role.release()
-        if self._closed:  # whoever has closed it may have found us writing, and left the socket to us
-            self._freed()
+                self._let_go()
+        return True
 
     def close(self) -> None:
         """Write nothing any more."""
         self._closed = True
         self.flusher.close()
 
-    @property
-    def is_held(self) -> bool:
-        """Whether somebody has the right to write."""
-        return self._role.locked()
-
     def try_hold(self) -> bool:
         """Take the right to write, so that nobody else has it any more. False when somebody writes."""
         return self._role.acquire(False)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody has it, who says so when it is given back after the close."""
+        return self._role.locked()
+
     def let_go(self) -> None:
         """Give it back."""
         self._role.release()
+
+    def _let_go(self) -> None:
+        """Give the role back after writing."""
+        self._role.release()
+        if self._closed:
+            self._left()
 
     def _write(self) -> bool:
         """Give the kernel what it takes; whether it took everything. Only with the role."""

@@ -31,6 +31,8 @@ _RECEIVE_SIZE = 256 * 1024
 _NOW = getattr(socket, "MSG_DONTWAIT", 0)
 _STEP = 0.1
 """Seconds that one wait for bytes takes at most, and that the thread waits for a caller that reads."""
+_LOOKS = 64
+"""Reads, at most, for what has arrived by a deadline: more than a kernel keeps, and a bound for a peer that floods."""
 _LONELY = 64
 """Requests answered one by one after which the thread leaves reading to the caller that is alone."""
 
@@ -91,8 +93,10 @@ class Reading:
             call.lock.acquire(timeout=left)
 
     def _read_until(self, call: Call) -> None:
-        poll, clock, number = select.poll(), self._clock, self._socket.fileno()
-        if number < 0:  # closed meanwhile, and every call completed before that
+        poll, clock = select.poll(), self._clock
+        number = self._socket.fileno()
+        if number < 0:  # closed since the request was entered: who did so completes it
+            call.lock.acquire(timeout=max(0.0, call.deadline - clock()))
             return
         poll.register(number, select.POLLIN)
         while call.result is None:
@@ -106,8 +110,9 @@ class Reading:
 
     def look(self) -> None:
         """Take what has arrived already, without waiting for more."""
-        while self._connection.error is None and self._take_here():
-            pass
+        for _ in range(_LOOKS):
+            if self._connection.error is not None or not self._take_here():
+                return
 
     def is_alive(self) -> bool:
         """Whether the peer has not closed the connection while it was quiet."""
@@ -119,6 +124,8 @@ class Reading:
     def _take_here(self) -> bool | None:
         """Take bytes in the thread of a caller; whether there were any, None when another thread takes some."""
         me = threading.get_ident()
+        if me in self._inside:
+            return None  # a signal handler or a finalizer, within these very lines
         self._inside.add(me)
         try:
             return self._cut() if self._cutting.acquire(False) else None
@@ -152,8 +159,7 @@ class Reading:
                 self._connection.dispose()
         if requests:
             self._on_requests(requests)
-        if self._connection.retired and not self._slots:
-            self._connection.close()
+        self._connection.close_settled()
         return True
 
     def note_timeout(self) -> None:
@@ -178,12 +184,25 @@ class Reading:
         self.active = True
         if not self.thread and self._starting.acquire(False):
             thread = threading.Thread(target=self._run, name="rocketpy-reader", daemon=True)
-            thread.start()
+            try:
+                thread.start()
+            except BaseException as exc:
+                # Mostly no more threads can be had. Nobody would read for those who wait: they take the other way.
+                self._connection.close(self._lost(exc))
+                if not isinstance(exc, RuntimeError):
+                    raise
         with suppress(RuntimeError):  # called already
             self._call.release()
 
     def _run(self) -> None:
         self.thread = threading.get_ident()
+        try:
+            self._serve()
+        except BaseException as exc:
+            _logger.exception("the thread that reads from %s failed", self._connection.address)
+            self._connection.close(self._lost(exc))
+
+    def _serve(self) -> None:
         while not self._closed:
             self._call.acquire()
             # A caller that reads is not waited for long: a signal handler may have struck there, and wait for us.
@@ -214,10 +233,12 @@ class Reading:
     def _sweep(self) -> None:
         if self._clock() < self._waiting.earliest:
             return
-        while self._cutting.acquire(False) and self._cut():
-            pass  # what has arrived counts, however late we come to read it
+        for _ in range(_LOOKS):  # what has arrived counts, however late we come to read it
+            if not self._cutting.acquire(False) or not self._cut():
+                break
         if self._waiting.sweep(self._clock(), self._connection.timed_out):
             self.note_timeout()
+            self._connection.close_settled()
 
     def close(self) -> None:
         """Let the thread end."""

@@ -136,6 +136,7 @@ class ThreadConnection:
             self._reading.wait(call)
         except BaseException:
             self._slots.pop(opaque, None)
+            self.close_settled()
             raise
         result = call.result
         if result is None:
@@ -171,7 +172,9 @@ class ThreadConnection:
 
     def give_up(self, opaque: int) -> bool:
         """Forget a request. False when it has ended."""
-        return self._waiting.forget(opaque)
+        known = self._waiting.forget(opaque)
+        self.close_settled()
+        return known
 
     def __len__(self) -> int:
         """How many requests wait for answers."""
@@ -205,6 +208,7 @@ class ThreadConnection:
             if call.result is not None:
                 return call.result
         self._reading.note_timeout()
+        self.close_settled()
         return self.timed_out()
 
     def timed_out(self) -> RequestTimeoutError:
@@ -219,7 +223,11 @@ class ThreadConnection:
     def retire(self) -> None:
         """Take no more requests, and close when those that wait are answered."""
         self.retired = True
-        if not self._slots:
+        self.close_settled()
+
+    def close_settled(self) -> None:
+        """Close if it was retired and nobody waits any more."""
+        if self.retired and not self._slots:
             self.close()
 
     def on_go_away(self) -> None:
@@ -248,15 +256,15 @@ class ThreadConnection:
         """Close the socket itself as soon as no thread is in a call on it: its number may be given to another one."""
         while self.error is not None and self._reading.try_hold():
             try:
-                if self._output.try_hold():
+                free = self._output.try_hold()
+                if free:
                     with no_fork():
                         self._socket.close()
                     self._output.let_go()
-                    return
             finally:
                 self._reading.let_go()
-            if self._output.is_held:
-                return  # whoever writes comes here afterwards
+            if free or self._output.is_held:
+                return  # whoever writes comes here when it has ended
 
     def _lost_while_waiting(self) -> ConnectionLostError:
         error = ConnectionLostError(

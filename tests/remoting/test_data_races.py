@@ -1,0 +1,136 @@
+"""Moments at which a data connection of threads could lose something, each brought about on purpose."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from rocketpy.errors import ConnectionLostError, RequestTimeoutError
+from tests.remoting.test_thread_connection import (  # noqa: F401 - fixtures
+    PATIENCE,
+    asked,
+    clock,
+    connection,
+    ended,
+    eventually,
+    exchange,
+    in_thread,
+    peer,
+    start,
+)
+
+
+class AtRelease:
+    """A lock that calls a function before it is released the first time."""
+
+    def __init__(self, lock, function):
+        self._lock, self._function = lock, function
+
+    def acquire(self, *args):
+        return self._lock.acquire(*args)
+
+    def release(self):
+        function, self._function = self._function, lambda: None
+        function()
+        self._lock.release()
+
+    def locked(self):
+        return self._lock.locked()
+
+
+def test_a_frame_that_comes_while_the_flusher_ends_its_turn_is_written(connection, clock, peer):  # noqa: F811
+    output, came = connection._output, []
+
+    def comes():
+        came.append(in_thread(exchange, connection, clock, b"second"))
+        eventually(lambda: len(connection) == 2)
+        eventually(lambda: connection._reading.active)
+
+    output._role = AtRelease(output._role, comes)
+    start(connection, clock, body=b"first")  # the flusher writes it
+    assert [each.body for each in peer.read(2)] == [b"first", b"second"]
+
+
+def test_a_call_whose_connection_goes_before_it_waits_ends_as_any_other(connection, clock, peer, monkeypatch):  # noqa: F811
+    flush = connection._output.flush
+
+    def flush_and_go():
+        flush()
+        connection.close()
+
+    monkeypatch.setattr(connection._output, "flush", flush_and_go)
+    with pytest.raises(ConnectionLostError, match="unknown"):
+        exchange(connection, clock)
+
+
+def test_the_socket_of_a_broken_connection_is_closed_by_who_writes(connection, clock, peer):  # noqa: F811
+    exchange_ended = in_thread(exchange, connection, clock)
+    peer.answer(*peer.read())
+    ended(exchange_ended)
+    peer.close()
+    with pytest.raises(ConnectionLostError):
+        exchange(connection, clock)
+    eventually(lambda: peer.ours.fileno() == -1)
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["waits", "soon"])
+def test_retired_it_closes_when_the_last_request_has_run_out_of_time(connection, clock, peer, waits):  # noqa: F811
+    if waits:
+        caller = in_thread(exchange, connection, clock, b"x", 0.2)
+        peer.read()
+        connection.retire()
+        assert isinstance(ended(caller), RequestTimeoutError)
+    else:
+        slot = start(connection, clock, seconds=0.2)
+        peer.read()
+        connection.retire()
+        assert slot.done.wait(PATIENCE)
+    eventually(lambda: connection.error is not None)
+    assert peer.socket.recv(1) == b""
+
+
+def test_what_strikes_while_it_is_looked_at_stays_out_of_it(connection, clock, peer, monkeypatch):  # noqa: F811
+    seen = []
+
+    def cut():
+        # As a signal handler does that sends: it asks whether the connection may be used, then whose it is.
+        seen.append((connection.is_usable, connection.is_mine, connection.is_mine))
+        connection._reading._cutting.release()
+        return False
+
+    clock.ahead = 30.0
+    monkeypatch.setattr(connection._reading, "_cut", cut)
+    assert connection.is_usable
+    assert seen == [(True, True, True)]
+    assert not connection.is_mine
+
+
+@pytest.mark.parametrize("name", ["rocketpy-reader", "rocketpy-writer"])
+def test_where_no_thread_can_be_had_nobody_waits_for_it(connection, clock, peer, monkeypatch, name):  # noqa: F811
+    real = threading.Thread.start
+
+    def refuse(thread):
+        if thread.name == name:
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    slot = start(connection, clock)
+    assert slot.done.wait(PATIENCE)
+    assert isinstance(slot.results[0], ConnectionLostError)
+    assert "can't start new thread" in str(connection.error)
+
+
+def test_a_reader_that_fails_ends_its_connection_and_says_so(connection, clock, peer, caplog, monkeypatch):  # noqa: F811
+    slot = start(connection, clock)
+    [request] = peer.read()
+
+    def broken(data):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(connection._waiting, "take", broken)
+    peer.answer(request)
+    assert slot.done.wait(PATIENCE)
+    assert isinstance(slot.results[0], ConnectionLostError)
+    eventually(lambda: "the thread that reads from broker:10911 failed" in caplog.text)
