@@ -106,7 +106,7 @@ class ThreadOutput:
                 return self._closed or self._write()
             finally:
                 self._role.release()
-        return True  # whoever has the role writes it all, or asks again
+        return True  # the thread that has the role writes it all, or asks again
 
     def close(self) -> None:
         """Write nothing any more."""
