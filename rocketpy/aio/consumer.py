@@ -137,7 +137,9 @@ class PushConsumer(Lifetime[TrioConsumer]):
         bridge = self._bridge
         bridge.check_place()
         if self._inner.in_listener:
-            raise ConfigError(f"run_forever in a listener of {bridge.what} would wait for that very listener")
+            raise ConfigError(
+                f"run_forever in a listener of {bridge.what} would wait for that very listener: call it elsewhere"
+            )
         over = asyncio.Event()
         # Listening before the start: a signal that comes while it starts ends it in good order as well.
         with first_signal(over.set):

@@ -187,7 +187,9 @@ class PushConsumer(NotPicklable):
             ConfigError: this is a listener of its own.
         """
         if self.in_listener:
-            raise ConfigError(f"run_forever in a listener of {self!r} would wait for that very listener")
+            raise ConfigError(
+                f"run_forever in a listener of {self!r} would wait for that very listener: call it elsewhere"
+            )
         # Listening before the start: a signal that comes while it starts ends it in good order as well.
         with _listen_to_signals() as first_signal:
             if self._lifecycle.state is State.NEW:

@@ -126,7 +126,9 @@ class PushConsumer(Lifetime[TrioConsumer]):
             ConfigError: this is a listener of its own, or the background thread: waiting there would have no end.
         """
         if self._inner.in_listener:
-            raise ConfigError(f"run_forever in a listener of {self._inner!r} would wait for that very listener")
+            raise ConfigError(
+                f"run_forever in a listener of {self._inner!r} would wait for that very listener: call it elsewhere"
+            )
         home_of(self._client).check_not_here()
         # Listening before the start: a signal that comes while it starts ends it in good order as well.
         with Signals() as signals:

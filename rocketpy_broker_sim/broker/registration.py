@@ -136,7 +136,7 @@ class Registration:
             await self._progress.wait()
 
     def stop(self) -> None:
-        """Stop to register, without a word."""
+        """Stop registering, without a word."""
         self._scope.cancel()
 
     async def unregister(self) -> None:
