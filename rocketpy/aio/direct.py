@@ -44,6 +44,8 @@ class DirectSends:
         self._bridge = bridge
         self.outside = producer.outside
         self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way = 0
+        self._idle: asyncio.Future[None] | None = None
 
     def open(self) -> None:
         """The producer is open: data connections are made from now on."""
@@ -100,12 +102,16 @@ class DirectSends:
     async def send_in_turn(self, outgoing: Outgoing, terms: Terms) -> SendResult:
         """Send a message that has a sharding key, and wait for the answer. Raises as `send`."""
         assert terms.key is not None
-        if not self.outside.core.order.try_take(terms.key):
-            await self._wait_turn(terms)
+        self._under_way += 1
         try:
-            return await self.send(outgoing, terms)
+            if not self.outside.core.order.try_take(terms.key):
+                await self._wait_turn(terms)
+            try:
+                return await self.send(outgoing, terms)
+            finally:
+                self.outside.core.order.pass_on(terms.key)
         finally:
-            self.outside.core.order.pass_on(terms.key)
+            self._one_less()
 
     async def send(self, outgoing: Outgoing, terms: Terms) -> SendResult:
         """Send and wait for the answer.
@@ -113,26 +119,41 @@ class DirectSends:
         Raises:
             RocketMQError: it was not acknowledged.
         """
-        core = self.outside.core
-        started = core.clock()
-        attempt = core.begin(outgoing, terms.choice, started, self._nowait)
-        if attempt is None:
-            return await self._bridge.run(PendingSend(self.outside, outgoing, terms))
-        kind = core.kind(outgoing, terms.choice)
-        until = core.until(kind, started, terms.deadline, terms.tries, others=attempt.others)
-        connection = attempt.connection
+        self._under_way += 1
         try:
-            future = connection.start_request(attempt.opaque, attempt.frame, until)
+            core = self.outside.core
+            started = core.clock()
+            attempt = core.begin(outgoing, terms.choice, started, self._nowait)
+            if attempt is None:
+                return await self._bridge.run(PendingSend(self.outside, outgoing, terms))
+            kind = core.kind(outgoing, terms.choice)
+            until = core.until(kind, started, terms.deadline, terms.tries, others=attempt.others)
+            connection = attempt.connection
             try:
-                answer = await future
-            except BaseException:
-                connection.give_up(attempt.opaque)
-                raise
-            if isinstance(answer, RocketMQError):
-                raise answer
-            return core.finish(attempt, answer)
-        except RocketMQError as error:
-            return await self._bridge.run(PendingResume(self.outside, attempt, error, terms))
+                future = connection.start_request(attempt.opaque, attempt.frame, until)
+                try:
+                    answer = await future
+                except BaseException:
+                    connection.give_up(attempt.opaque)
+                    raise
+                if isinstance(answer, RocketMQError):
+                    raise answer
+                return core.finish(attempt, answer)
+            except RocketMQError as error:
+                return await self._bridge.run(PendingResume(self.outside, attempt, error, terms))
+        finally:
+            self._one_less()
+
+    def _one_less(self) -> None:
+        self._under_way -= 1
+        if self._idle is not None and not self._under_way and not self._idle.done():
+            self._idle.set_result(None)
+
+    async def wait_idle(self) -> None:
+        """Wait until no send is under way."""
+        while self._under_way:
+            self._idle = self._bridge.loop.create_future()
+            await self._idle
 
     def _nowait(self, address: str) -> LoopConnection | None:
         return cast("LoopConnection | None", self.outside.client.data_links.nowait(address))

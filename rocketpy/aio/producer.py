@@ -71,6 +71,18 @@ class Producer(Lifetime[TrioProducer]):
         await super().start()
         self._direct.open()
 
+    async def _close(self, error: BaseException | None) -> None:
+        bridge, direct = self._bridge, self._direct
+        if error is None and bridge.opened is not None and not bridge.crossed_fork:
+            bridge.check()
+            direct.outside.stop_accepting()
+            try:
+                await direct.wait_idle()
+            except BaseException as cancelled:
+                await super()._close(cancelled)
+                raise
+        await super()._close(error)
+
     async def send(
         self,
         message: Message,

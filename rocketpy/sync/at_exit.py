@@ -31,6 +31,10 @@ class Sender(Protocol):
     def wait_idle(self, timeout: float) -> int:
         """Wait until nothing is under way; how many messages are when the time is over."""
 
+    @property
+    def due(self) -> int:
+        """Done-callbacks that have not run, and messages under way."""
+
     def stop(self) -> int:
         """Take no more messages; how many are under way."""
 
@@ -59,14 +63,21 @@ def _end() -> None:
             what = "1 message" if count == 1 else f"{count} messages"
             were = "was" if count == 1 else "were"
             _say(f"{what} of {sender} {were} lost: the process ended before a broker acknowledged them")
+        for sender, count in [(sender, count) for sender in senders if (count := sender.due - sender.stop()) > 0]:
+            what = "1 done-callback" if count == 1 else f"{count} done-callbacks"
+            _say(f"{what} of {sender} did not run before the process ended")
         tell_everything()
 
 
 def _wait(senders: list[Sender]) -> None:
     """Wait for all of them side by side."""
     began = monotonic()
-    slow = {sender: count for sender in senders if (count := sender.wait_idle(began + _GRACE - monotonic()))}
-    for sender, count in slow.items():
+    counts = {sender: sender.wait_idle(began + _GRACE - monotonic()) for sender in senders}
+    slow = [sender for sender in senders if sender.due]
+    for sender in slow:
+        count = counts[sender]
+        if not count:
+            continue  # only its callbacks are at work still
         what = "1 message" if count == 1 else f"{count} messages"
         _say(
             f"waiting up to {sender.exit_timeout:g} s for {what} of {sender}: close the producer before the program "

@@ -132,8 +132,8 @@ class PushConsumer(Lifetime[TrioConsumer]):
         home_of(self._client).check_not_here()
         # Listening before the start: a signal that comes while it starts ends it in good order as well.
         with Signals() as signals:
-            if self._home is None:
-                self.start()
+            if self._home is None and not self._start():
+                return  # closed while it started, which is an end like any other
             home, opened = self._home, self._opened
             if home is None or opened is None:
                 return

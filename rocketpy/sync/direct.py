@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rocketpy.client.data_links import DataConnection, PeerRequests
 from rocketpy.client.waiting import too_late_for
-from rocketpy.errors import RocketMQError
+from rocketpy.errors import ConfigError, RocketMQError
 from rocketpy.producer.pending import PendingResume, PendingSend
 from rocketpy.remoting.data.thread import ThreadConnection
 
@@ -46,6 +46,8 @@ class DirectSends:
         self.core = producer.outside.core
         self._home: Portal | None = None
         self._calls: dict[object, int] = {}
+        self._holders: dict[tuple[str, str], int] = {}
+        """Threads that send for a sharding key, and which a send of the same key may have interrupted."""
         self._closing: threading.Event | None = None
 
     def open(self, home: Portal) -> None:
@@ -105,9 +107,11 @@ class DirectSends:
             if terms.key is None:
                 return self._send(outgoing, terms)
             self._wait_turn(terms)
+            self._holders[terms.key] = threading.get_ident()
             try:
                 return self._send(outgoing, terms)
             finally:
+                del self._holders[terms.key]
                 self.core.order.pass_on(terms.key)
         finally:
             del self._calls[call]
@@ -138,6 +142,12 @@ class DirectSends:
         assert key is not None
         if order.try_take(key):
             return
+        if self._holders.get(key) == threading.get_ident():
+            raise ConfigError(
+                f"this send with the sharding key {key[1]!r:.100} has interrupted another one of the same key in its "
+                "own thread, from a signal handler or a finalizer, and would wait for itself: use send_soon there, or "
+                "hand the message to another thread"
+            )
         came = threading.Lock()
         came.acquire()
         turn = order.take(key, came.release)

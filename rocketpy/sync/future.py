@@ -13,6 +13,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from rocketpy.client.lifecycle import forks
+from rocketpy.errors import ClientClosedError
 from rocketpy.logs import get_logger
 from rocketpy.results import SendResult
 
@@ -107,6 +109,8 @@ class Surroundings(NamedTuple):
     """Where done-callbacks run."""
     failures: Failures
     """Told of an error that nobody looks at."""
+    forks: int
+    """Before which they were made."""
 
 
 class _Adding:
@@ -133,6 +137,7 @@ class SendFuture(Future[SendResult]):
     _failure: Failure | None = None
     _outcome: SendResult | None = None
     _looked_at = False
+    _completed = False
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__()
@@ -140,6 +145,7 @@ class SendFuture(Future[SendResult]):
 
     def complete(self, outcome: SendResult | BaseException) -> None:
         """What became of it. Not for users."""
+        self._completed = True
         if isinstance(outcome, BaseException):
             if not self._looked_at:
                 self._failure = self._surroundings.failures.note(outcome)
@@ -165,6 +171,7 @@ class SendFuture(Future[SendResult]):
         """
         if self._outcome is not None:
             return self._outcome  # without the lock, which costs as much as all else here
+        self._check_process()
         self._look()
         try:
             return super().result(timeout)
@@ -173,6 +180,7 @@ class SendFuture(Future[SendResult]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Why it failed, None when it did not; waits as `result` does."""
+        self._check_process()
         self._look()
         return super().exception(timeout)
 
@@ -185,6 +193,18 @@ class SendFuture(Future[SendResult]):
         adding = _Adding()
         super().add_done_callback(partial(self._hand_over, fn, adding))
         adding.thread = 0
+
+    def _check_process(self) -> None:
+        """A child that was forked meanwhile would wait for what only its parent hears.
+
+        Raises:
+            ClientClosedError: this is such a child.
+        """
+        if not self._completed and self._surroundings.forks != forks():  # without its lock: a thread may have had it
+            raise ClientClosedError(
+                "this message was sent before a fork, and only the parent process hears what becomes of it: ask its "
+                "future there"
+            )
 
     def _look(self, *, waits: bool = True) -> None:
         """Somebody will see what becomes of it."""

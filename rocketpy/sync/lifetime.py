@@ -50,6 +50,11 @@ class Lifetime(NotPicklable, Generic[T]):
             ClientClosedError: it was started before, is closed, was made before a fork, or somebody closed it while it
                 started.
         """
+        if not self._start():
+            raise ClientClosedError(f"{self._inner!r} was closed while it started")
+
+    def _start(self) -> bool:
+        """Open it; False when somebody closed it while it started."""
         self._check_process()
         home = home_of(self._client)
         home.check_not_here()
@@ -67,7 +72,7 @@ class Lifetime(NotPicklable, Generic[T]):
                 self._opening = None
         if taken:
             opened.close()
-            raise ClientClosedError(f"{self._inner!r} was closed while it started")
+        return not taken
 
     def close(self) -> None:
         """Close it; fine when it is closed already, or was never started.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
+from rocketpy.client.lifecycle import forks
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.errors import TooManyRequestsError
 from rocketpy.producer import Producer as TrioProducer
@@ -61,7 +62,7 @@ class Producer(Lifetime[TrioProducer]):
         self._callbacks = Callbacks(settings.group)
         self._failures = Failures(settings.group)
         self._under_way = UnderWay(settings, self._gate, self._direct, self._callbacks)
-        self._surroundings = Surroundings(self._direct.flush, self._callbacks, self._failures)
+        self._surroundings = Surroundings(self._direct.flush, self._callbacks, self._failures, forks())
 
     @property
     def config(self) -> ProducerConfig:

@@ -52,6 +52,11 @@ class UnderWay:
             if not len(self._gate):
                 return 0
 
+    @property
+    def due(self) -> int:
+        """Callbacks that have not run, and messages under way."""
+        return len(self._gate) + len(self._callbacks)
+
     def stop(self) -> int:
         """The process ends: take no more messages; how many are under way."""
         self._gate.close()

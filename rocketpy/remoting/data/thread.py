@@ -118,6 +118,8 @@ class ThreadConnection:
         """Whether a request may be sent; looks whether the peer has closed, when it has been quiet."""
         if self.error is not None or self.retired or self._output.pending > self._limits.pending_writes:
             return False
+        if len(self._slots) >= self._limits.max_in_flight:
+            return False
         if self._slots or self.clock() - self._reading.last_received < _QUIET:
             return True
         return self._reading.is_alive()
