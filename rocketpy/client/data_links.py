@@ -140,7 +140,7 @@ class DataLinks:
                     if self._links.get(address) is connection:  # and no other one stands there meanwhile
                         del self._links[address]
                     connection.retire()
-            before = {connection: connection.uses for connection in self._links.values()}
+            before = {connection: connection.uses for connection in self.all()}
 
     def _dial_soon(self, address: str) -> None:
         now = trio.current_time()
