@@ -226,6 +226,10 @@ class LoopConnection(asyncio.Protocol):
         limit = self._limits.silence_timeout
         if not self._overdue_since:
             self._overdue_since = now
+        if not self._waiting.received_bytes:
+            # Perhaps nobody has accepted it: the kernel does that for a server that cannot.
+            text = f"{self.address} took the connection and has never sent anything"
+            self.close(ConnectionLostError(text, address=self.address))
         elif limit is not None and now - self._overdue_since >= limit:
             text = f"{self.address} has sent nothing for {limit:g} s although answers are due"
             self.close(ConnectionLostError(text, address=self.address))

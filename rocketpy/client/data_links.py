@@ -140,7 +140,7 @@ class DataLinks:
                     if self._links.get(address) is connection:  # and no other one stands there meanwhile
                         del self._links[address]
                     connection.retire()
-            before = {connection: connection.uses for connection in self._links.values()}
+            before = {connection: connection.uses for connection in self.all()}
 
     def _dial_soon(self, address: str) -> None:
         now = trio.current_time()
@@ -161,8 +161,13 @@ class DataLinks:
                 await trio.aclose_forcefully(stream)  # memory, which lives in the loop alone
                 self._post = None
                 return
-            make(socket_of(stream), address, self._stands)
-        except (ConnectError, OSError) as exc:
+            link = socket_of(stream)
+            try:
+                make(link, address, self._stands)
+            except Exception:
+                link.close()
+                raise
+        except (ConnectError, OSError, RuntimeError) as exc:
             logger.log(logging.DEBUG, "no data connection to %s: %s", address, exc)
         finally:
             self._asked.discard(address)

@@ -48,7 +48,7 @@ class DirectSends:
         self._calls: dict[object, int] = {}
         self._holders: dict[tuple[str, str], int] = {}
         """Threads that send for a sharding key, and which a send of the same key may have interrupted."""
-        self._closing: threading.Event | None = None
+        self._closing: list[threading.Event] = []
 
     def open(self, home: Portal) -> None:
         """The producer is open: data connections are made from now on."""
@@ -115,8 +115,8 @@ class DirectSends:
                 self.core.order.pass_on(terms.key)
         finally:
             del self._calls[call]
-            if self._closing is not None:
-                self._closing.set()
+            for ended in self._closing:
+                ended.set()
 
     def _send(self, outgoing: Outgoing, terms: Terms) -> SendResult:
         core = self.core
@@ -197,11 +197,14 @@ class DirectSends:
         A signal handler that closes the producer may have interrupted a send of its own thread.
         """
         end = None if timeout is None else self.core.clock() + timeout
-        self._closing = threading.Event()
-        while (left := self._other_calls()) and (end is None or self.core.clock() < end):
-            self._closing.wait(None if end is None else end - self.core.clock())
-            self._closing.clear()
-        self._closing = None
+        ended = threading.Event()
+        self._closing.append(ended)
+        try:
+            while (left := self._other_calls()) and (end is None or self.core.clock() < end):
+                ended.wait(None if end is None else end - self.core.clock())
+                ended.clear()
+        finally:
+            self._closing.remove(ended)
         return left
 
     def _other_calls(self) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -146,13 +147,14 @@ class SendFuture(Future[SendResult]):
     def complete(self, outcome: SendResult | BaseException) -> None:
         """What became of it. Not for users."""
         self._completed = True
-        if isinstance(outcome, BaseException):
-            if not self._looked_at:
-                self._failure = self._surroundings.failures.note(outcome)
-            self.set_exception(outcome)
-        else:
-            self._outcome = outcome
-            self.set_result(outcome)
+        with suppress(InvalidStateError):  # it is done: a call of this was interrupted, or a user has set it
+            if isinstance(outcome, BaseException):
+                if self._failure is None and not self._looked_at:
+                    self._failure = self._surroundings.failures.note(outcome)
+                self.set_exception(outcome)
+            else:
+                self._outcome = outcome
+                self.set_result(outcome)
 
     def cancel(self) -> bool:
         """False: a message on its way cannot be called back."""

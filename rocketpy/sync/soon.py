@@ -105,15 +105,16 @@ class Soon:
         """This became of it."""
         if self._future is None:
             return
-        self._attempt = None
         self._leave(outcome)
+        self._attempt = None
         if self._terms.key is not None:
             self._direct.core.order.pass_on(self._terms.key)
 
     def _leave(self, outcome: SendResult | BaseException) -> None:
-        future, self._future = self._future, None  # the traceback of an error refers to us: no cycle may stay behind
+        future = self._future
         if future is not None:
             future.complete(outcome)
+            self._future = None  # the traceback of an error refers to us: no cycle may stay behind
         self._gate.leave(self)  # last: whoever waits until nobody is inside finds the callbacks due
 
     # --- the turn of a sharding key ----------------------------------------------------------------------

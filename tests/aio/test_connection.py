@@ -35,6 +35,12 @@ class Scene:
         opaque = self.connection.next_opaque()
         return self.connection.start_request(opaque, request_frame(opaque, body), self.clock() + seconds)
 
+    async def greet(self):
+        """The peer has answered something."""
+        future = self.start()
+        self.peer.answer(*await self.read())
+        await future
+
     async def read(self, count=1):
         return await self.loop.run_in_executor(None, self.peer.read, count)
 
@@ -73,6 +79,7 @@ async def test_frames_leave_in_the_order_of_the_calls(scene):
 
 @with_scene
 async def test_what_is_not_answered_in_time_says_that_the_outcome_is_unknown(scene):
+    await scene.greet()
     result = await scene.start(seconds=0.05)
     assert isinstance(result, RequestTimeoutError)
     assert "unknown" in str(result)
@@ -83,6 +90,7 @@ async def test_what_is_not_answered_in_time_says_that_the_outcome_is_unknown(sce
 
 @with_scene
 async def test_a_later_request_with_an_earlier_deadline_ends_first(scene):
+    await scene.greet()
     slow, quick = scene.start(seconds=PATIENCE), scene.start(seconds=0.05)
     assert isinstance(await quick, RequestTimeoutError)
     assert not slow.done()
@@ -98,7 +106,14 @@ async def test_an_answer_that_has_arrived_counts_when_the_loop_was_busy(scene):
 
 
 @with_scene
+async def test_a_peer_that_has_never_answered_is_given_up_at_once(scene):
+    assert isinstance(await scene.start(seconds=0.01), RequestTimeoutError)
+    assert "has never sent anything" in str(scene.connection.error)
+
+
+@with_scene
 async def test_a_peer_that_stays_silent_is_given_up(scene):
+    await scene.greet()
     assert isinstance(await scene.start(seconds=0.01), RequestTimeoutError)
     scene.clock.ahead = CLIENT_LIMITS.silence_timeout + 1
     assert isinstance(await scene.start(seconds=0.01), RequestTimeoutError)

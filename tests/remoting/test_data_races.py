@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from rocketpy.errors import ConnectionLostError, RequestTimeoutError
+from rocketpy.remoting.data.thread import Call
+from rocketpy.remoting.data.waiting import Waiting
+from rocketpy.sync.direct import DirectSends
+from rocketpy.wire.codes import SerializeType
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.limits import WireLimits
+from rocketpy.wire.serialize import encode_command
 from tests.remoting.test_thread_connection import (  # noqa: F401 - fixtures
     PATIENCE,
     asked,
@@ -134,3 +143,47 @@ def test_a_reader_that_fails_ends_its_connection_and_says_so(connection, clock, 
     assert slot.done.wait(PATIENCE)
     assert isinstance(slot.results[0], ConnectionLostError)
     eventually(lambda: "the thread that reads from broker:10911 failed" in caplog.text)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
+def test_an_answer_that_ctrl_c_strikes_is_given_to_its_caller(first):
+    class Struck(dict):
+        def pop(self, *args):
+            super().pop(*args)
+            raise KeyboardInterrupt  # as a signal handler does that runs as soon as this has returned
+
+    waiting, call = Waiting(WireLimits()), Call(0.0)
+    waiting.slots = Struck({5: call})
+    if not first:
+        waiting.slots = {5: call}
+        whole = call.complete
+
+        class Late:
+            deadline, strikes = 0.0, [True]
+
+            def complete(self, result):
+                whole(result)
+                if self.strikes:
+                    self.strikes.pop()
+                    raise KeyboardInterrupt
+
+        waiting.slots[5] = Late()
+    request = RemotingCommand(10, {}, b"", 5)
+    request.serialize_type = SerializeType.JSON
+    with pytest.raises(KeyboardInterrupt):
+        waiting.take(encode_command(request.answer(1, "no", {}, b"body")))
+    assert call.result is not None
+    assert call.lock.acquire(False)
+
+
+def test_two_that_wait_for_the_sends_of_others_both_hear_of_their_end():
+    direct = DirectSends.__new__(DirectSends)
+    direct.core = SimpleNamespace(clock=time.monotonic)
+    direct._closing, direct._calls = [], {1: 0}
+    waiters = [in_thread(direct.wait_calls, PATIENCE * 2) for _ in range(2)]
+    eventually(lambda: len(direct._closing) == 2)
+    direct._calls.clear()
+    for each in direct._closing:
+        each.set()
+    assert [ended(waiter) for waiter in waiters] == [0, 0]
+    assert direct._closing == []

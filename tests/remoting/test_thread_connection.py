@@ -86,6 +86,13 @@ def start(connection, clock, seconds=PATIENCE, body=b"x"):
     return slot
 
 
+def greeted(connection, clock, peer):
+    """The peer has answered something."""
+    slot = start(connection, clock)
+    peer.answer(*peer.read())
+    assert slot.done.wait(PATIENCE)
+
+
 def in_thread(function, *args):
     outcome = []
 
@@ -109,10 +116,10 @@ def ended(thread):
 
 def test_a_caller_that_is_alone_reads_for_itself(connection, clock, peer):
     peer.answer_all()
-    before = threading.active_count()
+    before = set(threading.enumerate())
     for number in range(100):
         assert exchange(connection, clock, b"%d" % number).body == b"%d" % number
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
     assert len(connection) == 0
 
 
@@ -170,6 +177,7 @@ def test_while_much_waits_to_be_written_it_is_not_usable(connection, clock, peer
 
 
 def test_a_caller_whose_answer_does_not_come_gets_a_timeout_that_says_what_is_unknown(connection, clock, peer):
+    greeted(connection, clock, peer)
     began = time.monotonic()
     with pytest.raises(RequestTimeoutError, match=r"broker:10911.*unknown"):
         exchange(connection, clock, seconds=0.2)
@@ -206,7 +214,14 @@ def test_an_answer_that_has_arrived_counts_however_late_it_is_read(connection, c
         assert isinstance(slot.results[0], Frame | RequestTimeoutError)
 
 
-def test_a_peer_that_stays_silent_is_given_up(connection, clock):
+def test_a_peer_that_has_never_answered_is_given_up_at_once(connection, clock):
+    with pytest.raises(RequestTimeoutError):
+        exchange(connection, clock, seconds=0.01)
+    assert "has never sent anything" in str(connection.error)
+
+
+def test_a_peer_that_stays_silent_is_given_up(connection, clock, peer):
+    greeted(connection, clock, peer)
     with pytest.raises(RequestTimeoutError):
         exchange(connection, clock, seconds=0.01)
     clock.ahead = CLIENT_LIMITS.silence_timeout + 1

@@ -167,6 +167,12 @@ class Reading:
         now, limit = self._clock(), self._connection.silence_timeout
         if not self._overdue_since:
             self._overdue_since = now
+        if not self._waiting.received_bytes:
+            # Perhaps nobody has accepted it: the kernel does that for a server that cannot.
+            address = self._connection.address
+            self._connection.close(
+                ConnectionLostError(f"{address} took the connection and has never sent anything", address=address)
+            )
         elif limit is not None and now - self._overdue_since >= limit:
             address = self._connection.address
             self._connection.close(

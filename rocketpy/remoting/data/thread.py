@@ -51,8 +51,10 @@ class Call:
 
     def complete(self, result: Answer | RocketMQError) -> None:
         """Wake the caller."""
-        self.result = result
-        self.lock.release()
+        if self.result is None:
+            self.result = result
+        with suppress(RuntimeError):  # released already, by a call that was interrupted
+            self.lock.release()
 
 
 class ThreadConnection:

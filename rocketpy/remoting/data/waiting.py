@@ -41,7 +41,10 @@ class Slot(Protocol):
     deadline: float
 
     def complete(self, result: Answer | RocketMQError) -> None:
-        """Take the answer, or the error in the place of it; called once, must not raise, must not run users' code."""
+        """Take the answer, or the error in the place of it; must not raise, must not run users' code.
+
+        Called once, and again with the same when an exception of a signal handler has struck in the first call.
+        """
 
 
 class Waiting:
@@ -93,22 +96,31 @@ class Waiting:
         requests: list[RemotingCommand] = []
         slots = self.slots
         scan, answers = self._scan, 0
-        for frame in self._decoder.frames():
-            answer: Answer
-            if scan and (sent := sent_answer(frame)) is not None:
-                opaque, answer = sent
-            else:
-                opaque, flag, _ = peek(frame)
-                answer = frame
-                if not flag & RESPONSE_FLAG:
-                    requests.append(decode_command(frame, limits=self._limits))
-                    continue
-            slot = slots.pop(opaque, None)
-            if slot is None:
-                self.unknown_answers += 1
-            else:
-                answers += 1
+        slot: Slot | None = None
+        opaque: int
+        answer: Answer
+        try:
+            for frame in self._decoder.frames():
+                if scan and (sent := sent_answer(frame)) is not None:
+                    opaque, answer = sent
+                else:
+                    opaque, flag, _ = peek(frame)
+                    answer = frame
+                    if not flag & RESPONSE_FLAG:
+                        requests.append(decode_command(frame, limits=self._limits))
+                        continue
+                slot = slots.get(opaque)
+                if slot is None or slots.pop(opaque, None) is None:
+                    self.unknown_answers += 1
+                else:
+                    answers += 1
+                    slot.complete(answer)
+                slot = None
+        except BaseException:
+            # Ctrl-C may strike between the two steps, and nobody else would ever complete what is out of the table.
+            if slot is not None and opaque not in slots:
                 slot.complete(answer)
+            raise
         self.answers += answers
         if self._decoder.buffered:
             self._decoder.frames()  # nothing whole is left: this raises where what follows is no frame
