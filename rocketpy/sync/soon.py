@@ -115,7 +115,7 @@ class Soon:
         if future is not None:
             future.complete(outcome)
             self._future = None  # the traceback of an error refers to us: no cycle may stay behind
-        self._gate.leave(self)  # last: whoever waits until nobody is inside finds the callbacks due
+        self._gate.leave(self)  # last: those who wait until nobody is inside find the callbacks due
 
     # --- the turn of a sharding key ----------------------------------------------------------------------
 

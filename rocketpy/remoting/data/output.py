@@ -115,7 +115,7 @@ class ThreadOutput:
         # Looked at once more after each turn: a frame that came just before its end was left to us.
         while (self._frames or self._rest) and not self._closed:
             if not self._role.acquire(False):
-                return True  # whoever has the role writes it all, or asks again
+                return True  # the thread that has the role writes it all, or asks again
             try:
                 if not self._write():
                     return False

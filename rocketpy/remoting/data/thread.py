@@ -268,7 +268,7 @@ class ThreadConnection:
             finally:
                 self._reading.let_go()
             if free or self._output.is_held:
-                return  # whoever writes comes here when it has ended
+                return  # the thread that writes comes here when it has ended
 
     def _lost_while_waiting(self) -> ConnectionLostError:
         error = ConnectionLostError(
