@@ -1,0 +1,81 @@
+"""What a broker asks over a data connection reaches the client, and its answer goes back the same way."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import rocketpy.aio
+import rocketpy.sync
+from rocketpy.wire.codes import ONEWAY_FLAG, RequestCode, ResponseCode, SerializeType
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.serialize import encode_command
+from rocketpy_broker_sim import BlockingLocalCluster
+from tests.aio.running import run
+from tests.remoting.socket_peer import Peer
+
+UNKNOWN = 9_999
+
+
+@pytest.fixture(scope="module")
+def namesrv():
+    with BlockingLocalCluster() as running:
+        yield running.name_server_addresses
+
+
+def asking(code, opaque, flag=0):
+    command = RemotingCommand(code, {}, b"", opaque, flag)
+    command.serialize_type = SerializeType.JSON
+    return encode_command(command)
+
+
+def ask(peer):
+    """Two requests that want an answer, and one that wants none in between."""
+    peer.socket.sendall(asking(UNKNOWN, 7) + asking(UNKNOWN, 8, ONEWAY_FLAG) + asking(UNKNOWN, 9))
+    return [(each.opaque, each.code) for each in peer.read(2)]
+
+
+ANSWERS = [(7, ResponseCode.REQUEST_CODE_NOT_SUPPORTED), (9, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)]
+
+
+def test_on_a_connection_of_threads(namesrv):
+    peer, made = Peer(), []
+    with rocketpy.sync.Producer("asked", namesrv=namesrv) as producer:
+        producer._direct._make(peer.ours, "broker:10911", made.append)
+        made[0]._reading.call_thread()
+        assert ask(peer) == ANSWERS
+        made[0].close()
+    peer.close()
+
+
+def test_on_a_connection_of_an_event_loop(namesrv):
+    async def main():
+        peer, stands = Peer(), asyncio.Event()
+        made = []
+
+        def stood(connection):
+            made.append(connection)
+            stands.set()
+
+        async with rocketpy.aio.Producer("asked", namesrv=namesrv) as producer:
+            producer._bridge.portal.post(producer._direct._make, peer.ours, "broker:10911", stood)
+            await stands.wait()
+            assert await asyncio.get_running_loop().run_in_executor(None, ask, peer) == ANSWERS
+            made[0].close()
+            await asyncio.sleep(0)
+        peer.close()
+
+    run(main)
+
+
+def test_what_comes_when_the_client_is_closed_hurts_nobody(namesrv):
+    peer, made = Peer(), []
+    with rocketpy.sync.Producer("asked", namesrv=namesrv) as producer:
+        producer._direct._make(peer.ours, "broker:10911", made.append)
+    made[0]._reading.call_thread()
+    peer.socket.sendall(asking(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 7))
+    with rocketpy.sync.Producer("asked", namesrv=namesrv) as another:
+        assert another.queues("TBW102")
+    made[0].close()
+    peer.close()
