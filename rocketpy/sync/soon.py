@@ -39,7 +39,7 @@ class Soon:
         deadline: of the try that is under way.
     """
 
-    __slots__ = ("_attempt", "_direct", "_future", "_gate", "_outgoing", "_terms", "deadline")
+    __slots__ = ("_attempt", "_direct", "_future", "_gate", "_has_turn", "_outgoing", "_terms", "deadline")
 
     def __init__(self, direct: DirectSends, gate: Gate, outgoing: Outgoing, terms: Terms, future: SendFuture) -> None:
         self._direct = direct
@@ -48,6 +48,7 @@ class Soon:
         self._terms = terms
         self._future: SendFuture | None = future
         self._attempt: Try[Any] | None = None
+        self._has_turn = False
         self.deadline = 0.0
 
     def begin(self) -> None:
@@ -57,13 +58,13 @@ class Soon:
             if turn is not None:
                 self._in_portal(self._watch, turn)
                 return
+            self._has_turn = True
         try:
             self._start()
         except BaseException:  # a hook's, which is for the caller: those that follow with the same key are not to blame
             if self._attempt is None and self._future is not None:
                 self._future = None
-                if self._terms.key is not None:
-                    self._direct.core.order.pass_on(self._terms.key)
+                self._pass_on()
             raise
 
     def _start(self) -> None:
@@ -105,9 +106,16 @@ class Soon:
         """This became of it."""
         if self._future is None:
             return
-        self._leave(outcome)
-        self._attempt = None
-        if self._terms.key is not None:
+        try:
+            self._leave(outcome)
+        finally:  # also where Ctrl-C strikes: those that follow with the same key do not wait in vain
+            self._attempt = None
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let the next message of the sharding key go, if this one has the turn; harmless twice."""
+        has_turn, self._has_turn = self._has_turn, False
+        if has_turn and self._terms.key is not None:
             self._direct.core.order.pass_on(self._terms.key)
 
     def _leave(self, outcome: SendResult | BaseException) -> None:
@@ -126,6 +134,7 @@ class Soon:
 
     def _came(self) -> None:
         terms = self._terms
+        self._has_turn = True
         if self._direct.core.clock() < terms.deadline:
             try:
                 self._start()
