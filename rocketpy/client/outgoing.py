@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from rocketpy.errors import ConfigError
-from rocketpy.message import Message, PropertyName
+from rocketpy.message import Message, MessageQueue, PropertyName
 from rocketpy.wire.batch import check_batch, encode_batch
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.compression import compress, compression_flag
@@ -54,6 +54,8 @@ class Outgoing:
     """Whether the counts of a message to a retry topic stand in the header."""
     timed: bool = False
     """Whether it has a time of delivery, which not every broker knows."""
+    chosen: MessageQueue | None = None
+    """The queue whose turn it was when there was no connection: the message keeps it, so that none is left out."""
     is_plain: bool = False
     """Whether it is a message that may go to any queue, with nothing to be looked at: nearly every one is."""
 

@@ -172,7 +172,7 @@ class SendCore:
         Raises:
             ConfigError: the choice is none of the queues.
         """
-        if choice is None and outgoing.is_plain:
+        if choice is None and outgoing.is_plain and outgoing.chosen is None:
             warm = self._warm.get(outgoing.message.topic)
             if warm is not None and warm.version == self.client.routes.version:
                 return self._begin_warm(warm, outgoing, started, nowait)
@@ -188,6 +188,7 @@ class SendCore:
             return None
         connection = nowait(address)
         if connection is None or (outgoing.timed and not self.times.are_known_at(address)):
+            outgoing.chosen = queue if outgoing.is_plain else None
             return None
         attempt = self.make_try(outgoing, queue, broker_name, address, connection, started)
         attempt.others = info.several_brokers
@@ -204,6 +205,7 @@ class SendCore:
         way = warm.ways[next(warm.counter) % len(warm.ways)]
         connection = nowait(way.address)
         if connection is None:
+            outgoing.chosen = way.queue
             return None
         if connection.hooks:
             attempt = self.make_try(outgoing, way.queue, way.broker_name, way.address, connection, started)
@@ -262,6 +264,10 @@ class SendCore:
         sharding_key = message.properties.get(_SHARDING_KEY)
         if sharding_key is not None:
             return sharding_queue(info.queues, sharding_key)
+        if outgoing.chosen is not None:
+            queue, outgoing.chosen = outgoing.chosen, None
+            if not failed and queue in info.queues:
+                return queue
         counter = self._round_robin.counter(message.topic)
         if not failed and not self.fault.enabled and info.queues:
             # As `select_queue` would; nearly every send comes here.
