@@ -27,6 +27,7 @@ __all__ = ["Failure", "Failures", "tell_everything"]
 logger = get_logger(__name__)
 
 _INTERVAL = 1.0
+_BURST = 0.1
 
 _all: WeakSet[Failures] = WeakSet()
 _untold: set[Failures] = set()
@@ -93,8 +94,8 @@ class Failures:
                 self._home.post(self._home.start_soon, self._tell_soon)
 
     async def _tell_soon(self) -> None:
-        """In the portal: tell at once, but not twice within a second."""
-        await trio.sleep(max(0.0, self._told_at + _INTERVAL - monotonic()))
+        """In the portal: tell soon, all of a burst together, and not twice within a second."""
+        await trio.sleep(max(_BURST, self._told_at + _INTERVAL - monotonic()))
         self._asked = False
         self.tell()
 
