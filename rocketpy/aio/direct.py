@@ -45,7 +45,7 @@ class DirectSends:
         self.outside = producer.outside
         self._tasks: set[asyncio.Task[None]] = set()
         self._under_way = 0
-        self._idle: asyncio.Future[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
 
     def open(self) -> None:
         """The producer is open: data connections are made from now on."""
@@ -146,14 +146,20 @@ class DirectSends:
 
     def _one_less(self) -> None:
         self._under_way -= 1
-        if self._idle is not None and not self._under_way and not self._idle.done():
-            self._idle.set_result(None)
+        if not self._under_way:
+            for waiter in self._waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
 
     async def wait_idle(self) -> None:
         """Wait until no send is under way."""
         while self._under_way:
-            self._idle = self._bridge.loop.create_future()
-            await self._idle
+            waiter: asyncio.Future[None] = self._bridge.loop.create_future()
+            self._waiting.append(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiting.remove(waiter)
 
     def _nowait(self, address: str) -> LoopConnection | None:
         return cast("LoopConnection | None", self.outside.client.data_links.nowait(address))

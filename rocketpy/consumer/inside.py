@@ -7,6 +7,7 @@ the mark, and counts as the listener while that runs.
 
 from __future__ import annotations
 
+import threading
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -14,7 +15,7 @@ __all__ = ["Working", "is_inside", "mark"]
 
 
 class Working(Protocol):
-    """A worker of a runner."""
+    """A worker of a runner. One that is a thread says in `thread` which one."""
 
     @property
     def call(self) -> object | None:
@@ -33,4 +34,8 @@ def mark(owner: object, worker: Working) -> None:
 def is_inside(owner: object) -> bool:
     """Whether this is called by a listener that runs for this owner, or by what it has started."""
     found = _worker_of.get()
-    return found is not None and found[0] is owner and found[1].call is not None
+    if found is None or found[0] is not owner:
+        return False
+    worker = found[1]
+    # Between two calls a finalizer may strike in the thread of a worker, for which closing waits as well.
+    return worker.call is not None or getattr(worker, "thread", 0) == threading.get_ident()

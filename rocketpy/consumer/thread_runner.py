@@ -25,11 +25,12 @@ class _Worker:
     """One thread. The trio thread reads `call` first and `since` after it, the thread writes them the other way
     round: a call never looks older than it is."""
 
-    __slots__ = ("call", "gate", "since")
+    __slots__ = ("call", "gate", "since", "thread")
 
     def __init__(self) -> None:
         self.call: Call | None = None
         self.since = 0.0
+        self.thread = 0
         self.gate = threading.Lock()
         self.gate.acquire()
 
@@ -155,6 +156,7 @@ class ThreadRunner:
 
     def _work(self, worker: _Worker) -> None:
         """Go through the lanes."""
+        worker.thread = threading.get_ident()
         lane = self._next_lane(worker, None)
         while lane is not None:
             self._make_calls(worker, lane)

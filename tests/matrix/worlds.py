@@ -68,7 +68,9 @@ class World:
         """One that is not started."""
         if kind == "MQClientInstance":
             return self.module.MQClientInstance(namesrv=self.namesrv)
-        return getattr(self.module, kind)(unique(kind), client=self.client)
+        # A finaliser that closes a consumer may strike where its closing waits for: that takes so long, and no longer.
+        more = {"await_termination": 2.0} if kind == "PushConsumer" else {}
+        return getattr(self.module, kind)(unique(kind), client=self.client, **more)
 
     def keep(self, future):
         """Remember a future; the cell waits for it at its end."""
