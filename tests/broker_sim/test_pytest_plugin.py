@@ -59,7 +59,7 @@ def test_the_plugin_loads_nothing_before_a_fixture_is_asked_for(project: pytest.
         def test_everything_is_there(rocketmq):
             assert {"trio", "rocketpy", "rocketpy_broker_sim.cluster.local"} <= ours()
     """
-    run(project, test, "-p", "no:trio", "-p", "no:hypothesispytest", passed=2)
+    run(project, test, "-p", "no:trio", "-p", "no:anyio", "-p", "no:hypothesispytest", passed=2)
 
 
 def test_it_is_an_entry_point_and_may_be_named_again() -> None:
