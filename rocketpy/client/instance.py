@@ -286,6 +286,7 @@ class MQClientInstance(NotPicklable):
 
     def _connected(self, connection: Connection) -> None:
         """Brokers know a client by its connection; name servers do not care."""
+        self.heartbeats.versions.pop(connection.address, None)  # another broker may serve there by now
         if connection.address in self._addresses:
             self.heartbeats.connected(connection)
 

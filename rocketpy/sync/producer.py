@@ -158,8 +158,8 @@ class Producer(Lifetime[TrioProducer]):
             gate, size = self._gate, len(outgoing.body)
             if not gate.enter(soon, size, wait=False) and not gate.enter(soon, size, wait=not direct.is_ours):
                 raise TooManyRequestsError(
-                    "too much is under way, and a background thread of rocketpy must not wait for room: send the "
-                    "message from a thread of yours, or raise back_pressure_for_async_send_num or "
+                    "too much is under way, and a background thread of rocketpy must not wait for room: hand the "
+                    "message to a thread of yours, or raise back_pressure_for_async_send_num or "
                     "back_pressure_for_async_send_size"
                 )
             soon.begin()

@@ -116,7 +116,7 @@ def test_a_level_delays_a_row_among_others(spark: SparkSession, watched: Watched
 def test_a_moment_delays_a_row_until_then(spark: SparkSession, watched: Watched) -> None:
     if watched.line == lines.OLDER:  # it has no timer, and would deliver at once whatever moment a message names
         rows = spark.sql("select 'then' as value, timestamp_millis(4102444800000) as deliver_at")
-        with pytest.raises(Exception, match="RowError: row 1 of partition 0.*is older than RocketMQ 5"):
+        with pytest.raises(Exception, match=r"RowError: row 1 of partition 0.*is older than RocketMQ 5"):
             rows.foreachPartition(sink(TOPIC, namesrv=watched.namesrv, value_format="string"))
         return
     for seconds in (4, 16, 40):  # later where the machine is so busy that the moment has passed before it is sent
