@@ -67,6 +67,8 @@ def test_threat_L12_a_child_has_no_socket_of_ours_and_the_parent_keeps_its_conne
     async def main():
         async with entered(surface.module.Producer("pg", namesrv=namesrv)) as producer:
             await call(producer.send(Message(topic, b"before")))
+            while surface.module is not rocketpy and not producer._inner.client.data_links.all():
+                await call(producer.send(Message(topic, b"until it has the data connection too")))
             before, ours = connections(cluster), len(links_to(ports))
             assert ours >= 4, "two that listen, and both ends of one connection at least"
             assert in_child(lambda: links_to(ports)) == "[]"
