@@ -164,7 +164,7 @@ class DataLinks:
             link = socket_of(stream)
             try:
                 make(link, address, self._stands)
-            except Exception:
+            except Exception:  # whatever it is, nobody else has the socket to close it
                 link.close()
                 raise
         except (ConnectError, OSError, RuntimeError) as exc:

@@ -1,128 +1,90 @@
-"""Data connections of a client: when they are made, used and given up."""
+"""Which data connections there are: when one is dialled, and what becomes of one that nobody wants any more."""
 
 from __future__ import annotations
 
-import threading
-import time
-
 import pytest
+import trio
 
-import rocketpy.sync
-from rocketpy import Message
-from rocketpy.remoting.hooks import RequestHook
-from rocketpy_broker_sim import BlockingLocalCluster
+from rocketpy.client.data_links import DataLinks
+from rocketpy.errors import ConnectionLostError
 
-PATIENCE = 10.0
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with BlockingLocalCluster() as running:
-        yield running
+ADDRESS = "broker:10911"
 
 
-def links(producer):
-    return producer._inner.client.data_links
+class Pool:
+    hooks = ()
 
 
-def eventually(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+class Link:
+    def __init__(self):
+        self.address = ADDRESS
+        self.error = None
+        self.retired = False
+        self.uses = 0
+        self.is_usable = True
+        self.shuts = 0
+
+    def __len__(self):
+        return 0
+
+    def retire(self):
+        self.retired = True
+
+    def shut(self):
+        self.shuts += 1
 
 
-def warm(producer, topic="Links"):
-    def one():
-        producer.send(Message(topic, b"x"))
-        return links(producer).all()
-
-    eventually(one)
+@pytest.fixture
+def posts():
+    return []
 
 
-def test_the_first_sends_make_one_and_the_next_ones_use_it(cluster):
-    with rocketpy.sync.Producer("links", namesrv=cluster.name_server_addresses) as producer:
-        assert links(producer).all() == []
-        warm(producer)
-        [link] = links(producer).all()
-        before = link.uses
-        for _ in range(5):
-            producer.send(Message("Links", b"x"))
-        assert link.uses == before + 5
-        assert producer.send_soon(Message("Links", b"x")).result(PATIENCE)
-        assert link.uses == before + 6
+@pytest.fixture
+def links(posts):
+    made = DataLinks(Pool())
+    made.attach(lambda *args: None, posts.append)
+    return made
 
 
-def test_closing_ends_its_threads_and_its_socket(cluster):
-    before = threading.active_count()
-    with rocketpy.sync.Producer("links", namesrv=cluster.name_server_addresses) as producer:
-        warm(producer)
-        for future in [producer.send_soon(Message("Links", b"x")) for _ in range(100)]:
-            future.add_done_callback(lambda done: None)
-            future.result(PATIENCE)
-        [link] = links(producer).all()
-    assert link.error is not None
-    eventually(lambda: link._socket.fileno() == -1)
-    eventually(lambda: threading.active_count() <= before + 1)  # the portal may have been started in here
+async def run_until(links, when):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(links.run)
+        await trio.testing.wait_all_tasks_blocked()
+        when()
+        nursery.cancel_scope.cancel()
 
 
-def test_another_one_is_made_after_a_restart_of_the_broker():
-    with BlockingLocalCluster() as cluster:
-        with rocketpy.sync.Producer("links", namesrv=cluster.name_server_addresses) as producer:
-            warm(producer)
-            [first] = links(producer).all()
-            cluster.restart_broker(0)
-            warm(producer)
-            eventually(lambda: producer.send(Message("Links", b"x")) and links(producer).all()[0].is_usable)
-            assert links(producer).all()[0] is not first
-            assert first.error is not None
+@pytest.mark.parametrize(("state", "dials"), [("busy", 0), ("lost", 1), ("retired", 1)])
+async def test_one_that_is_only_busy_is_not_dialled_again(links, posts, state, dials):
+    link = Link()
+
+    def ask():
+        links._stands(link)
+        assert links.nowait(ADDRESS) is link
+        link.is_usable = False
+        link.error = ConnectionLostError("gone") if state == "lost" else None
+        link.retired = state == "retired"
+        assert links.nowait(ADDRESS) is None
+
+    await run_until(links, ask)
+    assert len(posts) == dials
 
 
-def test_hooks_of_users_see_every_request_so_there_is_none(cluster):
-    class Counting(RequestHook):
-        seen = 0
+async def test_one_that_stands_while_the_client_closes_is_shut(links):
+    link, late = Link(), Link()
 
-        def before_request(self, address, command):
-            Counting.seen += 1
+    def close_meanwhile():
+        # The thread of a loop has just said that one stands, when the client closes.
+        link.retire = lambda: setattr(links, "_nursery", None)
+        links._stands(link)
+        links._stands(late)
 
-        def after_answer(self, address, command, answer):
-            pass
-
-    with (
-        rocketpy.sync.MQClientInstance(namesrv=cluster.name_server_addresses, hooks=[Counting()]) as client,
-        rocketpy.sync.Producer("links", client=client) as producer,
-    ):
-        producer.send(Message("Links", b"x"))
-        before = Counting.seen
-        for _ in range(10):
-            producer.send(Message("Links", b"x"))
-        assert Counting.seen >= before + 10
-        assert links(producer).all() == []
+    await run_until(links, close_meanwhile)
+    assert late.shuts >= 1
 
 
-def test_producers_that_share_a_client_share_its_data_connection(cluster):
-    with (
-        rocketpy.sync.MQClientInstance(namesrv=cluster.name_server_addresses) as client,
-        rocketpy.sync.Producer("links-a", client=client) as one,
-        rocketpy.sync.Producer("links-b", client=client) as other,
-    ):
-        warm(one)
-        other.send(Message("Links", b"x"))
-        assert links(one) is links(other)
-        assert len(links(one).all()) == 1
-
-
-@pytest.mark.parametrize("state", ["busy", "retired"])
-def test_one_that_is_only_busy_is_not_dialled_again(cluster, state, monkeypatch):
-    with rocketpy.sync.Producer("links", namesrv=cluster.name_server_addresses) as producer:
-        warm(producer)
-        [link] = links(producer).all()
-        posts = []
-        monkeypatch.setattr(links(producer), "_post", posts.append)
-        if state == "busy":
-            monkeypatch.setattr(type(link), "is_usable", False)
-        else:
-            link.retired = True
-        assert links(producer).nowait(link.address) is None
-        assert len(posts) == (state == "retired")
-        monkeypatch.undo()
+async def test_one_that_stands_after_the_end_is_shut(links):
+    await run_until(links, lambda: None)
+    link = Link()
+    links._stands(link)
+    assert link.shuts == 1

@@ -24,7 +24,7 @@ def bug(*_: object, **__: object) -> Any:
 
 
 def take_messages(consumer: PushConsumer, w: World) -> None:
-    """Consume in such a way that whoever waits for queues goes on waiting."""
+    """Consume in such a way that those who wait for queues go on waiting."""
     assert consumer._running is not None
     consumer._running.assignment.queues = lambda topic=None: ()  # type: ignore[method-assign, assignment, misc]
     consumer.subscribe("Orders", lambda message: None)

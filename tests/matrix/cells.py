@@ -113,7 +113,7 @@ def _judged(act, call, surface, place):
     wrong = verdict(
         act,
         allowed=call.allowed,
-        # Whoever closes what is in use, or waits for its own end, may be told so.
+        # Those who close what is in use, or wait for their own end, may be told so.
         may_refuse=call.closes or may_refuse(surface, place),
         must_refuse=call.refused,
     )

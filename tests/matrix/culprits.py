@@ -81,7 +81,7 @@ class Neighbours:
         def run():
             try:
                 work()
-            except BaseException as error:  # noqa: BLE001 - told by whoever joins
+            except BaseException as error:  # noqa: BLE001 - told by the one that joins
                 self.wrong.append(f"{name}: {type(error).__name__}: {error}")
 
         thread = threading.Thread(target=run, name=name, daemon=True)

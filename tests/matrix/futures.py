@@ -135,7 +135,7 @@ def cancel_is_refused():
 
 
 def wrapped_cancelled(producer):
-    """Whoever gives up waiting in asyncio hurts neither the send nor the producer."""
+    """Giving up waiting in asyncio hurts neither the send nor the producer."""
 
     async def main():
         with delayed(0.3):

@@ -73,7 +73,7 @@ def _answer(cluster, line):
         found = getattr(cluster, name)
         value = _plain(found(*arguments, **keywords) if callable(found) else found)
         return {"value": value}
-    except Exception as error:  # noqa: BLE001 - told to whoever asked
+    except Exception as error:  # noqa: BLE001 - told to the caller
         return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -48,7 +48,7 @@ class Log:
 
 
 class Logged(SendBroker):
-    """Takes its steps from the script that all brokers share: the first of them hits whoever is asked first."""
+    """Takes its steps from the script that all brokers share: the first of them hits the broker that is asked first."""
 
     def __init__(self, name, log):
         super().__init__(name)

@@ -1,4 +1,4 @@
-"""Cases: a background service meets a bug, once or each time; whoever relies on it has to hear of that."""
+"""Cases: a background service meets a bug, once or each time; those who rely on it have to hear of that."""
 
 from __future__ import annotations
 
