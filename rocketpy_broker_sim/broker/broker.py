@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,8 @@ from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.allocation import FileAllocation
 from rocketpy_broker_sim.broker.cleaning import Cleaning
-from rocketpy_broker_sim.broker.flush_services import LogFlush, LogProgress, QueueFlush
+from rocketpy_broker_sim.broker.durability import Durability
+from rocketpy_broker_sim.broker.flush_services import LogFlush, QueueFlush
 from rocketpy_broker_sim.broker.lanes import MOST_PENDING, Lanes
 from rocketpy_broker_sim.broker.long_polling import HeldPull, HeldPulls
 from rocketpy_broker_sim.broker.notifications import notify_consumer_ids_changed
@@ -90,27 +91,28 @@ class Broker:
         self.store = MessageStore(storage, config.store, on_arrival=self._note_arrival)
         self.conditions = WriteConditions(config.store, trio.current_time, self.store.pool)
         self.put_times = PutTimes(trio.current_time)
-        self.turn = Turn(self.store, self.conditions, self.put_times, hooks)
+        synchronous = config.store.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        self.durability = Durability(
+            self.store,
+            self.put_times,
+            sync_timeout=config.store.sync_flush_timeout / 1000 if synchronous else None,
+            most=config.send_thread_pool_queue_capacity,
+            hear=self._hear,
+        )
+        self.turn = Turn(self.store, self.durability, self.conditions, self.put_times, hooks)
         self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn)
         self.held_pulls = HeldPulls(self._resume_pull, config.max_held_pulls)
-        self.turn.on_arrival = self._arrived
+        self.turn.subscribe(self._arrived)
         self.reput = ReputService(self.store, self.turn)
         self.cleaning = Cleaning(self.store.retention, config.store, self.store.flags)
         self.disk = Disk(self.store)
-        self.written_log = LogProgress(lambda: self.store.written_position)
-        self.turn.on_written = self.written_log.note
         self.transient_commit: TransientCommit | None = None
         if self.store.pool is not None:
-            self.transient_commit = TransientCommit(self.store, config.store, self.turn, self.written_log)
-            self.turn.on_written = self.transient_commit.buffered.note
-        self.log_flush = LogFlush(self.store, self.disk, config.store, self.written_log)
-        self.queue_flush = QueueFlush(self.store, self.disk, config.store, self.written_log)
+            self.transient_commit = TransientCommit(self.store, config.store, self.turn, self.durability)
+        self.log_flush = LogFlush(self.store, self.disk, config.store, self.durability.written)
+        self.queue_flush = QueueFlush(self.store, self.disk, config.store, self.durability.written)
         self.allocation = FileAllocation(self.store.files_ahead)
-        self.group_commit: GroupCommit | None = None
-        if config.store.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-            timeout = config.store.sync_flush_timeout / 1000
-            self.group_commit = GroupCommit(self.disk, self.store, self.turn, self.put_times, timeout)
-            self.turn.park = self.group_commit.park
+        self.group_commit = GroupCommit(self.disk, self.store, self.turn, self.durability)
         levels = DelayLevels(config.store.message_delay_level)
         self.delay_levels = levels.count
         delay_offsets = DelayOffsetTable(config, storage)
@@ -144,6 +146,8 @@ class Broker:
             wait: whether the answer has to wait for the disk too, where the settings say so.
         """
         refusal = self.conditions.refusal()
+        if refusal is None and wait and self.durability.is_full:
+            refusal = PutMessageStatus.TOO_MANY_WAIT
         if refusal is not None:
             return PutMessageResult(refusal)
         result = self.store.put(message) if message.batch is None else self.store.put_batch(message)
@@ -158,6 +162,13 @@ class Broker:
             StoreError: nothing of it was stored.
         """
         self.turn.commit()
+
+    def _hear(self, topic: str, done: Callable[[], object]) -> None:
+        """Call a function once the name servers have heard of a topic."""
+        if self.registration is None:
+            done()
+        else:
+            self.registration.heard(topic, done)
 
     def _note_arrival(self, arrival: Arrival) -> None:
         self.statistics.note_put(len(arrival.tags_codes))

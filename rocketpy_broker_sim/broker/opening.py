@@ -183,12 +183,12 @@ def _start_services(broker: Broker, services: trio.Nursery) -> None:
     services.start_soon(_scan_clients, broker)
     if broker.transient_commit is not None:
         services.start_soon(broker.transient_commit.serve)
-    if broker.group_commit is None:
-        services.start_soon(broker.log_flush.serve)
-    else:
+    if broker.durability.is_synchronous:
         services.start_soon(broker.disk.thread.serve)
         services.start_soon(broker.group_commit.serve)
-        services.start_soon(broker.group_commit.serve_deadlines)
+        services.start_soon(broker.durability.serve_deadlines)
+    else:
+        services.start_soon(broker.log_flush.serve)
 
 
 async def _scan_clients(broker: Broker) -> None:
