@@ -115,7 +115,7 @@ async def test_more_sends_than_may_wait_for_the_disk_are_refused_before_they_are
                 nursery.start_soon(send)
                 await wait_all_tasks_blocked()
             assert codes == [ResponseCode.SYSTEM_BUSY] * 3
-            assert len(broker.durability) == 5
+            assert len(broker.storing.gate) == 5
             # Who does not wait for the disk takes no place among those who do.
             assert (await client.send(properties="WAIT\x01false\x02")).code == 0
         assert codes[3:] == [0] * 5
