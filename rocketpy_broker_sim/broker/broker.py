@@ -136,6 +136,7 @@ class Broker:
         self.storing = storing
         self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
         self.put, self.commit = storing.put, storing.commit
+        self.note_topic = storing.turn.made_topic
         storing.turn.subscribe(self._arrived)
         self.schedule, self.delay_levels = delays.schedule, delays.level_count
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets

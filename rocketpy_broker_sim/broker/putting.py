@@ -49,6 +49,6 @@ def refusal_of(status: PutMessageStatus, config: BrokerConfig) -> tuple[Response
     if status is PutMessageStatus.TOO_MANY_WAIT:
         return (
             ResponseCode.SYSTEM_BUSY,
-            "[OVERLOAD]broker busy, slow down for a while: too many sends wait for the disk (sendThreadPoolQueueCapacity)",
+            "[OVERLOAD]broker busy, slow down for a while: too many sends wait for the disk",
         )
     return ResponseCode.SYSTEM_ERROR, f"the message was not stored: {status.name}"

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.broker import Broker
     from rocketpy_broker_sim.cluster.place import Place
     from rocketpy_broker_sim.namesrv import NameServer
-    from rocketpy_broker_sim.store.put_result import Arrival
 
 __all__ = ["TIMEOUT", "Contents"]
 

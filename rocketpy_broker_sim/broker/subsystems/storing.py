@@ -26,9 +26,9 @@ from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import PutMessageResult, PutMessageStatus
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.durability import Hear
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.seams import Storage
+    from rocketpy_broker_sim.broker.durability import Hear
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage
@@ -72,7 +72,9 @@ class Storing(Subsystem):
         self.gate = Durability(
             self.store,
             self.put_times,
-            sync_timeout=config.sync_flush_timeout / 1000 if config.flush_disk_type is FlushDiskType.SYNC_FLUSH else None,
+            sync_timeout=config.sync_flush_timeout / 1000
+            if config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+            else None,
             most=most_waiting,
             hear=hear,
         )

@@ -150,7 +150,9 @@ async def test_an_only_send_that_is_one_way_is_readable_once_the_disk_has_it(aut
         assert bodies(await client.pull()) == [b"one way"]
 
 
-async def test_a_flush_that_fails_once_is_tried_again(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flush_that_fails_once_is_tried_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the log itself can still be flushed: what the store says is for good, it says each time."""
     storage = MemoryStorage()
     async with broker_and_client(storage=storage, flush_disk_type="SYNC_FLUSH") as (broker, client):
