@@ -20,7 +20,7 @@ from rocketpy_broker_sim.broker.cleaning import Cleaning
 from rocketpy_broker_sim.broker.flush_services import LogFlush, LogProgress, QueueFlush
 from rocketpy_broker_sim.broker.lanes import MOST_PENDING, Lanes
 from rocketpy_broker_sim.broker.long_polling import HeldPull, HeldPulls
-from rocketpy_broker_sim.broker.notifications import notify_consumer_ids_changed
+from rocketpy_broker_sim.broker.notifications import Notices
 from rocketpy_broker_sim.broker.persistence import Persistence
 from rocketpy_broker_sim.broker.processors.pull import pull_again
 from rocketpy_broker_sim.broker.put_times import PutTimes
@@ -39,6 +39,7 @@ from rocketpy_broker_sim.broker.transient_commit import TransientCommit
 from rocketpy_broker_sim.broker.turn import Turn
 from rocketpy_broker_sim.broker.write_conditions import WriteConditions
 from rocketpy_broker_sim.config import FlushDiskType
+from rocketpy_broker_sim.serving.slices import Slices
 from rocketpy_broker_sim.store.dispatch import DelayLevels
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import PutMessageResult, PutMessageStatus
@@ -84,14 +85,16 @@ class Broker:
         self.groups = SubscriptionGroupTable(config, storage)
         self.offsets = ConsumerOffsetTable(config, storage)
         self.persistence = Persistence([self.topics, self.groups, self.offsets])
-        self.consumers = ConsumerTable(config, clock=trio.current_time, notify=notify_consumer_ids_changed)
+        self.slices = Slices()
+        self.notices = Notices(lambda group: self.consumers.told(group), self.slices)
+        self.consumers = ConsumerTable(config, clock=trio.current_time, notify=self.notices.changed)
         self.producers = ProducerTable(config, clock=trio.current_time)
         self.statistics = BrokerStatistics(trio.current_time)
         self.store = MessageStore(storage, config.store, on_arrival=self._note_arrival)
         self.conditions = WriteConditions(config.store, trio.current_time, self.store.pool)
         self.put_times = PutTimes(trio.current_time)
         self.turn = Turn(self.store, self.conditions, self.put_times, hooks)
-        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn)
+        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn, self.slices)
         self.held_pulls = HeldPulls(self._resume_pull, config.max_held_pulls)
         self.turn.on_arrival = self._arrived
         self.reput = ReputService(self.store, self.turn)
@@ -189,5 +192,5 @@ class Broker:
 
     def forget_connection(self, connection: Connection) -> None:
         """A connection has closed: its client is in no group any more."""
-        self.consumers.on_close(connection)
-        self.producers.on_close(connection)
+        self.slices.spawn(self.consumers.on_close(connection), "forgetting the consumers of a connection")
+        self.slices.spawn(self.producers.on_close(connection), "forgetting the producers of a connection")

@@ -9,7 +9,7 @@ Plays the part of BrokerStartup and of start and shutdown in BrokerController.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast
 
@@ -169,6 +169,7 @@ def _adopt_topics(broker: Broker) -> None:
 def _start_services(broker: Broker, services: trio.Nursery) -> None:
     config = broker.config
     services.start_soon(broker.lanes.serve)
+    services.start_soon(broker.notices.serve)
     services.start_soon(broker.held_pulls.serve, broker.turn.finish)
     services.start_soon(broker.reput.serve)
     services.start_soon(IndexCatchUpService(broker.store).serve)
@@ -194,8 +195,15 @@ def _start_services(broker: Broker, services: trio.Nursery) -> None:
 async def _scan_clients(broker: Broker) -> None:
     """Forget clients that have gone silent, and close their connections."""
     async for _ in ticks(SCAN_CLIENTS_EVERY):
-        for channel in {*broker.consumers.scan(), *broker.producers.scan()}:
-            cast("Connection", channel).close()
+        broker.slices.spawn(_close_silent(broker), "looking for silent clients")
+
+
+def _close_silent(broker: Broker) -> Generator[None, None, None]:
+    consumers = yield from broker.consumers.scan()
+    producers = yield from broker.producers.scan()
+    for channel in {*consumers, *producers}:
+        cast("Connection", channel).close()
+        yield
 
 
 async def _listen(broker: Broker, services: trio.Nursery, network: Network, limits: ServerLimits | None) -> None:
