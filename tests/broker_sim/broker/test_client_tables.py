@@ -21,7 +21,9 @@ class Setup:
         self.clock = Clock()
         self.told: list[tuple[str, list[Channel]]] = []
         config = BrokerConfig(**settings)  # type: ignore[arg-type]
-        self.table = ConsumerTable(config, clock=self.clock, notify=lambda group: self.told.append((group, self.table.told(group))))
+        self.table = ConsumerTable(
+            config, clock=self.clock, notify=lambda group: self.told.append((group, self.table.told(group)))
+        )
         self.a, self.b = FakeChannel("a"), FakeChannel("b")
 
     def heard(self) -> list[tuple[str, list[Channel]]]:
