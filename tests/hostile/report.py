@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rocketpy.wire.codes import RequestCode
+from tests.hostile.calls import CALLS, seconds
 from tests.hostile.codes import Result
 from tests.hostile.measure import CALL, REPORTED, SLACK, TIMES, TURN, WAIT, Reading, worst
 from tests.hostile.routed import routed
@@ -40,10 +41,13 @@ class Report:
 
     def page(self) -> str:
         """The page as it stands in the documentation."""
-        parts = [_INTRODUCTION, *(self._codes(role) for role in _SERVERS)]
+        parts = [_INTRODUCTION + self._calls(), *(self._codes(role) for role in _SERVERS)]
         if self.named:
             parts.append(self._attacks())
         return "\n".join(parts)
+
+    def _calls(self) -> str:
+        return "".join(f"| {call.what} | {call.over} | {ms(seconds(call))} |\n" for call in CALLS.values())
 
     def _codes(self, role: str) -> str:
         lines = [
