@@ -156,7 +156,10 @@ async def test_a_flood_of_pulls_never_delays_a_heartbeat(autojump_clock: MockClo
 
 async def test_waiting_lanes_share_a_turn(autojump_clock: MockClock) -> None:
     lanes, done = make(pull_threads=100)
-    lanes.handle(Peer(), requests(PULL, 100 * RUNS_PER_THREAD + 500), trio.current_time())
+    flooder = Peer()
+    for _ in range(100):
+        lanes.handle(flooder, requests(PULL, RUNS_PER_THREAD), trio.current_time())
+    lanes.handle(flooder, requests(PULL, 500), trio.current_time())
     lanes.handle(Peer(), requests(SEND, RUNS_PER_THREAD + 20), trio.current_time())
     before = len(done())
     lanes.take_turn()
