@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.cleaning import Cleaning
     from rocketpy_broker_sim.broker.long_polling import HeldPulls
     from rocketpy_broker_sim.broker.persistence import Persistence
+    from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
     from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
     from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
-    from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult
 
 __all__ = [
     "BrokerAdminView",
@@ -84,24 +84,16 @@ class _HeldPulls(Protocol):
 # --- messages ------------------------------------------------------------------------------------------
 
 
-class PutView(_Config, _Topics, Protocol):
+class PutView(_Config, _Topics, _Turn, Protocol):
     """Putting a message.
 
     Attributes:
         store_host: Address of the broker, as records carry it.
-        delay_levels: How many levels of delay there are.
+        pipeline: Leads messages into the store.
     """
 
     store_host: bytes
-    delay_levels: int
-
-    def put(self, message: IncomingMessage, *, wait: bool = True) -> PutMessageResult:
-        """Put a message, or a batch."""
-        ...
-
-    def note_topic(self, name: str) -> None:
-        """This request makes a topic for what it puts: its answer waits until name servers have heard of that."""
-        ...
+    pipeline: PutPipeline
 
 
 class SendView(PutView, _Groups, Protocol):

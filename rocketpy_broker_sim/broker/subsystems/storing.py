@@ -102,15 +102,24 @@ class Storing(Subsystem):
             message: what to put.
             wait: whether the answer has to wait for the disk too, where the settings say so.
         """
-        refusal = self.conditions.refusal()
-        if refusal is None and wait and self.gate.is_full:
-            refusal = PutMessageStatus.TOO_MANY_WAIT
-        if refusal is not None:
-            return PutMessageResult(refusal)
-        result = self.store.put(message) if message.batch is None else self.store.put_batch(message)
+        result = self.place(message, wait)
         if result.status is PutMessageStatus.PUT_OK:
             self.turn.depends_on(result.end, wait_for_disk=wait)
         return result
+
+    def place(self, message: IncomingMessage, wait: bool) -> PutMessageResult:
+        """Give a message its place; whose answer depends on it is for the caller to say."""
+        refusal = self.refusal(wait=wait)
+        if refusal is not None:
+            return PutMessageResult(refusal)
+        return self.store.put(message) if message.batch is None else self.store.put_batch(message)
+
+    def refusal(self, *, wait: bool) -> PutMessageStatus | None:
+        """Why nothing may be put now whose answer has to wait for the disk, or has not; None when it may."""
+        refusal = self.conditions.refusal()
+        if refusal is None and wait and self.gate.is_full:
+            return PutMessageStatus.TOO_MANY_WAIT
+        return refusal
 
     def commit(self) -> None:
         """Store what was put outside any request.
