@@ -38,6 +38,7 @@ from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
+from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
@@ -66,6 +67,7 @@ class Broker:
 
     Attributes:
         subsystems: Its parts, in the order in which they start; they stop the other way round.
+        slices: What it has to do that grows with what is asked.
         address: What clients dial, "host:port".
         store_host: The same, as records carry it.
         send_fields: What every answer to a send carries.
@@ -106,10 +108,11 @@ class Broker:
         )
         delays = Delays(config, storage, storing)
         tables = Tables(config, storage, storing.store)
-        clients = Clients(config)
+        self.slices = Slices()
+        clients = Clients(config, self.slices)
         saving = Saving(config, (storing, delays, tables, clients))
         self._offer(storing, delays, tables, saving, clients)
-        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), storing.turn)
+        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), storing.turn, self.slices)
         pulls = Pulls(config, self.lanes, storing.turn, partial(pull_again, self))
         self.held_pulls = pulls.held
         self._port = Port(
