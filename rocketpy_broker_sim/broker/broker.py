@@ -98,14 +98,7 @@ class Broker:
         self.refresh_settings()
         self._network = network or TcpNetwork()
         self.statistics = BrokerStatistics(trio.current_time)
-        storing = Storing(
-            storage,
-            config.store,
-            self.statistics,
-            hooks,
-            most_waiting=config.send_thread_pool_queue_capacity,
-            hear=self._hear,
-        )
+        storing = Storing(storage, config, self.statistics, self._hear, hooks)
         delays = Delays(config, storage, storing)
         tables = Tables(config, storage, storing.store)
         self.slices = Slices()
@@ -125,17 +118,9 @@ class Broker:
             settle=self._settle,
         )
         self._naming = Naming(config, self._network, tables.topics, name_servers, lambda: self.address)
-        self.subsystems: list[Subsystem] = [
-            storing,
-            delays,
-            tables,
-            saving,
-            Counting(self.statistics, storing),
-            clients,
-            pulls,
-            self._port,
-            self._naming,
-        ]
+        counting = Counting(self.statistics, storing)
+        self.subsystems: list[Subsystem] = [storing, delays, tables, saving, counting, clients, pulls]
+        self.subsystems += [self._port, self._naming]
 
     def _offer(self, storing: Storing, delays: Delays, tables: Tables, saving: Saving, clients: Clients) -> None:
         """What of its subsystems requests, tests and programs around a broker may reach."""
