@@ -29,11 +29,13 @@ def _chunks(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
         yield chunk
 
 
-def topic_list_body(names: Iterable[str]) -> Steps:
-    """TopicList of these names, each of them once."""
+def topic_list_body(names: Iterable[str | None]) -> Steps:
+    """TopicList of these names; None stands for one that is passed over."""
     parts = []
     for chunk in _chunks(names, _NAMES_A_STEP):
-        parts.append(write_json(chunk)[1:-1])
+        found = [name for name in chunk if name is not None]
+        if found:
+            parts.append(write_json(found)[1:-1])
         yield
     return f'{{"topicList":[{",".join(parts)}]}}'.encode()
 

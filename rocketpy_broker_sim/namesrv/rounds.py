@@ -2,12 +2,14 @@
 
 Needed where topics that a registration leaves out are forgotten: what another piece of it holds must stay. Brokers of
 ours say which piece a request is. Apache's say nothing; theirs are told apart by the topic of the broker's own name,
-which every whole registration holds once: from one request that holds it to the next, everything has been told.
+which every whole registration holds once: from one request that holds it to the second after it, everything has been
+told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Set
+from collections.abc import Container
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 import attrs
@@ -26,14 +28,14 @@ class _Round:
         told: The topics of the pieces before this one.
         count: How many pieces there are, as the broker says; 0 when it says nothing.
         next: The piece that is to come.
-        last: The topics that came together with the broker's own in the round before.
+        last: The topics of the round before.
         is_split: Whether a request held several topics and not the broker's own.
     """
 
     told: set[str] = attrs.Factory(set)
     count: int = 0
     next: int = 0
-    last: Set[str] = frozenset()
+    last: AbstractSet[str] = frozenset()
     is_split: bool = False
 
 
@@ -47,7 +49,9 @@ class Rounds:
         """A broker has left."""
         self._rounds.pop(key, None)
 
-    def note(self, key: object, piece: Piece | None, names: Set[str], own: str, held: Set[str]) -> Container[str] | None:
+    def note(
+        self, key: object, piece: Piece | None, names: AbstractSet[str], own: str, held: AbstractSet[str]
+    ) -> Container[str] | None:
         """Take note of a request.
 
         Args:
@@ -68,7 +72,7 @@ class Rounds:
             return None
         return self._said(key, piece.index, piece.count, names)
 
-    def _said(self, key: object, index: int, count: int, names: Set[str]) -> Container[str] | None:
+    def _said(self, key: object, index: int, count: int, names: AbstractSet[str]) -> Container[str] | None:
         if count == 1:
             self.forget(key)
             return names
@@ -86,15 +90,16 @@ class Rounds:
         self.forget(key)
         return found.told
 
-    def _unsaid(self, key: object, names: Set[str], own: str, held: Set[str]) -> Container[str] | None:
+    def _unsaid(self, key: object, names: AbstractSet[str], own: str, held: AbstractSet[str]) -> Container[str] | None:
         found = self._rounds.setdefault(key, _Round())
         if not held:
-            found.last = names
+            found.last = frozenset(names)
             return None
-        if held.isdisjoint(names) or (own in held and own not in names):
+        if len(names) == 1 or held.isdisjoint(names) or (own in held and own not in names):
             found.told |= names
             found.is_split = found.is_split or len(names) > 1
             return None
-        self._rounds[key] = _Round(last=names)
-        # Where there are pieces, a topic may have moved from this one to a later one.
-        return found.told | names | found.last if found.is_split else found.told | names
+        told = found.told | names
+        self._rounds[key] = _Round(last=told)
+        # Between two rounds a topic may move from a piece before the broker's own to one after it.
+        return told | found.last if found.is_split else told

@@ -85,6 +85,10 @@ class LiveBroker:
     """The connection that it registered over: when that closes, the broker is gone."""
     ha_address: str
 
+    def is_expired(self, now: float) -> bool:
+        """Whether it has been silent for too long."""
+        return self.last_update + self.timeout < now
+
 
 @attrs.frozen(kw_only=True)
 class Registration:
@@ -374,7 +378,7 @@ class RouteInfo:
 
     def expired(self, now: float) -> list[Identity]:
         """Brokers that have been silent for too long."""
-        return [live.identity for live in self.live.values() if live.last_update + live.timeout < now]
+        return [live.identity for live in self.live.values() if live.is_expired(now)]
 
     def of_connection(self, connection: object) -> list[Identity]:
         """Brokers that registered over a connection."""

@@ -106,13 +106,16 @@ def all_topics(tables: RouteInfo) -> TopicList:
 
 def topics_of_cluster(tables: RouteInfo, cluster: str) -> TopicList:
     """Topics that any broker of a cluster holds."""
-    return TopicList(topic_list=set(names_of_cluster(tables, cluster)))
+    return TopicList(topic_list={name for name in names_of_cluster(tables, cluster) if name is not None})
 
 
-def names_of_cluster(tables: RouteInfo, cluster: str) -> Iterator[str]:
-    """The same one by one, some of them more than once; brokers may come and go meanwhile."""
+def names_of_cluster(tables: RouteInfo, cluster: str) -> Iterator[str | None]:
+    """The same one by one, with None for one that was there before; brokers may come and go meanwhile."""
+    seen: set[str] = set()
     for broker_name in list(tables.clusters.get(cluster, ())):
-        yield from list(tables.table.held.get(broker_name, ()))
+        for topic in list(tables.table.held.get(broker_name, ())):
+            yield None if topic in seen else topic
+            seen.add(topic)
 
 
 def system_topics(tables: RouteInfo) -> TopicList:
@@ -124,14 +127,13 @@ def system_topics(tables: RouteInfo) -> TopicList:
 
 def topics_by_flag(tables: RouteInfo, *, have: int, lack: int = 0) -> TopicList:
     """Topics whose system flag holds `have` and none of `lack`, by their first broker."""
-    return TopicList(topic_list=set(names_by_flag(tables, have=have, lack=lack)))
+    return TopicList(topic_list={name for name in names_by_flag(tables, have=have, lack=lack) if name is not None})
 
 
-def names_by_flag(tables: RouteInfo, *, have: int, lack: int = 0) -> Iterator[str]:
-    """The same one by one."""
+def names_by_flag(tables: RouteInfo, *, have: int, lack: int = 0) -> Iterator[str | None]:
+    """The same one by one, with None for each of the others."""
     for topic, queue in tables.table.topics():
-        if queue.topic_sys_flag & have and not queue.topic_sys_flag & lack:
-            yield topic
+        yield topic if queue.topic_sys_flag & have and not queue.topic_sys_flag & lack else None
 
 
 def cluster_info(tables: RouteInfo) -> ClusterInfo:

@@ -60,7 +60,7 @@ def decode_steps(
     Raises:
         RemoteProtocolError: it is none of the forms, or over a bound.
     """
-    is_json = not compressed and data[:1] != bytes([_ZLIB_START]) or version < _BODY_SINCE
+    is_json = version < _BODY_SINCE or (not compressed and data[:1] != bytes([_ZLIB_START]))
     if not data or (is_json and len(data) <= _AT_ONCE):
         return RegisterBrokerBody.decode_any(data, version=version, compressed=compressed, limits=limits)
     if not is_json:
@@ -126,7 +126,12 @@ class _Walker:
     def wrapper_members(self) -> Steps:
         """The topics and their version."""
         yield from self.members(
-            {"topicConfigTable": self.topics, "topicQueueMappingInfoMap": self.mappings, "dataVersion": self.version}
+            {
+                "topicConfigTable": self.topics,
+                "topicQueueMappingInfoMap": self.mappings,
+                "dataVersion": self.version,
+                "mappingDataVersion": self.mapping_version,
+            }
         )
 
     def members(self, readers: dict[str, Any]) -> Steps:
@@ -184,14 +189,21 @@ class _Walker:
             self.wrapper.data_version = DataVersion.from_json(value)
         yield
 
+    def mapping_version(self) -> Steps:
+        """The state of the table of static topics."""
+        value = self.object()
+        if value is not None:
+            self.wrapper.mapping_data_version = DataVersion.from_json(value)
+        yield
+
     def servers(self) -> Steps:
-        """The filter servers, of which nobody has any."""
+        """The filter servers, the first of them when they are many. Nobody has any."""
         begin = self.position
         yield from self.skip()
-        part = self.text[begin : min(self.position, begin + _MOST_OF_ONE + 1)]
+        part = self.text[begin : self.position]
         if len(part) > _MOST_OF_ONE:
-            raise RemoteProtocolError("RegisterBrokerBody: too many filter servers")
-        value = {"filterServerList": parse_json(part, max_depth=2, max_members=4096)}
+            part = part[: part.rfind('",', 0, _MOST_OF_ONE) + 1] + "]"  # the first ones will do
+        value = {"filterServerList": parse_json(part, max_depth=2, max_members=_MOST_OF_ONE)}
         self.filter_servers = RegisterBrokerBody.from_json(value).filter_server_list
 
     # --- steps over the text ---
@@ -213,8 +225,8 @@ class _Walker:
 
     def key(self) -> str:
         """A key and its colon."""
-        match = _KEY.match(self.text, self.position)
-        if match is None or match.end() - self.position > _MOST_OF_ONE:
+        match = _KEY.match(self.text, self.position, self.position + _MOST_OF_ONE)
+        if match is None:
             raise _Dialect(f"no key at character {self.position}")
         self.position = match.end()
         found: str = match.group(1)
@@ -225,11 +237,9 @@ class _Walker:
         if self.text.startswith("null", self.position):
             self.position += 4
             return None
-        match = _OBJECT.match(self.text, self.position)
+        match = _OBJECT.match(self.text, self.position, self.position + _MOST_OF_ONE)
         if match is None:
-            raise _Dialect(f"no object at character {self.position}")
-        if match.end() - match.start() > _MOST_OF_ONE:
-            raise RemoteProtocolError(f"RegisterBrokerBody: settings of a topic of more than {_MOST_OF_ONE} characters")
+            raise _Dialect(f"no object of up to {_MOST_OF_ONE} characters at character {self.position}")
         self.position = match.end()
         value = parse_json(match.group(), max_depth=4, max_members=4096)
         if not isinstance(value, dict):
@@ -300,8 +310,6 @@ def _inflate(data: bytes) -> Generator[None, None, bytes]:
     return b"".join(found)
 
 
-
-
 class _Parts:
     """Reads the inflated parts in order, every length checked against what is left."""
 
@@ -319,7 +327,7 @@ class _Parts:
             wrapper.topic_config_table[topic.topic_name] = topic
             if n % _TOPICS_A_STEP == 0:
                 yield
-        servers = parse_json(self.part(), max_depth=2, max_members=4096)
+        servers = parse_json(self.part(), max_depth=2, max_members=_MOST_OF_ONE)
         for n in range(self.count() if with_mappings else 0):
             mapping = TopicQueueMappingInfo.decode(self.part())
             wrapper.topic_queue_mapping_info_map[mapping.topic or ""] = mapping
