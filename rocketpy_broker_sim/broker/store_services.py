@@ -16,6 +16,7 @@ from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.flush_thread import FlushThread
+from rocketpy_broker_sim.store.disk.failure import FlushPostponedError
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.put_times import PutTimes
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Disk", "GroupCommit"]
 
+RETRY_AFTER = 0.2
+"""Seconds between two tries of a flush that could not begin."""
 _logger = get_logger(__name__)
 
 
@@ -45,11 +48,13 @@ class Disk:
         self._queue_turn = trio.Lock()
         self.thread = FlushThread()
         self._failed = False
+        self._postponed = False
 
     async def flush_log(self) -> None:
         """Return when the disk has the log as it is written now.
 
         Raises:
+            FlushPostponedError: it could not begin; nothing is lost, and a later call may succeed.
             StoreError: the disk failed, and nothing is stored any more until the broker is restarted.
         """
         async with self._log_turn:
@@ -79,6 +84,19 @@ class Disk:
         async with self._queue_turn:
             self._store.prepare_flush()
             await run_blocking(self._store.flush_queues, least_pages)
+
+    async def wait_for_better_times(self, exc: FlushPostponedError) -> None:
+        """Return when it is time to try a flush again that could not begin; said once, until one succeeds."""
+        if not self._postponed:
+            _logger.error("%s; it is tried again until it succeeds", exc)
+        self._postponed = True
+        await trio.sleep(RETRY_AFTER)
+
+    def note_success(self) -> None:
+        """A flush succeeded."""
+        if self._postponed:
+            self._postponed = False
+            _logger.warning("the store is flushed again")
 
     def note_failure(self, exc: StoreError) -> None:
         """Tell the operator once that the disk failed; the broker goes on giving what it has."""
@@ -134,10 +152,15 @@ class GroupCommit:
             self._asked = False
             try:
                 await self._disk.flush_log()
+            except FlushPostponedError as exc:
+                self._asked = True  # those that wait go on waiting, up to their deadlines
+                await self._disk.wait_for_better_times(exc)
+                continue
             except StoreError as exc:
                 _logger.error("the messages of %d sends may be lost: %s", len(self._waiting), exc)
                 self._refuse_all()
                 continue
+            self._disk.note_success()
             self._release(self._store.flushed_position)
             self._turn.make_readable()
             await trio.lowlevel.checkpoint()

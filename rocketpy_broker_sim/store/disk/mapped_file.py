@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
+from rocketpy_broker_sim.store.disk.failure import beginning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,11 +111,16 @@ class MappedFile:
 
         Args:
             apart: Open the file anew for it, because the loop may close its own at any time.
+
+        Raises:
+            NotBegunError: It could not be opened; nothing is lost by that.
+            OSError: What the disk has is not known any more.
         """
+        with beginning():
+            file = self._storage.open(self.path) if apart else self._file or self._open()
         if not apart:
-            (self._file or self._open()).fdatasync()
+            file.fdatasync()
             return
-        file = self._storage.open(self.path)
         try:
             file.fdatasync()
         finally:

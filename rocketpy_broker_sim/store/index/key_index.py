@@ -328,8 +328,12 @@ class KeyIndex:
         if self._names_synced:
             return
         self._names_synced = True
-        self._storage.sync_dir(FOLDER)
-        self._storage.sync_dir("")
+        try:
+            self._storage.sync_dir(FOLDER)
+            self._storage.sync_dir("")
+        except OSError:
+            self._names_synced = False
+            raise
 
     def take_expired(self, log_start: int) -> IndexFile | None:
         """Take the oldest file out when no message of it is left, never the newest; whoever takes it deletes it.
