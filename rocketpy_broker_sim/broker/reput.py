@@ -37,14 +37,7 @@ class ReputService:
     def __init__(self, store: MessageStore, turn: Turn) -> None:
         self._store = store
         self._turn = turn
-        self._lot = trio.lowlevel.ParkingLot()
-        self._is_behind = False
         self._is_given_up = False
-        turn.on_behind = self._wake
-
-    def _wake(self) -> None:
-        self._is_behind = True
-        self._lot.unpark()
 
     def _tell(self) -> None:
         """Say once that no more messages are taken, and once that they are again."""
@@ -58,9 +51,7 @@ class ReputService:
     async def serve(self) -> None:
         """Catch up whenever the turn says that there is something to catch up with, until cancelled."""
         while True:
-            if not self._is_behind:
-                await self._lot.park()
-            self._is_behind = False
+            await self._turn.wait_behind()
             if self._turn.is_stalled:
                 self._tell()
                 await trio.sleep(RETRY_AFTER)
