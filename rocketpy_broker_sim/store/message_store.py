@@ -42,6 +42,7 @@ from rocketpy_broker_sim.store.queue.table import QueueTable
 from rocketpy_broker_sim.store.recovery import Recovery
 from rocketpy_broker_sim.store.reput import Reput
 from rocketpy_broker_sim.store.retention import Retention
+from rocketpy_broker_sim.store.steps import Steps, finish
 from rocketpy_broker_sim.store.store_state import Phase, StoreState
 
 if TYPE_CHECKING:
@@ -372,13 +373,18 @@ class MessageStore(MessageReads):
             StoreError: The disk refused.
             StoreCorruptError: Nothing was found but damaged messages; beside others they are left out, and logged.
         """
+        return finish(self.query_steps(topic, key, most, begin, end))
+
+    def query_steps(self, topic: str, key: str, most: int, begin: int, end: int) -> Steps[KeyQueryResult]:
+        """`query` in steps: many messages may have the hash, or share its slot, and each is to be looked at."""
         with self._translated("looking for a key", FOLDER):
-            found = self.index.find(topic, key, most, begin, end)
+            found = yield from self.index.find_steps(topic, key, most, begin, end)
         if not found.positions:
             return KeyQueryResult([], 0, 0)
-        return KeyQueryResult(self._newest(found.positions), found.last_timestamp, found.last_position)
+        records = yield from self._newest(found.positions)
+        return KeyQueryResult(records, found.last_timestamp, found.last_position)
 
-    def _newest(self, positions: Iterable[int]) -> list[bytes]:
+    def _newest(self, positions: Iterable[int]) -> Steps[list[bytes]]:
         """The records at some positions, in the order of the log: as many of the last ones as one answer can hold."""
         records: list[bytes] = []
         total, damage = 0, None
@@ -393,6 +399,7 @@ class MessageStore(MessageReads):
             if total > MAX_QUERY_BYTES:
                 break
             records.append(record)
+            yield
         if damage is not None and not records:
             raise damage
         return [record for record in reversed(records) if record]

@@ -9,6 +9,7 @@ Plays the part of IndexService.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.errors import StoreCorruptError
@@ -21,6 +22,7 @@ from rocketpy_broker_sim.store.index.keys import KeyHashes, hash_of
 from rocketpy_broker_sim.store.index.loading import load_files
 from rocketpy_broker_sim.store.queue.consume_queue import UNIT
 from rocketpy_broker_sim.store.running_flags import RunningFlag
+from rocketpy_broker_sim.store.steps import finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.index.keys import IndexKey
     from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.running_flags import RunningFlags
+    from rocketpy_broker_sim.store.steps import Steps
 
 __all__ = ["Found", "IndexProgress", "KeyIndex"]
 
@@ -266,13 +269,18 @@ class KeyIndex:
             begin: The earliest store time, ms.
             end: The latest one.
         """
+        return finish(self.find_steps(topic, key, most, begin, end))
+
+    def find_steps(self, topic: str, key: str, most: int, begin: int, end: int) -> Steps[Found]:
+        """`find` in steps. Files that are cleaned away meanwhile are left out, as their messages are."""
         most = min(most, self._config.max_msgs_num_batch)
         self._write_waiting()
         hashed = hash_of(topic, key)
         positions: list[int] = []
         for file in reversed(self.files):
             if file.covers(begin, end):
-                file.select(positions, hashed, most, begin, end)
+                with suppress(FileNotFoundError):
+                    yield from file.select(positions, hashed, most, begin, end)
             if file.header.begin_timestamp < begin or len(positions) >= most:
                 break
         self._close_full()
