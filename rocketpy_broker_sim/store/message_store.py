@@ -357,6 +357,11 @@ class MessageStore(MessageReads):
         """Index up to so many messages that the index lacks; whether others are left."""
         return self._catch_up.step(most)
 
+    @property
+    def index_catch_up(self) -> IndexCatchUp:
+        """What goes on with an index that the disk refused."""
+        return self._catch_up
+
     def query(self, topic: str, key: str, most: int, begin: int, end: int) -> KeyQueryResult:
         """The messages of a topic whose key, or unique id, has the hash of `key`; others may have that hash too.
 

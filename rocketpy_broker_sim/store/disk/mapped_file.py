@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
-from rocketpy_broker_sim.store.disk.failure import beginning
+from rocketpy_broker_sim.store.disk.failure import NotBegunError, beginning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,13 +118,13 @@ class MappedFile:
         """
         with beginning():
             file = self._storage.open(self.path) if apart else self._file or self._open()
-        if not apart:
-            file.fdatasync()
-            return
         try:
             file.fdatasync()
+        except InterruptedError as exc:
+            raise NotBegunError(exc.errno, exc.strerror, self.path) from exc  # what it says of the data comes next time
         finally:
-            file.close()
+            if apart:
+                file.close()
 
     def map_apart(self) -> MappedView:
         """A mapping of its own, whose pages can be kept in memory."""
