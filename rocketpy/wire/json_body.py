@@ -22,7 +22,7 @@ import binascii
 import enum
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
 import attrs
@@ -123,6 +123,12 @@ class Body(Declared):
         if b'"$ref"' in data:
             value = resolve_refs(value, limits.max_body_members)
         return cls.from_json(value)
+
+    @classmethod
+    def decode_steps(cls, data: bytes, *, limits: WireLimits = DEFAULT_LIMITS) -> Generator[None, None, Self]:
+        """`decode` in steps."""
+        yield
+        return cls.decode(data, limits=limits)
 
     def to_json(self) -> dict[str, Any]:
         """The body as plain values, members in alphabetical order."""

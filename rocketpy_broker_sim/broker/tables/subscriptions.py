@@ -113,10 +113,8 @@ class SubscriptionGroupTable(StoredTable):
         for name in found:
             if not is_valid_group(name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the group name is not allowed")
-        if (
-            len(self._groups.keys() | found.keys()) > self._config.max_groups
-            and not found.keys() <= self._groups.keys()
-        ):
+        added = sum(name not in self._groups for name in found)
+        if added and len(self._groups) + added > self._config.max_groups:
             raise BrokerError.for_code(
                 ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._groups)} groups, more are not allowed"
             )

@@ -166,10 +166,8 @@ class TopicTable(StoredTable):
         for name in found:
             if not is_valid_stored_topic(name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the topic name is not allowed")
-        if (
-            len(self._topics.keys() | found.keys()) > self._config.max_topics
-            and not found.keys() <= self._topics.keys()
-        ):
+        added = sum(name not in self._topics for name in found)
+        if added and len(self._topics) + added > self._config.max_topics:
             raise BrokerError.for_code(
                 ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._topics)} topics, more are not allowed"
             )
