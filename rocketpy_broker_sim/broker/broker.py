@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -95,7 +95,14 @@ class Broker:
         self.refresh_settings()
         self._network = network or TcpNetwork()
         self.statistics = BrokerStatistics(trio.current_time)
-        storing = Storing(storage, config.store, self.statistics, hooks)
+        storing = Storing(
+            storage,
+            config.store,
+            self.statistics,
+            hooks,
+            most_waiting=config.send_thread_pool_queue_capacity,
+            hear=self._hear,
+        )
         delays = Delays(config, storage, storing)
         tables = Tables(config, storage, storing.store)
         self.slices = Slices()
@@ -132,7 +139,8 @@ class Broker:
         self.storing = storing
         self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
         self.put, self.commit = storing.put, storing.commit
-        storing.turn.on_arrival = self._arrived
+        self.note_topic = storing.turn.made_topic
+        storing.turn.subscribe(self._arrived)
         self.schedule, self.delay_levels = delays.schedule, delays.level_count
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
         self.persistence = saving.persistence
@@ -170,6 +178,13 @@ class Broker:
         if arrival.topic == SCHEDULE_TOPIC:
             self.schedule.on_arrival(arrival.queue_id)
         self.held_pulls.arrived(arrival)
+
+    def _hear(self, topic: str, done: Callable[[], object]) -> None:
+        """Call a function once the name servers have heard of a topic; at once where there is none."""
+        if self.registration is None:
+            done()
+        else:
+            self.registration.heard(topic, done)
 
     def _settle_address(self, address: str) -> None:
         """Clients find the broker there."""
