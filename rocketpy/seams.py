@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "File",
@@ -92,19 +92,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class MappedView(Protocol):
-    """A read-only mapping of a whole file. Readers copy out; nobody keeps a slice alive past the call."""
+    """A mapping of a whole file, by which its pages are kept in memory. Nothing is read through it.
 
-    def read(self, offset: int, size: int) -> bytes:
-        """Copy `size` bytes from `offset`; short at the end of the file."""
-        ...
-
-    def unpack(self, layout: object, offset: int) -> tuple[int, ...]:
-        """``layout.unpack_from`` (a struct.Struct) on the mapped bytes, without a copy in between."""
-        ...
-
-    def unpack_each(self, layout: object, offsets: Sequence[int]) -> Sequence[tuple[int, ...]]:
-        """`unpack` at many offsets, for the price of one call."""
-        ...
+    A page that cannot be had, because the disk is full or broken or the file was cut, ends a process that touches it
+    (SIGBUS); the same page, asked for by `File.pread`, is an error that can be told.
+    """
 
     def lock_in_memory(self) -> None:
         """Keep the mapped pages in memory until the mapping is closed, and bring them there; OSError when refused."""
@@ -120,7 +112,7 @@ class MappedView(Protocol):
 
 
 class File(Protocol):
-    """An open file of the store. Writes are positional; nothing is written through a mapping."""
+    """An open file of the store. Reads and writes are positional; neither goes through a mapping."""
 
     def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`; OSError when not all could be written."""
@@ -131,7 +123,7 @@ class File(Protocol):
         ...
 
     def map(self) -> MappedView:
-        """Map the file as long as it is now, for reading."""
+        """Map the file as long as it is now; OSError when there is no memory for it."""
         ...
 
     def truncate(self, size: int) -> None:

@@ -28,7 +28,9 @@ SHIELDS: dict[str, int] = {
     "rocketpy/remoting/server.py": 1,
     "rocketpy/services.py": 1,
     "rocketpy/sync/listeners.py": 1,
-    "rocketpy_broker_sim/broker/opening.py": 3,
+    "rocketpy_broker_sim/broker/opening.py": 1,
+    "rocketpy_broker_sim/broker/subsystems/naming.py": 1,
+    "rocketpy_broker_sim/broker/subsystems/port.py": 1,
 }
 
 # Waiting for the end of what was cancelled already; telling a listener's own cancellation from that of its task.

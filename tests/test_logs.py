@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rocketpy.errors import BrokerError, RocketMQError
 from rocketpy.logs import MAX_TEXT, Seldom, get_logger, printable, quote
-from tests.hostile import HOSTILE, assert_harmless, said
+from tests.hostile.texts import HOSTILE, assert_harmless, said
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = [path for folder in ("rocketpy", "rocketpy_broker_sim") for path in sorted((ROOT / folder).rglob("*.py"))]

@@ -100,7 +100,9 @@ class Connection(Outbound):
     # --- requests of the peer --------------------------------------------------------------------------
 
     def has_room(self) -> bool:
-        """Whether the peer reads fast enough for another of its requests to be served."""
+        """Whether another request of the peer may be served: it reads fast enough, and its requests are not held."""
+        if self._inbound.held:
+            return False
         if self._transport.pending <= self._limits.pending_writes:
             return True
         self._flush_output()
@@ -150,6 +152,14 @@ class Connection(Outbound):
         """A forgotten request will be answered after all: it counts among the parked ones again."""
         if not request.flag & ONEWAY_FLAG:
             self._inbound.parked += 1
+
+    def hold_requests(self) -> None:
+        """Hand over no request until `release_requests`: the one under way comes first."""
+        self._inbound.held = True
+
+    def release_requests(self) -> None:
+        """Hand requests over again."""
+        self._inbound.release()
 
     # --- lifetime --------------------------------------------------------------------------------------
 

@@ -72,6 +72,8 @@ class Inbound:
         """Whether the handler runs: its answers are kept back until it returns."""
         self.parked = 0
         """Requests that the handler took and has not answered."""
+        self.held = False
+        """Whether the handler wants no other request for now."""
         self.received_bytes = 0
         self.requests = 0
         self.answers = 0
@@ -96,6 +98,11 @@ class Inbound:
         self.parked = max(0, self.parked - 1)
         if self._room:
             self._room.unpark_all()
+
+    def release(self) -> None:
+        """The handler takes requests again."""
+        self.held = False
+        self._room.unpark_all()
 
     def wake(self) -> None:
         """The connection is closed: let everybody go on who waits."""
@@ -194,7 +201,7 @@ class Inbound:
 
     async def _wait_for_room(self) -> None:
         while True:
-            if self.parked >= self._limits.max_parked:
+            if self.held or self.parked >= self._limits.max_parked:
                 await self._room.park()
             elif self._transport.pending > self._limits.pending_writes:
                 await self._transport.wait_progress()

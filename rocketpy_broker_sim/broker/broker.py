@@ -1,124 +1,160 @@
-"""The broker: what its processors and services share; `opening` starts and stops it. Plays BrokerController."""
+"""The broker: who it is, what its answers carry, and the list of its subsystems. Plays BrokerController.
+
+`opening` starts and stops the subsystems; what requests may reach of them stands in `views`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
 from rocketpy.message import PropertyName
+from rocketpy.remoting.network import TcpNetwork
 from rocketpy.seams import wall_ms
 from rocketpy.wire.bodies.topics import DataVersion
+from rocketpy.wire.hosts import format_address, parse_address
 from rocketpy.wire.message_id import UniqueIds
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.broker.allocation import FileAllocation
-from rocketpy_broker_sim.broker.cleaning import Cleaning
-from rocketpy_broker_sim.broker.flush_services import LogFlush, LogProgress, QueueFlush
-from rocketpy_broker_sim.broker.lanes import MOST_PENDING, Lanes
-from rocketpy_broker_sim.broker.long_polling import HeldPull, HeldPulls
-from rocketpy_broker_sim.broker.notifications import notify_consumer_ids_changed
-from rocketpy_broker_sim.broker.persistence import Persistence
+from rocketpy_broker_sim.broker.lanes import Lanes
 from rocketpy_broker_sim.broker.processors.pull import pull_again
-from rocketpy_broker_sim.broker.put_times import PutTimes
-from rocketpy_broker_sim.broker.reput import ReputService
+from rocketpy_broker_sim.broker.putting import packed_address
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
-from rocketpy_broker_sim.broker.schedule import ScheduleService
+from rocketpy_broker_sim.broker.runtime_info import runtime_info
 from rocketpy_broker_sim.broker.statistics import BrokerStatistics
-from rocketpy_broker_sim.broker.store_services import Disk, GroupCommit
-from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
-from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
-from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
-from rocketpy_broker_sim.broker.tables.producers import ProducerTable
-from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
-from rocketpy_broker_sim.broker.tables.topics import TopicTable
-from rocketpy_broker_sim.broker.transient_commit import TransientCommit
-from rocketpy_broker_sim.broker.turn import Turn
-from rocketpy_broker_sim.broker.write_conditions import WriteConditions
-from rocketpy_broker_sim.config import FlushDiskType
-from rocketpy_broker_sim.store.dispatch import DelayLevels
-from rocketpy_broker_sim.store.message_store import MessageStore
-from rocketpy_broker_sim.store.put_result import PutMessageResult, PutMessageStatus
+from rocketpy_broker_sim.broker.subsystems.clients import Clients
+from rocketpy_broker_sim.broker.subsystems.counting import Counting
+from rocketpy_broker_sim.broker.subsystems.delays import Delays
+from rocketpy_broker_sim.broker.subsystems.naming import Naming
+from rocketpy_broker_sim.broker.subsystems.port import Port
+from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
+from rocketpy_broker_sim.broker.subsystems.saving import Saving
+from rocketpy_broker_sim.broker.subsystems.storing import Storing
+from rocketpy_broker_sim.broker.subsystems.tables import Tables
+from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
-    from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.hooks import RequestHook
+    from rocketpy.remoting.limits import ServerLimits
+    from rocketpy.remoting.network import Network
     from rocketpy.remoting.server import RemotingServer
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.registration import Registration
+    from rocketpy_broker_sim.broker.subsystem import Subsystem
     from rocketpy_broker_sim.config import BrokerConfig
-    from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage
+    from rocketpy_broker_sim.store.put_result import Arrival
 
 __all__ = ["Broker"]
 
 
 class Broker:
-    """What processors and services work on. Made and opened by `open_broker`.
+    """A list of subsystems, and what they and every answer need to know of the whole. `open_broker` runs it.
+
+    Args:
+        config: its settings.
+        storage: where it keeps everything.
+        hooks: see every request and its answer.
+        network: where it listens and dials, TCP when None.
+        name_servers: addresses to register with.
+        limits: bounds on connections and frames.
 
     Attributes:
+        subsystems: Its parts, in the order in which they start; they stop the other way round.
+        slices: What it has to do that grows with what is asked.
         address: What clients dial, "host:port".
         store_host: The same, as records carry it.
         send_fields: What every answer to a send carries.
         added_properties: What is added to the properties of every message, as text.
-        delay_levels: How many levels of delay there are.
         boot_timestamp: When it was made, ms.
-        booted_at: How far the log went when it was opened.
         config_version: Rises when settings are changed by request.
         is_killed: Whether it shall end as it stands.
     """
 
-    def __init__(self, config: BrokerConfig, storage: Storage, hooks: Sequence[RequestHook] = ()) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        storage: Storage,
+        hooks: Sequence[RequestHook] = (),
+        *,
+        network: Network | None = None,
+        name_servers: Sequence[str] = (),
+        limits: ServerLimits | None = None,
+    ) -> None:
         self.config = config
         self.storage = storage
         self.boot_timestamp = wall_ms()
-        self.booted_at = 0
         self.config_version = DataVersion()
         self.is_killed = False
         self.address = ""
         self.store_host = bytes(8)
         self.unique_ids = UniqueIds(bytes(4), os.getpid())
-        self.topics = TopicTable(config, storage)
-        self.groups = SubscriptionGroupTable(config, storage)
-        self.offsets = ConsumerOffsetTable(config, storage)
-        self.persistence = Persistence([self.topics, self.groups, self.offsets])
-        self.consumers = ConsumerTable(config, clock=trio.current_time, notify=notify_consumer_ids_changed)
-        self.producers = ProducerTable(config, clock=trio.current_time)
-        self.statistics = BrokerStatistics(trio.current_time)
-        self.store = MessageStore(storage, config.store, on_arrival=self._note_arrival)
-        self.conditions = WriteConditions(config.store, trio.current_time, self.store.pool)
-        self.put_times = PutTimes(trio.current_time)
-        self.turn = Turn(self.store, self.conditions, self.put_times, hooks)
-        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn)
-        self.held_pulls = HeldPulls(self._resume_pull, config.max_held_pulls)
-        self.turn.on_arrival = self._arrived
-        self.reput = ReputService(self.store, self.turn)
-        self.cleaning = Cleaning(self.store.retention, config.store, self.store.flags)
-        self.disk = Disk(self.store)
-        self.written_log = LogProgress(lambda: self.store.written_position)
-        self.turn.on_written = self.written_log.note
-        self.transient_commit: TransientCommit | None = None
-        if self.store.pool is not None:
-            self.transient_commit = TransientCommit(self.store, config.store, self.turn, self.written_log)
-            self.turn.on_written = self.transient_commit.buffered.note
-        self.log_flush = LogFlush(self.store, self.disk, config.store, self.written_log)
-        self.queue_flush = QueueFlush(self.store, self.disk, config.store, self.written_log)
-        self.allocation = FileAllocation(self.store.files_ahead)
-        self.group_commit: GroupCommit | None = None
-        if config.store.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-            timeout = config.store.sync_flush_timeout / 1000
-            self.group_commit = GroupCommit(self.disk, self.store, self.turn, self.put_times, timeout)
-            self.turn.park = self.group_commit.park
-        levels = DelayLevels(config.store.message_delay_level)
-        self.delay_levels = levels.count
-        delay_offsets = DelayOffsetTable(config, storage)
-        self.schedule = ScheduleService(self.store, levels, delay_offsets, self.commit, self.disk.flush_taken)
-        self.server: RemotingServer | None = None
-        self.registration: Registration | None = None
-        self._pull_again = partial(pull_again, self)
         self.refresh_settings()
+        self._network = network or TcpNetwork()
+        self.statistics = BrokerStatistics(trio.current_time)
+        storing = Storing(
+            storage,
+            config.store,
+            self.statistics,
+            hooks,
+            most_waiting=config.send_thread_pool_queue_capacity,
+            hear=self._hear,
+        )
+        delays = Delays(config, storage, storing)
+        tables = Tables(config, storage, storing.store)
+        self.slices = Slices()
+        clients = Clients(config, self.slices)
+        saving = Saving(config, (storing, delays, tables, clients))
+        self._offer(storing, delays, tables, saving, clients)
+        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), storing.turn, self.slices)
+        pulls = Pulls(config, self.lanes, storing.turn, partial(pull_again, self))
+        self.held_pulls = pulls.held
+        self._port = Port(
+            config,
+            self._network,
+            self.lanes,
+            limits=limits,
+            on_open=self._settle_address,
+            on_close=clients.forget,
+            settle=self._settle,
+        )
+        self._naming = Naming(config, self._network, tables.topics, name_servers, lambda: self.address)
+        self.subsystems: list[Subsystem] = [
+            storing,
+            delays,
+            tables,
+            saving,
+            Counting(self.statistics, storing),
+            clients,
+            pulls,
+            self._port,
+            self._naming,
+        ]
+
+    def _offer(self, storing: Storing, delays: Delays, tables: Tables, saving: Saving, clients: Clients) -> None:
+        """What of its subsystems requests, tests and programs around a broker may reach."""
+        self.storing = storing
+        self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
+        self.put, self.commit = storing.put, storing.commit
+        self.note_topic = storing.turn.made_topic
+        storing.turn.subscribe(self._arrived)
+        self.schedule, self.delay_levels = delays.schedule, delays.level_count
+        self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
+        self.persistence = saving.persistence
+        self.consumers, self.producers = clients.consumers, clients.producers
+
+    @property
+    def server(self) -> RemotingServer | None:
+        """What listens; None until it does."""
+        return self._port.server
+
+    @property
+    def registration(self) -> Registration | None:
+        """What keeps it known to the name servers; None until it serves."""
+        return self._naming.registration
 
     def refresh_settings(self) -> None:
         """Take over settings that are kept in another form; call it when they have changed."""
@@ -132,49 +168,57 @@ class Broker:
         self.added_properties = encode_properties(self.added_property_map)
         self.send_fields = {"TRACE_ON": trace, "MSG_REGION": config.region_id}
 
-    # --- messages --------------------------------------------------------------------------------------
+    def runtime_info(self) -> dict[str, str]:
+        """What it has done and holds, by Apache's keys: what all its parts measure."""
+        return runtime_info(self.config, self.boot_timestamp, self.subsystems)
 
-    def put(self, message: IncomingMessage, *, wait: bool = True) -> PutMessageResult:
-        """Put a message, or a batch. It is stored when the turn ends; the answer of the processor waits for that.
-
-        A service that puts outside any request calls `commit` itself.
-
-        Args:
-            message: what to put.
-            wait: whether the answer has to wait for the disk too, where the settings say so.
-        """
-        refusal = self.conditions.refusal()
-        if refusal is not None:
-            return PutMessageResult(refusal)
-        result = self.store.put(message) if message.batch is None else self.store.put_batch(message)
-        if result.status is PutMessageStatus.PUT_OK:
-            self.turn.depends_on(result.end, wait_for_disk=wait)
-        return result
-
-    def commit(self) -> None:
-        """Store what was put outside any request.
-
-        Raises:
-            StoreError: nothing of it was stored.
-        """
-        self.turn.commit()
-
-    def _note_arrival(self, arrival: Arrival) -> None:
-        self.statistics.note_put(len(arrival.tags_codes))
-        self.turn.note_arrival(arrival)
+    # --- what parts say to each other ------------------------------------------------------------------
 
     def _arrived(self, arrival: Arrival) -> None:
         if arrival.topic == SCHEDULE_TOPIC:
             self.schedule.on_arrival(arrival.queue_id)
         self.held_pulls.arrived(arrival)
 
-    def _resume_pull(self, pull: HeldPull) -> None:
-        self.lanes.submit("pull", self._pull_again, pull.connection, pull.request)
-        if self.turn.pending_bytes > MOST_PENDING:
-            # A thousand groups may wait for the same messages: their answers must not gather.
-            self.turn.finish()
+    def _hear(self, topic: str, done: Callable[[], object]) -> None:
+        """Call a function once the name servers have heard of a topic; at once where there is none."""
+        if self.registration is None:
+            done()
+        else:
+            self.registration.heard(topic, done)
 
-    # --- the end ---------------------------------------------------------------------------------------
+    def _settle_address(self, address: str) -> None:
+        """Clients find the broker there."""
+        self.address = address
+        self.store_host = packed_address(address)
+        if not any(self.store_host):
+            # A name instead of an address: records can only carry addresses.
+            _, port = parse_address(address)
+            self.store_host = packed_address(format_address(self._network.local_ip(), port))
+
+    def _settle(self) -> None:
+        """The last answers are about to leave: nothing waits any more."""
+        for subsystem in reversed(self.subsystems):
+            subsystem.settle()
+        self.turn.finish()
+
+    # --- start and end ---------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Read everything. Blocking. When that fails, what was taken is given back.
+
+        Raises:
+            StoreError: a part cannot read its files, or they belong to another broker.
+        """
+        recovered: list[Subsystem] = []
+        try:
+            for subsystem in self.subsystems:
+                subsystem.recover()
+                recovered.append(subsystem)
+        except BaseException:
+            for subsystem in reversed(recovered):
+                subsystem.give_back()
+            raise
+        self.storing.note_boot()
 
     def kill(self) -> None:
         """Serve nobody any more, from now on; when its block ends nothing more is said or written.
@@ -184,10 +228,3 @@ class Broker:
         self.is_killed = True
         if self.server is not None:
             self.server.close()
-
-    # --- clients ---------------------------------------------------------------------------------------
-
-    def forget_connection(self, connection: Connection) -> None:
-        """A connection has closed: its client is in no group any more."""
-        self.consumers.on_close(connection)
-        self.producers.on_close(connection)

@@ -5,6 +5,10 @@ Here one loop does it all, and a pool becomes a budget around plain functions: i
 lane may run in a turn of the loop, its queue is a bounded queue, its wait limit an age counted from the arrival of the
 frame. A request runs at once while its lane is idle and has budget left; else it waits for one of the next turns, which
 one task works off: heartbeats first, then the lanes in rotation, so that a flood in one lane never delays another.
+
+What waits stands in lines, one for each connection and lane: connections take turns, and what one of them asked for
+later comes later. A line stands still while a sliced processor works for it. Lanes of one order share their lines: a
+client that leaves is not brought back by a heartbeat from before.
 Plays the part of the executors of BrokerController, of RequestTask and of BrokerFastFailure.
 """
 
@@ -12,19 +16,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import attrs
 import trio
 
 from rocketpy.errors import ConnectionLostError
+from rocketpy.remoting.connection import Connection
+from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Slices, is_sliced
 
 if TYPE_CHECKING:
-    from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.dispatch import Processor
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.turn import Turn
+    from rocketpy_broker_sim.serving.slices import SlicedProcessor, Steps
 
 __all__ = ["Lane", "LaneStatistics", "Lanes", "Route"]
 
@@ -34,6 +42,8 @@ RUNS_PER_TURN = 256
 """Waiting requests, of all lanes together, that are run before the loop sees to its connections again."""
 SLICE = 8
 """Requests that a lane gets done before the next lane has its go."""
+LARGE = 16 * 1024
+"""Bytes of a body after which the processor time is looked at before the next request."""
 MOST_PENDING = 64 * 1024
 """Bytes of answers that gather before they are let go."""
 _RENEW_AFTER = 32
@@ -43,15 +53,30 @@ _RENEW_AFTER = 32
 class Route(NamedTuple):
     """What a request code leads to."""
 
-    processor: Processor
+    processor: Callable[[Connection, RemotingCommand], RemotingCommand | Steps | None]
     lane: str
 
 
 class _Job(NamedTuple):
     processor: Processor
+    lane: Lane
     connection: Connection
     request: RemotingCommand
     arrived: float
+
+
+@attrs.define(eq=False)
+class _Line:
+    """What a connection has waiting in the lanes of one order. It stands as a whole in the lane of its head.
+
+    Attributes:
+        key: The connection and the order.
+        is_busy: Whether a sliced processor works for it: it stands nowhere until that ends.
+    """
+
+    key: tuple[Connection, str]
+    jobs: deque[_Job] = attrs.Factory(deque)
+    is_busy: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -83,9 +108,13 @@ class Lane:
     capacity: int
     max_age: Callable[[], float] = _for_ever
     """Seconds that a request may wait, asked each time because it can be changed; 0 is for ever."""
+    order: str = ""
+    """Lanes of one order keep the order of a connection's requests among them; its own name when none is given."""
     budget: int = 0
     used: int = 0
-    queue: deque[_Job] = attrs.Factory(deque)
+    queue: deque[_Line] = attrs.Factory(deque)
+    waiting: int = 0
+    """Requests, in the queue and in lines that stand still."""
     done: int = 0
     overloaded: int = 0
     timed_out: int = 0
@@ -93,6 +122,7 @@ class Lane:
     def __attrs_post_init__(self) -> None:
         """The threads as requests a turn."""
         self.budget = max(1, self.threads) * RUNS_PER_THREAD
+        self.order = self.order or self.name
 
     @property
     def is_free(self) -> bool:
@@ -101,10 +131,11 @@ class Lane:
 
     def statistics(self) -> LaneStatistics:
         """Counters of the lane."""
+        now = trio.current_time()
         return LaneStatistics(
-            waiting=len(self.queue),
+            waiting=self.waiting,
             capacity=self.capacity,
-            oldest=trio.current_time() - self.queue[0].arrived if self.queue else 0.0,
+            oldest=max((now - line.jobs[0].arrived for line in self.queue), default=0.0),
             done=self.done,
             overloaded=self.overloaded,
             timed_out=self.timed_out,
@@ -119,19 +150,38 @@ class Lanes:
         routes: request code to processor and lane.
         default: for the codes without a route.
         turn: runs processors and lets their answers go.
+        slices: goes on with the work of sliced processors, which put no messages; one of its own when None.
+
+    Attributes:
+        slices: The same. `serve` serves it too.
     """
 
-    def __init__(self, lanes: Iterable[Lane], routes: Mapping[int, Route], default: Route, turn: Turn) -> None:
+    def __init__(
+        self,
+        lanes: Iterable[Lane],
+        routes: Mapping[int, Route],
+        default: Route,
+        turn: Turn,
+        slices: Slices | None = None,
+    ) -> None:
+        self.slices = Slices() if slices is None else slices
         self._lanes = {lane.name: lane for lane in lanes}
         self._first, *others = self._lanes.values()
         self._order = deque(others)
-        self._routes = {code: (route.processor, self._lanes[route.lane]) for code, route in routes.items()}
-        self._default = (default.processor, self._lanes[default.lane])
+        self._routes = {code: self._bind(route) for code, route in routes.items()}
+        self._default = self._bind(default)
         self._turn = turn
         self._spent = 0
-        self._waiting = 0
+        self._lines: dict[tuple[Connection, str], _Line] = {}
+        self._standing = 0  # lines in the queues of lanes
         self._lot = trio.lowlevel.ParkingLot()
-        self._blocked: dict[Connection, list[tuple[Lane, _Job]]] = {}
+        self._blocked: dict[Connection, list[_Line]] = {}
+
+    def _bind(self, route: Route) -> tuple[Processor, Lane]:
+        lane = self._lanes[route.lane]
+        if is_sliced(route.processor):
+            return partial(self._begin, cast("SlicedProcessor", route.processor), lane), lane
+        return cast("Processor", route.processor), lane
 
     def statistics(self) -> dict[str, LaneStatistics]:
         """Counters by lane."""
@@ -150,20 +200,24 @@ class Lanes:
     # --- requests that come in -------------------------------------------------------------------------
 
     def handle(self, connection: Connection, requests: list[RemotingCommand], arrived: float) -> int | None:
-        """Take the requests of a received chunk, as long as the peer reads the answers."""
-        routes, default, turn = self._routes, self._default, self._turn
+        """Take the requests of a received chunk, as long as the peer reads the answers and the turn has time."""
+        routes, default, turn, lines = self._routes, self._default, self._turn, self._lines
         age = trio.current_time() - arrived
+        clock = self.slices.clock
+        end = clock() + SLICE_SECONDS
         taken = 0
+        is_large = False
         for request in requests:
             if turn.pending_bytes > MOST_PENDING:
                 turn.finish()
             # Most answers are small and none has left yet: a look at the output is due only when some have.
-            if taken and taken % SLICE == 0 and not connection.has_room():
+            if taken and (is_large or taken % SLICE == 0) and (clock() >= end or not connection.has_room()):
                 break
             taken += 1
+            is_large = len(request.body) > LARGE
             processor, lane = routes.get(request.code, default)
-            if not lane.is_free:
-                self._enqueue(lane, _Job(processor, connection, request, arrived))
+            if not lane.is_free or (lines and (connection, lane.order) in lines):
+                self._enqueue(_Job(processor, lane, connection, request, arrived))
             elif 0 < lane.max_age() <= age:
                 self._refuse_old(lane, connection, request, age)
             else:
@@ -172,8 +226,7 @@ class Lanes:
                 turn.run(processor, connection, request)
         turn.finish()
         self._spent += taken
-        if self._waiting or self._spent >= _RENEW_AFTER:
-            self._lot.unpark()
+        self._wake()
         return taken
 
     def submit(self, lane_name: str, processor: Processor, connection: Connection, request: RemotingCommand) -> None:
@@ -189,35 +242,90 @@ class Lanes:
             self._turn.run(processor, connection, request)
             self._spent += 1
         else:
-            lane.queue.append(_Job(processor, connection, request, trio.current_time()))
-            self._waiting += 1
-        if self._waiting or self._spent >= _RENEW_AFTER:
+            self._line_up(_Job(processor, lane, connection, request, trio.current_time()))
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._standing or self._spent >= _RENEW_AFTER:
             self._lot.unpark()
 
-    def _enqueue(self, lane: Lane, job: _Job) -> None:
-        if len(lane.queue) < lane.capacity:
-            lane.queue.append(job)
-            self._waiting += 1
+    def _enqueue(self, job: _Job) -> None:
+        lane = job.lane
+        if lane.waiting < lane.capacity:
+            self._line_up(job)
             return
         lane.overloaded += 1
-        remark = f"[OVERLOAD]{len(lane.queue)} requests wait in the {lane.name} lane, slow down for a while"
+        remark = f"[OVERLOAD]{lane.waiting} requests wait in the {lane.name} lane, slow down for a while"
         self._turn.answer(job.connection, job.request, job.request.answer(ResponseCode.SYSTEM_BUSY, remark))
 
     def _refuse_old(self, lane: Lane, connection: Connection, request: RemotingCommand, age: float) -> None:
         lane.timed_out += 1
         remark = (
             f"[TIMEOUT_CLEAN_QUEUE]broker busy, slow down for a while: the request waited {int(age * 1000)} ms "
-            f"in the {lane.name} lane, {len(lane.queue)} wait behind it"
+            f"in the {lane.name} lane, {lane.waiting} wait behind it"
         )
         self._turn.answer(connection, request, request.answer(ResponseCode.SYSTEM_BUSY, remark))
 
+    # --- sliced work -----------------------------------------------------------------------------------
+
+    def _begin(
+        self, function: SlicedProcessor, lane: Lane, connection: Connection, request: RemotingCommand
+    ) -> RemotingCommand | None:
+        """Begin a sliced processor. Its answer when that ends at once; else its line stands still until it does."""
+        answers: list[RemotingCommand | None] = []
+        line: _Line | None = None
+
+        def done(answer: RemotingCommand | None, error: Exception | None) -> None:
+            if error is not None:
+                answer = answer_for_error(request, error, connection.address)
+            if line is None:
+                answers.append(answer)
+                return
+            if answer is not None:
+                connection.send_answer(request, answer)
+            line.is_busy = False
+            self._move_on(line)
+            self._wake()
+
+        self.slices.begin(function(connection, request), connection, done)
+        if answers:
+            return answers[0]
+        line = self._line(connection, lane)
+        line.is_busy = True
+        return None
+
     # --- requests that wait ----------------------------------------------------------------------------
+
+    def _line(self, connection: Connection, lane: Lane) -> _Line:
+        key = connection, lane.order
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line(key)
+        return line
+
+    def _line_up(self, job: _Job) -> None:
+        job.lane.waiting += 1
+        line = self._line(job.connection, job.lane)
+        line.jobs.append(job)
+        if len(line.jobs) == 1 and not line.is_busy:
+            self._move_on(line)
+
+    def _move_on(self, line: _Line) -> None:
+        """Let a line stand where its head belongs; one in which nothing waits is gone."""
+        if line.is_busy:
+            return
+        if line.jobs:
+            line.jobs[0].lane.queue.append(line)
+            self._standing += 1
+        else:
+            del self._lines[line.key]
 
     async def serve(self) -> None:
         """Work off what waits, a turn at a time, until cancelled."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.slices.serve)
             while True:
-                if self._waiting:
+                if self._standing:
                     await trio.lowlevel.checkpoint()
                 else:
                     await self._lot.park()
@@ -226,53 +334,76 @@ class Lanes:
                     nursery.start_soon(self._unblock, connection, self._blocked.pop(connection))
 
     def take_turn(self) -> None:
-        """Renew the budgets and run what waits, within them."""
+        """Renew the budgets and run what waits, within them and within the time of one slice."""
         self._spent = 0
         for lane in self._lanes.values():
             lane.used = 0
-        if not self._waiting:
+        if not self._standing:
             return
         left = RUNS_PER_TURN
+        end = self.slices.clock() + SLICE_SECONDS
         while left > 0 and self._first.queue and self._first.used < self._first.budget:
-            left -= self._run_slice(self._first, left)
+            left = self._run_slice(self._first, left, end)
         self._order.rotate(-1)
         worked = True
         while left > 0 and worked:
             worked = False
             for lane in self._order:
                 if lane.queue and lane.used < lane.budget and left > 0:
-                    left -= self._run_slice(lane, left)
+                    left = self._run_slice(lane, left, end)
                     worked = True
         self._turn.finish()
 
-    def _run_slice(self, lane: Lane, left: int) -> int:
-        """Run or refuse a few waiting requests of a lane. Returns how many."""
-        now = trio.current_time()
-        max_age = lane.max_age()
-        count = min(SLICE, left, len(lane.queue), lane.budget - lane.used)
-        for _ in range(count):
-            job = lane.queue.popleft()
-            self._waiting -= 1
+    def _run_slice(self, lane: Lane, left: int, end: float) -> int:
+        """Run or refuse a few waiting requests of a lane.
+
+        Args:
+            lane: has some waiting.
+            left: how many may be run in this turn.
+            end: until when, in processor time.
+
+        Returns:
+            How many may still be run.
+        """
+        now, max_age, clock = trio.current_time(), lane.max_age(), self.slices.clock
+        for _ in range(min(SLICE, left, lane.budget - lane.used)):
+            if not lane.queue:
+                break
+            line = lane.queue.popleft()
+            self._standing -= 1
             lane.used += 1
-            if 0 < max_age <= now - job.arrived:
-                self._refuse_old(lane, job.connection, job.request, now - job.arrived)
-            elif job.connection.is_open and (job.connection in self._blocked or not job.connection.has_room()):
-                self._blocked.setdefault(job.connection, []).append((lane, job))
-            else:
-                lane.done += 1
-                self._turn.run(job.processor, job.connection, job.request)
+            left -= 1
+            self._run_head(line, now, max_age)
+            if clock() >= end:
+                left = 0
+                break
         if self._turn.pending_bytes > MOST_PENDING:
             self._turn.finish()
-        return count
+        return left
 
-    async def _unblock(self, connection: Connection, jobs: list[tuple[Lane, _Job]]) -> None:
-        """Put requests back at the head of their lanes once their peer has read what it was sent."""
+    def _run_head(self, line: _Line, now: float, max_age: float) -> None:
+        """Run or refuse the first request of a line that has just been taken out of its lane."""
+        _, lane, connection, request, arrived = job = line.jobs[0]
+        if 0 < max_age <= now - arrived:
+            self._refuse_old(lane, connection, request, now - arrived)
+        elif connection.is_open and (connection in self._blocked or not connection.has_room()):
+            self._blocked.setdefault(connection, []).append(line)
+            return
+        else:
+            lane.done += 1
+            self._turn.run(job.processor, connection, request)
+        line.jobs.popleft()
+        lane.waiting -= 1
+        self._move_on(line)
+
+    async def _unblock(self, connection: Connection, lines: list[_Line]) -> None:
+        """Put lines back at the front of their lanes once their peer has read what it was sent."""
         try:
             await connection.wait_writable()
         except ConnectionLostError:
             # There is nobody left to answer, but a message may be among them that was sent without waiting.
             await trio.lowlevel.checkpoint()
-        for lane, job in reversed(jobs):
-            lane.queue.appendleft(job)
-        self._waiting += len(jobs)
+        for line in reversed(lines):
+            line.jobs[0].lane.queue.appendleft(line)
+        self._standing += len(lines)
         self._lot.unpark()

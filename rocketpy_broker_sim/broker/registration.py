@@ -2,15 +2,14 @@
 
 Every name server has a task of its own: registered at the start, ten seconds later, then at the period of the settings,
 at once when topics change and when the connection broke. So one that is down or hangs never keeps the others waiting.
-Plays the part of BrokerOuterAPI and of registerBrokerAll in BrokerController.
+Topics may come and go at every checkpoint: names are kept, and looked up again when their turn comes. Plays the part of
+BrokerOuterAPI and of registerBrokerAll in BrokerController.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Mapping
-from copy import copy
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
 import trio
@@ -19,21 +18,23 @@ from rocketpy.errors import BrokerError, ProtocolError, RequestTimeoutError, Too
 from rocketpy.logs import get_logger
 from rocketpy.remoting.connection import Connection
 from rocketpy.services import ticks
-from rocketpy.wire.bodies.registration import RegisterBrokerBody, TopicConfigAndMappingSerializeWrapper
+from rocketpy.wire.bodies.registration import Piece
 from rocketpy.wire.bodies.route import KVTable
+from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.route import (
     BrokerHeartbeatRequestHeader,
     QueryDataVersionRequestHeader,
     QueryDataVersionResponseHeader,
-    RegisterBrokerRequestHeader,
     UnRegisterBrokerRequestHeader,
 )
+from rocketpy_broker_sim.broker.hearing import Hearing, Hearings
+from rocketpy_broker_sim.broker.registration_pieces import RegistrationRequests, provisional
 
 if TYPE_CHECKING:
     from rocketpy.remoting.pool import ConnectionPool
-    from rocketpy.wire.bodies.topics import DataVersion, TopicConfig
+    from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy_broker_sim.config import BrokerConfig
 
 __all__ = ["Registration", "Topics"]
@@ -44,7 +45,7 @@ AGAIN_AFTER = 10.0
 """Seconds to the second registration, and to the next one after a failure."""
 GATHER = 0.01
 """Seconds in which changes of topics are gathered into one registration."""
-_READ_WRITE = 6
+T = TypeVar("T")
 _Refused = (BrokerError, ProtocolError, TransportError, RequestTimeoutError, TooManyRequestsError)
 
 
@@ -76,8 +77,29 @@ class _Link:
     """Topics that changed since it was told last."""
     everything: bool = False
     """Whether something that is told with every topic changed since then."""
+    telling: frozenset[str] = frozenset()
+    """Topics that it is being told now."""
+    version: DataVersion | None = None
+    """The state of the table that it knows."""
     hurry: trio.Event = attrs.Factory(trio.Event)
     connection: Connection | None = None
+    waiting: list[Hearing] = attrs.Factory(list)
+    """Those who wait until it has heard of what changed."""
+    hearing: list[Hearing] = attrs.Factory(list)
+    """Those who wait until it has heard of what it is being told."""
+
+    def take_changes(self) -> frozenset[str]:
+        """Begin to tell it what changed."""
+        self.telling, self.changed = frozenset(self.changed), set()
+        self.hearing, self.waiting = self.hearing + self.waiting, []
+        return self.telling
+
+    def told(self) -> None:
+        """It has heard, or could not be told: nobody waits for that any more."""
+        self.telling = frozenset()
+        hearing, self.hearing = self.hearing, []
+        for each in hearing:
+            each.told()
 
 
 class Registration:
@@ -96,6 +118,8 @@ class Registration:
     ) -> None:
         self._config = config
         self._address = address
+        self._requests = RegistrationRequests(config, address)
+        self._hearings = Hearings()
         self._topics = topics
         self._pool = pool
         self._links = [_Link(each) for each in name_servers]
@@ -115,12 +139,28 @@ class Registration:
             link.everything = link.everything or not names
             link.hurry.set()
 
+    def heard(self, topic: str, done: Callable[[], object]) -> None:
+        """Call `done` once the name servers have heard of a topic that `topics_changed` has named.
+
+        At once when there is none that has this broker and lacks the topic; after half a second in any case.
+        """
+        waiting = [link.waiting for link in self._links if link.registered and topic in link.changed]
+        hearing = [link.hearing for link in self._links if link.registered and topic in link.telling - link.changed]
+        places = waiting + hearing
+        if not places:
+            done()
+            return
+        made = self._hearings.add(len(places), done)
+        for place in places:
+            place.append(made)
+
     async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep it registered, until cancelled. Started once a name server has it, or none is left that might."""
         ready = trio.Event()
         pending = {link.address for link in self._links}
         with self._scope:
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._hearings.serve)
                 for link in self._links:
                     nursery.start_soon(self._keep, link, pending, ready)
                     if self._config.enable_slave_acting_master:
@@ -138,6 +178,7 @@ class Registration:
     def stop(self) -> None:
         """Stop registering, without a word."""
         self._scope.cancel()
+        self._hearings.end_all()
 
     async def unregister(self) -> None:
         """Stop to register and say goodbye to every name server; the caller sets the deadline."""
@@ -150,7 +191,8 @@ class Registration:
 
     async def _keep(self, link: _Link, pending: set[str], ready: trio.Event) -> None:
         period = max(10_000, min(self._config.register_name_server_period, 60_000)) / 1000
-        full, first = True, True
+        next_full = trio.current_time() + AGAIN_AFTER
+        full = True
         while True:
             link.hurry = trio.Event()
             done = await self._register(link, full=full)
@@ -160,33 +202,48 @@ class Registration:
             if not done:
                 # What broke meanwhile is why it failed. At once again, and again, would be a storm.
                 link.hurry = trio.Event()
-            with trio.move_on_after(period if done and not first else AGAIN_AFTER) as slept:
+                next_full = trio.current_time() + AGAIN_AFTER
+            with trio.move_on_at(next_full):
                 await link.hurry.wait()
-                await trio.sleep(GATHER)
-            full, first = not done or slept.cancelled_caught, False
+                if not link.waiting:
+                    await trio.sleep(GATHER)
+            # However often topics change: everything is told at the period, which is the sign of life too.
+            full = not done or trio.current_time() >= next_full
+            if full:
+                next_full = trio.current_time() + (period if done else AGAIN_AFTER)
 
     async def _register(self, link: _Link, *, full: bool) -> bool:
         """Register all topics, or those that changed. Returns whether the name server took it."""
-        names, link.changed = link.changed, set()
-        known = self._topics.all()
-        # A name server that does not know this broker takes a single topic for an update and refuses it, and a topic
-        # that is gone can only be told by leaving it out.
-        full = full or link.everything or not link.registered or not names or not names <= known.keys()
-        link.everything = False
+        taken: frozenset[str] = frozenset()
         try:
             connection = await self._connect(link)
-            if full and not await self._is_needed(connection, link):
-                return True
-            await self._send(connection, list(known.values()) if full else [known[name] for name in names])
+            taken = link.take_changes()
+            # A name server that does not know this broker takes a single topic for an update and refuses it.
+            if full or link.everything or not link.registered or not taken or self._is_gone(taken):
+                link.everything = False
+                if await self._is_needed(connection, link):
+                    await self._send_all(connection, link)
+            else:
+                await self._send_changes(connection, link, taken)
         except _Refused as exc:
-            link.changed |= names
+            link.changed |= taken
             self._failed(link, exc)
             return False
+        finally:
+            link.told()
         if not link.registered:
             logger.info("broker %s is registered with %s", self._config.broker_name, link.address)
         link.registered, link.warned = True, False
         self._note_progress()
         return True
+
+    def _is_gone(self, names: Iterable[str]) -> bool:
+        """Whether one of these topics is gone, which can only be told by leaving it out of all the others.
+
+        That is no hurry where the others are many: the next period will do, as with Apache's broker.
+        """
+        known = self._topics.all()
+        return len(self._requests.pieces(list(known))) == 1 and not all(name in known for name in names)
 
     async def _connect(self, link: _Link) -> Connection:
         connection = await self._pool.get(link.address, timeout=self._timeout)
@@ -200,6 +257,7 @@ class Registration:
         if link.connection is connection:
             link.connection = None
             link.registered = False
+            link.version = None
             link.hurry.set()
             self._note_progress()
 
@@ -209,6 +267,10 @@ class Registration:
 
     def _failed(self, link: _Link, error: Exception) -> None:
         link.registered = False
+        link.version = None
+        waiting, link.waiting = link.waiting, []
+        for each in waiting:
+            each.told()
         if not link.warned:
             link.warned = True
             logger.warning("cannot register with the name server %s, trying on: %s", link.address, error)
@@ -222,17 +284,56 @@ class Registration:
             return True
         return QueryDataVersionResponseHeader.from_ext(answer.ext_fields).changed
 
-    async def _send(self, connection: Connection, topics: list[TopicConfig]) -> None:
-        """Register topics.
+    async def _send_all(self, connection: Connection, link: _Link) -> None:
+        """Register all topics; what changes in the meantime is told between two pieces.
 
         Raises:
             BrokerError: the name server refuses them.
         """
-        answer = await connection.request(self._registration(topics), timeout=self._timeout)
+        pieces = self._requests.pieces(list(self._topics.all()))
+        is_known = link.version == self._topics.data_version
+        for index, names in enumerate(pieces):
+            piece = Piece(index=index, count=len(pieces))
+            if index:
+                link.told()
+                await self._send_changes_between(connection, link)
+            version = self._topics.data_version
+            if not piece.is_last and not is_known:
+                version = provisional(version, piece)
+            await self._send(connection, link, names, version, piece)
+
+    async def _send_changes_between(self, connection: Connection, link: _Link) -> None:
+        if link.changed and link.registered:
+            taken = link.take_changes()
+            try:
+                await self._send_changes(connection, link, taken)
+            except _Refused:
+                link.changed |= taken
+                raise
+            finally:
+                link.told()
+
+    async def _send_changes(self, connection: Connection, link: _Link, names: Iterable[str]) -> None:
+        """Register these topics.
+
+        Raises:
+            BrokerError: the name server refuses them.
+        """
+        known = self._topics.all()
+        found = sorted(name for name in names if name in known)
+        for piece in self._requests.pieces(found) if found else ():
+            await self._send(connection, link, piece, self._topics.data_version, Piece())
+
+    async def _send(
+        self, connection: Connection, link: _Link, names: Iterable[str], version: DataVersion, piece: Piece
+    ) -> None:
+        request = await _in_steps(self._requests.request(names, self._topics.all().get, version, piece))
+        answer = await connection.request(request, timeout=self._timeout)
         if answer.code != 0:
             raise BrokerError.for_code(
                 answer.code, answer.remark, address=connection.address, doing="registration of the broker"
             )
+        link.version = version
         if answer.body:
             # What operators have declared at the name server: topics to be consumed in order.
             self._topics.declare_ordered(KVTable.decode(answer.body).table)
@@ -290,43 +391,17 @@ class Registration:
         )
         return RemotingCommand(RequestCode.QUERY_DATA_VERSION, header.to_ext(), body=self._topics.data_version.encode())
 
-    # --- what is sent ---
-
     @property
     def _timeout(self) -> float:
         return self._config.register_broker_timeout_mills / 1000
 
-    def _registration(self, topics: list[TopicConfig]) -> RemotingCommand:
-        config = self._config
-        wrapper = TopicConfigAndMappingSerializeWrapper(
-            data_version=self._topics.data_version,
-            topic_config_table={topic.topic_name: self._advertised(topic) for topic in topics},
-        )
-        payload = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
-        # Name servers of 4.x cannot read attributes in the compressed form, and none looks at them.
-        packed = config.compressed_register
-        body = payload.encode_compressed(with_attributes=False) if packed else payload.encode()
-        host, _, port = self._address.rpartition(":")
-        header = RegisterBrokerRequestHeader(
-            broker_name=config.broker_name,
-            broker_addr=self._address,
-            cluster_name=config.broker_cluster_name,
-            ha_server_addr=f"{host}:{int(port) + 1}",
-            broker_id=config.broker_id,
-            heartbeat_timeout_millis=config.broker_not_active_timeout_millis
-            if config.enable_slave_acting_master
-            else None,
-            enable_acting_master=config.enable_slave_acting_master,
-            compressed=config.compressed_register,
-            body_crc32=zlib.crc32(body) & 0x7FFFFFFF,
-        )
-        return RemotingCommand(RequestCode.REGISTER_BROKER, header.to_ext(), body=body)
 
-    def _advertised(self, topic: TopicConfig) -> TopicConfig:
-        """The topic with no more permissions than the broker itself has."""
-        permission = self._config.broker_permission
-        if permission & _READ_WRITE == _READ_WRITE:
-            return topic
-        advertised = copy(topic)
-        advertised.perm &= permission
-        return advertised
+async def _in_steps(work: Generator[None, None, T]) -> T:
+    """Do work that grows with what there is to tell; others have their turn between its steps."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await trio.lowlevel.checkpoint()

@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.broker import Broker
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.slices import Steps
 
 __all__ = ["BrokerProcessor", "default_route", "lanes_of", "routes_of"]
 
-BrokerProcessor = Callable[["Broker", "Connection", "RemotingCommand"], "RemotingCommand | None"]
+BrokerProcessor = Callable[["Broker", "Connection", "RemotingCommand"], "RemotingCommand | Steps | None"]
+"""A generator function is carried out in slices."""
+_COMING = "membership"
+"""The order in which a client comes and goes: heartbeats and goodbyes stay as they were sent."""
 
 _TABLE: dict[RequestCode, tuple[BrokerProcessor, str]] = {
     RequestCode.SEND_MESSAGE: (send.send_message, "send"),
@@ -105,14 +109,15 @@ def lanes_of(config: BrokerConfig) -> list[Lane]:
     def age(name: str) -> Callable[[], float]:
         return lambda: getattr(config, name) / 1000 if config.broker_fast_failure_enable else 0.0
 
-    def lane(name: str, threads: int, capacity: int, wait: str | None = None) -> Lane:
+    def lane(name: str, threads: int, capacity: int, wait: str | None = None, order: str = "") -> Lane:
         if wait is None:
-            return Lane(name=name, threads=threads, capacity=capacity)
-        return Lane(name=name, threads=threads, capacity=capacity, max_age=age(f"wait_time_mills_in_{wait}_queue"))
+            return Lane(name=name, threads=threads, capacity=capacity, order=order)
+        max_age = age(f"wait_time_mills_in_{wait}_queue")
+        return Lane(name=name, threads=threads, capacity=capacity, max_age=max_age, order=order)
 
     c = config
     return [
-        lane("heartbeat", c.heartbeat_thread_pool_nums, c.heartbeat_thread_pool_queue_capacity, "heartbeat"),
+        lane("heartbeat", c.heartbeat_thread_pool_nums, c.heartbeat_thread_pool_queue_capacity, "heartbeat", _COMING),
         lane("send", c.send_message_thread_pool_nums, c.send_thread_pool_queue_capacity, "send"),
         lane("pull", c.pull_message_thread_pool_nums, c.pull_thread_pool_queue_capacity, "pull"),
         lane("lite pull", c.lite_pull_message_thread_pool_nums, c.lite_pull_thread_pool_queue_capacity, "lite_pull"),
@@ -124,7 +129,12 @@ def lanes_of(config: BrokerConfig) -> list[Lane]:
             c.end_transaction_pool_queue_capacity,
             "transaction",
         ),
-        lane("client", c.client_manage_thread_pool_nums, c.client_manager_thread_pool_queue_capacity),
+        lane(
+            "client",
+            c.client_manage_thread_pool_nums,
+            c.client_manager_thread_pool_queue_capacity,
+            order=_COMING,
+        ),
         lane("consumer", c.consumer_manage_thread_pool_nums, c.consumer_manager_thread_pool_queue_capacity),
         lane("ack", c.ack_message_thread_pool_nums, c.ack_thread_pool_queue_capacity, "ack"),
         lane("admin", c.admin_broker_thread_pool_nums, c.admin_broker_thread_pool_queue_capacity, "admin_broker"),

@@ -1,6 +1,7 @@
 """What a broker has done and holds, under the keys of Apache's: the answer to GET_BROKER_RUNTIME_INFO.
 
-Only what this broker knows stands in it. Plays the part of prepareRuntimeInfo in AdminBrokerProcessor.
+Each subsystem measures itself with the function that is here for it. Only what this broker knows stands in the table.
+Plays the part of prepareRuntimeInfo in AdminBrokerProcessor.
 """
 
 from __future__ import annotations
@@ -18,12 +19,26 @@ from rocketpy_broker_sim.store.log import commit_log
 from rocketpy_broker_sim.store.queue import consume_queue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from rocketpy_broker_sim.broker.broker import Broker
-    from rocketpy_broker_sim.broker.statistics import Totals
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.broker.lanes import Lanes
+    from rocketpy_broker_sim.broker.put_times import PutTimes
+    from rocketpy_broker_sim.broker.schedule import ScheduleService
+    from rocketpy_broker_sim.broker.statistics import BrokerStatistics, Totals
+    from rocketpy_broker_sim.broker.subsystem import Subsystem
+    from rocketpy_broker_sim.broker.write_conditions import WriteConditions
+    from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.store.message_store import MessageStore
 
-__all__ = ["runtime_info"]
+__all__ = [
+    "measures_of_delays",
+    "measures_of_lanes",
+    "measures_of_messages",
+    "measures_of_puts",
+    "measures_of_store",
+    "runtime_info",
+]
 
 _VERSION = "V5_3_3"
 _LANES = {
@@ -49,23 +64,25 @@ _NO_TIMER = {
 """What Apache's broker says without a timer wheel; its tools expect numbers."""
 
 
-def runtime_info(broker: Broker) -> dict[str, str]:
-    """The table."""
-    now = wall_ms()
-    return {
+def runtime_info(config: BrokerConfig, boot_timestamp: int, subsystems: Iterable[Subsystem]) -> dict[str, str]:
+    """The table.
+
+    Args:
+        config: the settings of the broker.
+        boot_timestamp: when it was made, ms.
+        subsystems: its parts.
+    """
+    found = {
         "brokerVersion": str(CURRENT_VERSION),
         "brokerVersionDesc": _VERSION,
-        "brokerActive": "true" if broker.config.broker_id == MASTER_ID else "false",
-        "bootTimestamp": str(broker.boot_timestamp),
-        "runtime": _duration(now - broker.boot_timestamp),
-        "startAcceptSendRequestTimeStamp": str(broker.config.start_accept_send_request_time_stamp),
-        **_store(broker),
-        **_messages(broker),
-        **_puts(broker),
-        **_lanes(broker),
-        **_delays(broker),
-        **_NO_TIMER,
+        "brokerActive": "true" if config.broker_id == MASTER_ID else "false",
+        "bootTimestamp": str(boot_timestamp),
+        "runtime": _duration(wall_ms() - boot_timestamp),
+        "startAcceptSendRequestTimeStamp": str(config.start_accept_send_request_time_stamp),
     }
+    for subsystem in subsystems:
+        found.update(subsystem.measures())
+    return found | _NO_TIMER
 
 
 def _duration(milliseconds: int) -> str:
@@ -75,26 +92,25 @@ def _duration(milliseconds: int) -> str:
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
 
 
-def _store(broker: Broker) -> dict[str, str]:
-    store = broker.store
+def measures_of_store(store: MessageStore, storage: Storage) -> dict[str, str]:
+    """How far the log goes and is flushed, and how full the disk is."""
     return {
         "commitLogMinOffset": str(store.log_start),
         "commitLogMaxOffset": str(store.written_position),
-        "commitLogDiskRatio": f"{broker.storage.usage(commit_log.FOLDER):.2f}",
-        "consumeQueueDiskRatio": f"{broker.storage.usage(consume_queue.FOLDER):.2f}",
+        "commitLogDiskRatio": f"{storage.usage(commit_log.FOLDER):.2f}",
+        "consumeQueueDiskRatio": f"{storage.usage(consume_queue.FOLDER):.2f}",
         "dispatchBehindBytes": str(store.dispatch_behind),
         "dispatchMaxBuffer": str(store.dispatch_most_waiting),
         "remainHowManyDataToFlush": _bytes(store.written_position - store.flushed_position),
-        **_buffers(broker),
+        **_buffers(store),
         "runningFlags": str(store.flags),
-        **_capacity(broker),
-        "earliestMessageTimeStamp": str(_earliest(broker)),
+        **_capacity(storage),
+        "earliestMessageTimeStamp": str(_earliest(store)),
     }
 
 
-def _buffers(broker: Broker) -> dict[str, str]:
+def _buffers(store: MessageStore) -> dict[str, str]:
     """How much of the transient pool is left, and what waits in it; without one, what Apache's broker says."""
-    store = broker.store
     if store.pool is None:
         return {"remainTransientStoreBufferNumbs": str(2**31 - 1)}
     return {
@@ -103,30 +119,32 @@ def _buffers(broker: Broker) -> dict[str, str]:
     }
 
 
-def _capacity(broker: Broker) -> dict[str, str]:
+def _capacity(storage: Storage) -> dict[str, str]:
     """How large the disk is, where there is one."""
-    total, free = broker.storage.space()
+    total, free = storage.space()
     return {"commitLogDirCapacity": f"Total : {_bytes(total)}, Free : {_bytes(free)}."} if total else {}
 
 
-def _puts(broker: Broker) -> dict[str, str]:
+def measures_of_puts(times: PutTimes, conditions: WriteConditions) -> dict[str, str]:
     """How long puts took, and how many the disk refused."""
-    times = broker.put_times
     return {
         "putMessageEntireTimeMax": str(times.longest),
         "putMessageFailedTimes": str(times.failed),
         "putMessageDistributeTime": times.distribution(),
         "putLatency99": f"{times.percentile(0.99):.2f}",
         "putLatency999": f"{times.percentile(0.999):.2f}",
-        "pageCacheLockTimeMills": str(broker.conditions.held_ms),
+        "pageCacheLockTimeMills": str(conditions.held_ms),
     }
 
 
-def _messages(broker: Broker) -> dict[str, str]:
-    """What came and went: since the start, up to the last two midnights, and a second lately."""
-    statistics = broker.statistics
+def measures_of_messages(statistics: BrokerStatistics, size: int) -> dict[str, str]:
+    """What came and went: since the start, up to the last two midnights, and a second lately.
+
+    Args:
+        statistics: the sums.
+        size: bytes that came.
+    """
     now, (today, yesterday) = statistics.totals(), statistics.mornings()
-    size = broker.store.written_position - broker.booted_at
 
     def rates(which: Callable[[Totals], int]) -> str:
         return " ".join(str(statistics.rate(which, seconds)) for seconds in _RATES)
@@ -150,10 +168,10 @@ def _messages(broker: Broker) -> dict[str, str]:
     }
 
 
-def _earliest(broker: Broker) -> int:
+def _earliest(store: MessageStore) -> int:
     """When the oldest message of all was stored, -1 when there is none."""
     try:
-        record = broker.store.read(broker.store.log_start)
+        record = store.read(store.log_start)
         return -1 if record is None else read_head(record).store_timestamp
     except (StoreError, MessageDecodeError):
         return -1
@@ -166,9 +184,10 @@ def _bytes(count: int) -> str:
     return f"{count / (1 << 10 * power):.1f} {'KMGT'[power - 1]}iB"
 
 
-def _lanes(broker: Broker) -> dict[str, str]:
+def measures_of_lanes(lanes: Lanes) -> dict[str, str]:
+    """How full the lanes are, those that Apache's broker tells of."""
     found = {}
-    statistics = broker.lanes.statistics()
+    statistics = lanes.statistics()
     for name, (prefix, capacity) in _LANES.items():
         lane = statistics[name]
         found[f"{prefix}Size"] = str(lane.waiting)
@@ -177,9 +196,9 @@ def _lanes(broker: Broker) -> dict[str, str]:
     return found
 
 
-def _delays(broker: Broker) -> dict[str, str]:
+def measures_of_delays(schedule: ScheduleService, store: MessageStore) -> dict[str, str]:
     """How far each delay level has been delivered, and where it ends."""
     return {
-        f"scheduleMessageOffset_{level}": f"{offset},{broker.store.max_offset(SCHEDULE_TOPIC, queue_of_level(level))}"
-        for level, offset in broker.schedule.progress().items()
+        f"scheduleMessageOffset_{level}": f"{offset},{store.max_offset(SCHEDULE_TOPIC, queue_of_level(level))}"
+        for level, offset in schedule.progress().items()
     }

@@ -50,6 +50,10 @@ class BrokerConfig:
     """Register every time; without it a name server is asked first whether anything changed."""
     compressed_register: bool = switch(False)
     """Whether registrations are compressed."""
+    enable_split_registration: bool = switch(False)
+    """Register topics in pieces, however few they are; more than 5000 always come in pieces."""
+    split_registration_size: int = count(800)
+    """Topics in a piece, at least 2 and at most 5000."""
     broker_heartbeat_interval: int = count(1000)
     """Between light pings, which are sent with `enable_slave_acting_master` only."""
     broker_not_active_timeout_millis: int = number(10_000)
@@ -151,6 +155,10 @@ class BrokerConfig:
     """Consumer groups that may exist."""
     max_clients_per_group: int = own(2000)
     """Clients that a group may have."""
+    max_groups_per_client: int = own(4096)
+    """Groups that a client may consume in, and as many that it may produce in."""
+    max_memberships: int = own(1_000_000)
+    """Groups of all clients together, each counted once for each of its clients; of producers as many."""
     max_held_pulls: int = own(100_000)
     """Pulls that may be held at once."""
     max_hold_millis: int = own(30_000)

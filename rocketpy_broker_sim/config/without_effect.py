@@ -38,8 +38,8 @@ _BROKER = {
     "name servers are those of namesrvAddr, read once": """
         fetchNamesrvAddrInterval loadBalancePollNameServerInterval updateNameServerAddrPeriod
     """,
-    "topics are registered together, in one request": """
-        enableSingleTopicRegister enableSplitRegistration splitRegistrationSize
+    "topics that change are registered together, in one request": """
+        enableSingleTopicRegister
     """,
     "pings are one-way and wait for no answer": """
         sendHeartbeatTimeoutMillis

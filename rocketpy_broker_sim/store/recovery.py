@@ -291,7 +291,7 @@ class Recovery:
     def _claimed_size(self, position: int) -> int:
         """What stands where a record says how large it is."""
         file = self._log.row.find(position)
-        return 0 if file is None else int.from_bytes(file.scan(position - file.start, 4), "big")
+        return 0 if file is None else int.from_bytes(file.read(position - file.start, 4), "big")
 
     def _damaged(self, end: int, why: str) -> StoreCorruptError:
         file = self._log.row.find(end)

@@ -14,7 +14,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from tests.client.fakes import FakeConsumer, FakeProducer
 from tests.client.test_instance import open_world
-from tests.hostile import HOSTILE, assert_harmless, said
+from tests.hostile.texts import HOSTILE, assert_harmless, said
 
 
 @pytest.mark.parametrize("text", HOSTILE)

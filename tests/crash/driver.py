@@ -20,7 +20,6 @@ from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.delay import put_aside
-from rocketpy_broker_sim.broker.opening import _load
 from rocketpy_broker_sim.config import BrokerConfig, FlushDiskType, MessageStoreConfig
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult, PutMessageStatus
@@ -113,7 +112,7 @@ class Driver:
         self.opened += 1
         self.broker = Broker(self.config, self.disk)
         self.store: MessageStore = self.broker.store
-        _load(self.broker)
+        self.broker.recover()
         self.delays = self.broker.schedule._offsets
         self.broker.schedule._commit = self._commit_delivered
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -84,21 +84,12 @@ class SimFile:
 
 
 class SimView:
-    """A live view of a file; plays MappedView."""
+    """A file that is in memory anyway; plays MappedView."""
 
     __slots__ = ("_node",)
 
     def __init__(self, node: FileNode) -> None:
         self._node = node
-
-    def read(self, offset: int, size: int) -> bytes:
-        return bytes(self._node.data[offset : offset + size])
-
-    def unpack(self, layout: Any, offset: int) -> tuple[int, ...]:
-        return layout.unpack_from(self._node.data, offset)
-
-    def unpack_each(self, layout: Any, offsets: Sequence[int]) -> list[tuple[int, ...]]:
-        return [self.unpack(layout, offset) for offset in offsets]
 
     lock_in_memory = MemoryView.lock_in_memory
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Generator, Iterable
+
+import attrs
 
 from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.bodies.topics import (
@@ -21,7 +24,12 @@ from rocketpy.wire.json_body import Body, body, member
 from rocketpy.wire.lenient_json import parse_json, write_json
 from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
 
-__all__ = ["RegisterBrokerBody", "TopicConfigAndMappingSerializeWrapper"]
+__all__ = ["PIECE_FIELD", "Piece", "RegisterBrokerBody", "TopicConfigAndMappingSerializeWrapper", "encode_steps"]
+
+PIECE_FIELD = "registrationPiece"
+"""The extension field of ours in REGISTER_BROKER that tells which part of a registration a request is; see `Piece`."""
+_TOPICS_A_STEP = 64
+"""Topics that are read or written at a time: about a millisecond."""
 
 _INT32 = struct.Struct(">i")
 _ZLIB_START = 0x78
@@ -83,6 +91,64 @@ class RegisterBrokerBody(Body):
         if not compressed and data[0] != _ZLIB_START:
             return cls.decode(data, limits=limits)
         return _Compressed(_inflate(data, limits.max_inflated), limits).read(version >= _MAPPINGS_SINCE)
+
+
+@attrs.frozen(kw_only=True)
+class Piece:
+    """Which part of a registration a request is: the "2/63" of all topics of a broker, or "changes", some of them."""
+
+    index: int | None = None
+    """Counted from 0; None when these are changes."""
+    count: int = 0
+
+    @property
+    def is_last(self) -> bool:
+        """Whether all topics are told when this one is."""
+        return self.index is not None and self.index == self.count - 1
+
+    def to_text(self) -> str:
+        """As it travels."""
+        return "changes" if self.index is None else f"{self.index}/{self.count}"
+
+    @classmethod
+    def from_text(cls, text: str | None) -> Piece | None:
+        """What a peer says; None when it says nothing that is understood, as Apache's brokers do."""
+        if text == "changes":
+            return cls()
+        index, separator, count = (text or "").partition("/")
+        if not separator or max(len(index), len(count)) > 6 or not (index.isdecimal() and count.isdecimal()):
+            return None
+        return cls(index=int(index), count=int(count)) if int(index) < int(count) else None
+
+
+def encode_steps(
+    topics: Iterable[TopicConfig], version: DataVersion, *, compressed: bool = False
+) -> Generator[None, None, bytes]:
+    """The body of a registration of plain topics, made a few topics at a time.
+
+    The compressed form is without attributes: name servers of 4.x cannot read them there, and none looks at them.
+    """
+    texts: list[str] = []
+    for topic in topics:
+        if compressed:
+            texts.append(topic.to_text(with_attributes=False))
+        else:
+            texts.append(f"{write_json(topic.topic_name)}:{write_json(topic.to_json())}")
+        if len(texts) % _TOPICS_A_STEP == 0:
+            yield
+    if not compressed:
+        wrapper = TopicConfigAndMappingSerializeWrapper(data_version=version)
+        frame = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).encode()
+        before, table, after = frame.partition(b'"topicConfigTable":{')
+        return b"".join((before, table, ",".join(texts).encode(), after))
+    packer = zlib.compressobj(9)
+    parts = [packer.compress(_sized(version.encode()) + _INT32.pack(len(texts)))]
+    for start in range(0, len(texts), _TOPICS_A_STEP):
+        parts.append(packer.compress(b"".join(_sized(t.encode()) for t in texts[start : start + _TOPICS_A_STEP])))
+        yield
+    parts.append(packer.compress(_sized(b"[]") + _INT32.pack(0)))
+    parts.append(packer.flush())
+    return b"".join(parts)
 
 
 def _sized(data: bytes) -> bytes:

@@ -12,7 +12,6 @@ from rocketpy.logs import get_logger, quote
 from rocketpy.wire.bodies.route import KVTable
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.headers.admin import GetBrokerConfigResponseHeader
-from rocketpy_broker_sim.broker.runtime_info import runtime_info
 from rocketpy_broker_sim.config import (
     BROKER_UPDATES,
     MAX_UPDATE,
@@ -25,14 +24,14 @@ from rocketpy_broker_sim.config import (
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import BrokerAdminView
 
 __all__ = ["get_config", "get_runtime_info", "update_config"]
 
 log = get_logger(__name__)
 
 
-def update_config(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def update_config(broker: BrokerAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """Change settings, all or none; nothing of it is written to a file.
 
     Raises:
@@ -56,13 +55,13 @@ def update_config(broker: Broker, connection: Connection, request: RemotingComma
     return request.answer()
 
 
-def get_config(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def get_config(broker: BrokerAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The settings under Java's keys."""
     header = GetBrokerConfigResponseHeader(version=broker.config_version.encode().decode())
     text = format_properties(dict(sorted(as_properties(broker.config).items())))
     return request.answer(ext_fields=header.to_ext(), body=text.encode())
 
 
-def get_runtime_info(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def get_runtime_info(broker: BrokerAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """What the broker has done and holds, as a table of text."""
-    return request.answer(body=KVTable(table=runtime_info(broker)).encode())
+    return request.answer(body=KVTable(table=broker.runtime_info()).encode())

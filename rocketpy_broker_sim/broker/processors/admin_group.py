@@ -31,7 +31,7 @@ from rocketpy_broker_sim.broker.tables.attributes import GROUP_ATTRIBUTES, alter
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import GroupAdminView
 
 __all__ = ["create_group", "create_groups", "delete_group", "forbid_group", "get_all_groups", "get_group"]
 
@@ -41,18 +41,18 @@ log = get_logger(__name__)
 # --- create and change ---------------------------------------------------------------------------------
 
 
-def create_group(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def create_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Create a group, or change it."""
     return _put(broker, connection, request, [SubscriptionGroupConfig.decode(request.body)])
 
 
-def create_groups(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def create_groups(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Create or change several groups, all or none."""
     return _put(broker, connection, request, SubscriptionGroupList.decode(request.body).group_config_list)
 
 
 def _put(
-    broker: Broker, connection: Connection, request: RemotingCommand, groups: Iterable[SubscriptionGroupConfig]
+    broker: GroupAdminView, connection: Connection, request: RemotingCommand, groups: Iterable[SubscriptionGroupConfig]
 ) -> RemotingCommand | None:
     changed = []
     for group in groups:
@@ -71,7 +71,7 @@ def _put(
 # --- delete --------------------------------------------------------------------------------------------
 
 
-def delete_group(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def delete_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Delete a group, and on request where it stands; that there is none is no error."""
     header = DeleteSubscriptionGroupRequestHeader.from_ext(request.ext_fields)
     name = check_group(header.group_name)
@@ -85,7 +85,7 @@ def delete_group(broker: Broker, connection: Connection, request: RemotingComman
 # --- look at -------------------------------------------------------------------------------------------
 
 
-def get_all_groups(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def get_all_groups(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """All groups with their settings and what they are forbidden, or a page of them when the request says which."""
     header = GetAllSubscriptionGroupRequestHeader.from_ext(request.ext_fields)
     whole = broker.groups.wrapper()
@@ -102,7 +102,7 @@ def get_all_groups(broker: Broker, connection: Connection, request: RemotingComm
     return request.answer(ext_fields=fields, body=wrapper.encode())
 
 
-def get_group(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def get_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The settings of one group, which is made when that is allowed, as Apache's broker does."""
     name = check_group(GetSubscriptionGroupConfigRequestHeader.from_ext(request.ext_fields).group)
     group = broker.groups.find(name)
@@ -114,7 +114,7 @@ def get_group(broker: Broker, connection: Connection, request: RemotingCommand) 
 # --- what a group may not read -------------------------------------------------------------------------
 
 
-def forbid_group(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def forbid_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Forbid or allow a group to read a topic, when the request says which; answers what holds."""
     header = UpdateGroupForbiddenRequestHeader.from_ext(request.ext_fields)
     group, topic = check_group(header.group), check_topic(header.topic)

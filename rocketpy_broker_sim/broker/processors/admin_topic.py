@@ -29,7 +29,7 @@ from rocketpy_broker_sim.broker.tables.attributes import TOPIC_ATTRIBUTES, alter
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import TopicAdminView
 
 __all__ = ["create_topic", "create_topics", "delete_topic", "get_all_topics", "get_topic"]
 
@@ -39,7 +39,7 @@ log = get_logger(__name__)
 # --- create and change ---------------------------------------------------------------------------------
 
 
-def create_topic(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def create_topic(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Create a topic, or change it."""
     header = CreateTopicRequestHeader.from_ext(request.ext_fields)
     filter_type = TopicFilterType.__members__.get(header.topic_filter_type)
@@ -58,14 +58,14 @@ def create_topic(broker: Broker, connection: Connection, request: RemotingComman
     return _put(broker, connection, request, [topic])
 
 
-def create_topics(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def create_topics(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Create or change several topics, all or none."""
     topics = CreateTopicListRequestBody.decode(request.body).topic_config_list
     return _put(broker, connection, request, topics)
 
 
 def _put(
-    broker: Broker, connection: Connection, request: RemotingCommand, topics: Iterable[TopicConfig]
+    broker: TopicAdminView, connection: Connection, request: RemotingCommand, topics: Iterable[TopicConfig]
 ) -> RemotingCommand | None:
     changed = []
     for topic in topics:
@@ -80,7 +80,7 @@ def _put(
     return broker.persistence.answer_after_save(connection, request, request.answer())
 
 
-def _check(broker: Broker, topic: TopicConfig) -> None:
+def _check(broker: TopicAdminView, topic: TopicConfig) -> None:
     """Refuse what can be no topic.
 
     Raises:
@@ -94,7 +94,7 @@ def _check(broker: Broker, topic: TopicConfig) -> None:
     check_permission(topic.perm)
 
 
-def _check_not_system(broker: Broker, name: str) -> None:
+def _check_not_system(broker: TopicAdminView, name: str) -> None:
     if broker.config.validate_system_topic_when_update_topic and broker.topics.is_system(name):
         raise invalid(f"The topic[{name}] is conflict with system topic.")
 
@@ -102,7 +102,7 @@ def _check_not_system(broker: Broker, name: str) -> None:
 # --- delete --------------------------------------------------------------------------------------------
 
 
-def delete_topic(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def delete_topic(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Delete a topic with its queues and the offsets on it; that there is none is no error.
 
     Raises:
@@ -120,7 +120,7 @@ def delete_topic(broker: Broker, connection: Connection, request: RemotingComman
     return broker.persistence.answer_after_save(connection, request, request.answer())
 
 
-def _pop_retry_topics(broker: Broker, name: str) -> list[str]:
+def _pop_retry_topics(broker: TopicAdminView, name: str) -> list[str]:
     """What groups that consume by POP gave back of a topic goes with it."""
     found = [make(name, group) for group in broker.offsets.groups_of(name) for make in _POP_RETRY_TOPICS]
     return [each for each in found if each in broker.topics]
@@ -129,7 +129,7 @@ def _pop_retry_topics(broker: Broker, name: str) -> list[str]:
 _POP_RETRY_TOPICS = (pop_retry_topic_v2, pop_retry_topic_v1)
 
 
-def _delete_queues(broker: Broker, name: str) -> None:
+def _delete_queues(broker: TopicAdminView, name: str) -> None:
     try:
         broker.store.delete_topic(name)
     except StoreError as exc:
@@ -141,7 +141,7 @@ def _delete_queues(broker: Broker, name: str) -> None:
 # --- look at -------------------------------------------------------------------------------------------
 
 
-def get_all_topics(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def get_all_topics(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """All topics with their settings, or a page of them when the request says which."""
     header = GetAllTopicConfigRequestHeader.from_ext(request.ext_fields)
     table, version, fields = dict(broker.topics.all()), broker.topics.data_version, {}
@@ -152,7 +152,7 @@ def get_all_topics(broker: Broker, connection: Connection, request: RemotingComm
     return request.answer(ext_fields=fields, body=wrapper.encode())
 
 
-def get_topic(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def get_topic(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The settings of one topic."""
     name = check_topic(GetTopicConfigRequestHeader.from_ext(request.ext_fields).topic)
     topic = broker.topics.get(name)

@@ -15,21 +15,21 @@ from rocketpy.wire.names import LMQ_PREFIX
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import CleaningView
 
 __all__ = ["clean_expired_queues", "clean_unused_topics", "delete_expired_log_files"]
 
 log = get_logger(__name__)
 
 
-def delete_expired_log_files(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def delete_expired_log_files(broker: CleaningView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """Have files of the log that are old enough deleted now, not at the hour for it. Answered before they are."""
     log.info("%s has old files of the commit log deleted", quote(connection.address))
     broker.cleaning.delete_on_command()
     return request.answer()
 
 
-def clean_expired_queues(broker: Broker, connection: Connection, request: RemotingCommand) -> None:
+def clean_expired_queues(broker: CleaningView, connection: Connection, request: RemotingCommand) -> None:
     """Have queues begin where their records do, without the files before. Answered when that is done.
 
     A queue without any record keeps its last file, unlike with Apache's broker: its offsets would begin at zero again,
@@ -39,7 +39,9 @@ def clean_expired_queues(broker: Broker, connection: Connection, request: Remoti
     broker.cleaning.clean_queues_on_command(lambda: connection.send_answer(request, request.answer()))
 
 
-def clean_unused_topics(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def clean_unused_topics(
+    broker: CleaningView, connection: Connection, request: RemotingCommand
+) -> RemotingCommand | None:
     """Delete the queues of topics that the broker does not know (any more), but never those of the system's own.
 
     What groups have read of them is forgotten: a topic of that name that is made later begins at zero.
@@ -61,6 +63,6 @@ def clean_unused_topics(broker: Broker, connection: Connection, request: Remotin
     return broker.persistence.answer_after_save(connection, request, request.answer())
 
 
-def _is_unused(broker: Broker, name: str) -> bool:
+def _is_unused(broker: CleaningView, name: str) -> bool:
     """Whether a topic with queues has no settings, though it should."""
     return name not in broker.topics and not broker.topics.is_system(name) and not name.startswith(LMQ_PREFIX)

@@ -17,7 +17,7 @@ from rocketpy_broker_sim.broker.tables.clients import ClientChannel
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import ClientView
 
 __all__ = ["check_client_config", "heart_beat", "unregister_client"]
 
@@ -26,7 +26,7 @@ _SUBSCRIPTIONS_CHANGED = "IS_SUB_CHANGE"
 _MAX_CLIENT_ID = 1024
 
 
-def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def heart_beat(broker: ClientView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """Note what a client does: its producers, its consumers and what they subscribe."""
     data = HeartbeatData.decode(request.body)
     if not data.client_id or len(data.client_id) > _MAX_CLIENT_ID:
@@ -44,7 +44,7 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
     return request.answer(ResponseCode.SUCCESS, None, fields)
 
 
-def _consumer(broker: Broker, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData) -> bool:
+def _consumer(broker: ClientView, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData) -> bool:
     """Take in one consumer group. Returns whether the client should send its subscriptions again."""
     name = consumer.group_name
     if broker.config.reject_pull_consumer_enable and consumer.consume_type is ConsumeType.CONSUME_ACTIVELY:
@@ -93,7 +93,7 @@ def _check_subscriptions(consumer: ConsumerData) -> None:
             raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, str(exc)) from exc
 
 
-def unregister_client(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def unregister_client(broker: ClientView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """Let a client leave its groups."""
     header = UnregisterClientRequestHeader.from_ext(request.ext_fields)
     if header.producer_group is not None:
@@ -103,7 +103,7 @@ def unregister_client(broker: Broker, connection: Connection, request: RemotingC
     return request.answer()
 
 
-def check_client_config(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def check_client_config(broker: ClientView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """Say whether this broker can filter as a subscription needs it."""
     wanted = CheckClientRequestBody.decode(request.body).subscription_data if request.body else None
     if wanted is None or wanted.is_tag:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import PositionView
 
 __all__ = ["get_consumer_list", "query_consumer_offset", "update_consumer_offset"]
 
 
-def get_consumer_list(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def get_consumer_list(broker: PositionView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The ids of the clients in a group."""
     header = GetConsumerListByGroupRequestHeader.from_ext(request.ext_fields)
     group = check_group(header.consumer_group)
@@ -32,7 +32,7 @@ def get_consumer_list(broker: Broker, connection: Connection, request: RemotingC
     return request.answer(body=body.encode())
 
 
-def query_consumer_offset(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def query_consumer_offset(broker: PositionView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """Where a group stands in a queue.
 
     A group that never committed starts at 0 when the queue begins there and its first message is still in memory, so
@@ -52,7 +52,7 @@ def query_consumer_offset(broker: Broker, connection: Connection, request: Remot
     return request.answer(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group consumer boot first")
 
 
-def update_consumer_offset(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def update_consumer_offset(broker: PositionView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """Commit where a group stands in a queue. The group and the topic must be there: a commit makes neither."""
     try:
         header = UpdateConsumerOffsetRequestHeader.from_ext(request.ext_fields)
@@ -75,7 +75,7 @@ def update_consumer_offset(broker: Broker, connection: Connection, request: Remo
     return request.answer()
 
 
-def _check_position(broker: Broker, topic: TopicConfig, queue_id: int, offset: int) -> None:
+def _check_position(broker: PositionView, topic: TopicConfig, queue_id: int, offset: int) -> None:
     """Refuse what no consumer commits.
 
     Raises:

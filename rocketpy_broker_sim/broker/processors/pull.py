@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocketpy.wire.bodies.subscription import SubscriptionData
     from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import PullView
 
 __all__ = ["pull_again", "pull_message"]
 
@@ -63,18 +63,18 @@ _CODES = {
 _NO_QUEUE = (GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, GetMessageStatus.NO_MESSAGE_IN_QUEUE)
 
 
-def pull_message(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def pull_message(broker: PullView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Answer with messages, or hold the pull until there are some."""
     return _pull(broker, connection, request, may_wait=True)
 
 
-def pull_again(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def pull_again(broker: PullView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Answer a pull that was held: with what is there now."""
     return _pull(broker, connection, request, may_wait=False)
 
 
 def _pull(
-    broker: Broker, connection: Connection, request: RemotingCommand, *, may_wait: bool
+    broker: PullView, connection: Connection, request: RemotingCommand, *, may_wait: bool
 ) -> RemotingCommand | None:
     header = PullMessageRequestHeader.from_ext(request.ext_fields)
     try:
@@ -99,7 +99,7 @@ def _pull(
     return _answer(broker, request, found, code, topic, group)
 
 
-def _reset(broker: Broker, header: PullMessageRequestHeader) -> GetMessageResult | None:
+def _reset(broker: PullView, header: PullMessageRequestHeader) -> GetMessageResult | None:
     """What tells a group, once, that an administrator has set it to another position."""
     if not broker.config.use_server_side_reset_offset:
         return None
@@ -121,7 +121,7 @@ def _code_of(status: GetMessageStatus, offset: int) -> ResponseCode:
 
 
 def _hold(
-    broker: Broker,
+    broker: PullView,
     connection: Connection,
     request: RemotingCommand,
     header: PullMessageRequestHeader,
@@ -137,7 +137,7 @@ def _hold(
 
 
 def _answer(
-    broker: Broker,
+    broker: PullView,
     request: RemotingCommand,
     found: GetMessageResult,
     code: ResponseCode,
@@ -176,7 +176,7 @@ def _refused(request: RemotingCommand, refusal: _Refusal) -> RemotingCommand:
 
 
 def _group_and_topic(
-    broker: Broker, request: RemotingCommand, header: PullMessageRequestHeader
+    broker: PullView, request: RemotingCommand, header: PullMessageRequestHeader
 ) -> tuple[SubscriptionGroupConfig, TopicConfig]:
     """What the pull is about.
 
@@ -206,7 +206,7 @@ def _group_and_topic(
     return group, topic
 
 
-def _wanted(broker: Broker, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> SubscriptionData:
+def _wanted(broker: PullView, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> SubscriptionData:
     """What the consumer subscribes: the request says it, or the heartbeats said it before.
 
     Raises:
@@ -225,7 +225,7 @@ def _wanted(broker: Broker, header: PullMessageRequestHeader, group: Subscriptio
     return wanted
 
 
-def _registered(broker: Broker, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> SubscriptionData:
+def _registered(broker: PullView, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> SubscriptionData:
     members = broker.consumers.group(header.consumer_group)
     if members is None:
         remark = f"no client of the group {header.consumer_group} is known: a heartbeat must come first"

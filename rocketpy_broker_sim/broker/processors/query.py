@@ -14,14 +14,14 @@ from rocketpy.wire.headers.query import QueryMessageRequestHeader, QueryMessageR
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import QueryView
 
 __all__ = ["query_message", "view_message"]
 
 _NOTHING = "can not find message, maybe time range not correct"
 
 
-def query_message(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def query_message(broker: QueryView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The messages of a topic with a key or a unique id, stored within a span of time."""
     header = QueryMessageRequestHeader.from_ext(request.ext_fields)
     most = broker.config.store.default_query_max_num if header.unique_key_query else header.max_num
@@ -34,7 +34,7 @@ def query_message(broker: Broker, connection: Connection, request: RemotingComma
     return request.answer(ext_fields=answer, body=b"".join(found.records))
 
 
-def view_message(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def view_message(broker: QueryView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The message whose record begins at a position of the log."""
     header = ViewMessageRequestHeader.from_ext(request.ext_fields)
     record = broker.store.read(header.offset)

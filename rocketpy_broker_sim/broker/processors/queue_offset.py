@@ -20,26 +20,26 @@ from rocketpy_broker_sim.broker.processors.checks import check_topic
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import QueueView
 
 __all__ = ["get_earliest_store_time", "get_max_offset", "get_min_offset", "search_offset"]
 
 
-def get_max_offset(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def get_max_offset(broker: QueueView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The offset that the next message of a queue gets."""
     header = GetMaxOffsetRequestHeader.from_ext(request.ext_fields)
     offset = broker.store.max_offset(check_topic(header.topic), header.queue_id)
     return request.answer(ext_fields={"offset": str(offset)})
 
 
-def get_min_offset(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def get_min_offset(broker: QueueView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The offset of the oldest message of a queue."""
     header = GetMinOffsetRequestHeader.from_ext(request.ext_fields)
     offset = broker.store.min_offset(check_topic(header.topic), header.queue_id)
     return request.answer(ext_fields={"offset": str(offset)})
 
 
-def search_offset(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def search_offset(broker: QueueView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The offset that belongs to a store time."""
     header = SearchOffsetRequestHeader.from_ext(request.ext_fields)
     boundary = header.boundary_type or BoundaryType.LOWER
@@ -47,7 +47,7 @@ def search_offset(broker: Broker, connection: Connection, request: RemotingComma
     return request.answer(ext_fields={"offset": str(offset)})
 
 
-def get_earliest_store_time(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def get_earliest_store_time(broker: QueueView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """When the oldest message of a queue was stored, -1 when there is none."""
     header = GetEarliestMsgStoretimeRequestHeader.from_ext(request.ext_fields)
     timestamp = broker.store.earliest_store_time(check_topic(header.topic), header.queue_id)

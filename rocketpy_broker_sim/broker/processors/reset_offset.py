@@ -22,8 +22,8 @@ from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.bodies.topics import TopicConfig
-    from rocketpy_broker_sim.broker.broker import Broker
     from rocketpy_broker_sim.broker.tables.clients import ClientChannel
+    from rocketpy_broker_sim.broker.views import ResetView
 
 __all__ = ["reset_offset"]
 
@@ -34,7 +34,7 @@ _V3_0_7 = 28
 """Ordinal of V3_0_7_SNAPSHOT, the first version whose clients can be told."""
 
 
-def reset_offset(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def reset_offset(broker: ResetView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Set the position of a group on one queue of a topic, or on all of them."""
     header = ResetOffsetRequestHeader.from_ext(request.ext_fields)
     group, name = check_group(header.group), check_topic(header.topic)
@@ -52,14 +52,14 @@ def reset_offset(broker: Broker, connection: Connection, request: RemotingComman
     return broker.persistence.answer_after_save(connection, request, answer)
 
 
-def _by_queue(broker: Broker, topic: str, offsets: dict[int, int]) -> dict[MessageQueue, int]:
+def _by_queue(broker: ResetView, topic: str, offsets: dict[int, int]) -> dict[MessageQueue, int]:
     return {MessageQueue(topic, broker.config.broker_name, number): offset for number, offset in offsets.items()}
 
 
 # --- noted by the broker -------------------------------------------------------------------------------
 
 
-def _positions(broker: Broker, header: ResetOffsetRequestHeader, topic: TopicConfig) -> dict[int, int]:
+def _positions(broker: ResetView, header: ResetOffsetRequestHeader, topic: TopicConfig) -> dict[int, int]:
     """Where the group shall stand, by queue.
 
     Raises:
@@ -82,7 +82,7 @@ def _positions(broker: Broker, header: ResetOffsetRequestHeader, topic: TopicCon
     return {header.queue_id: header.offset}
 
 
-def _at_time(broker: Broker, header: ResetOffsetRequestHeader, queue_id: int) -> int:
+def _at_time(broker: ResetView, header: ResetOffsetRequestHeader, queue_id: int) -> int:
     """The first offset at or after the time; a negative time is the end of the queue."""
     if header.timestamp < 0:
         return broker.store.max_offset(header.topic, queue_id)
@@ -93,7 +93,7 @@ def _at_time(broker: Broker, header: ResetOffsetRequestHeader, queue_id: int) ->
 
 
 def _tell_clients(
-    broker: Broker, request: RemotingCommand, header: ResetOffsetRequestHeader, topic: TopicConfig
+    broker: ResetView, request: RemotingCommand, header: ResetOffsetRequestHeader, topic: TopicConfig
 ) -> RemotingCommand:
     """Send every member the positions: back, and forward too when that is forced."""
     offsets: dict[int, int] = {}
@@ -115,7 +115,7 @@ def _tell_clients(
     return request.answer(body=ResetOffsetBody(offset_table=_by_queue(broker, header.topic, offsets)).encode())
 
 
-def _tell(broker: Broker, member: ClientChannel, header: ResetOffsetRequestHeader, offsets: dict[int, int]) -> None:
+def _tell(broker: ResetView, member: ClientChannel, header: ResetOffsetRequestHeader, offsets: dict[int, int]) -> None:
     told = ResetOffsetRequestHeader(
         group=header.group, topic=header.topic, timestamp=header.timestamp, is_force=header.is_force
     )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import SendView
 
 __all__ = ["SYSTEM_PROPERTIES", "send_message"]
 
@@ -68,7 +68,7 @@ _CLIENT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK
 """Bits of the flag word that are the client's to set; the others say what a broker has done with the message."""
 
 
-def send_message(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def send_message(broker: SendView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Put one message or one batch."""
     if request.code == RequestCode.SEND_MESSAGE:
         header = SendMessageRequestHeader.from_ext(request.ext_fields)
@@ -115,7 +115,7 @@ def _refuse(code: ResponseCode, remark: str) -> NoReturn:
 # --- where it goes -------------------------------------------------------------------------------------
 
 
-def _topic(broker: Broker, connection: Connection, header: SendMessageRequestHeader) -> TopicConfig:
+def _topic(broker: SendView, connection: Connection, header: SendMessageRequestHeader) -> TopicConfig:
     """The topic, made on first use where that is allowed.
 
     Raises:
@@ -137,7 +137,7 @@ def _topic(broker: Broker, connection: Connection, header: SendMessageRequestHea
     return topic or _new_topic(broker, header)
 
 
-def _new_topic(broker: Broker, header: SendMessageRequestHeader) -> TopicConfig:
+def _new_topic(broker: SendView, header: SendMessageRequestHeader) -> TopicConfig:
     is_retry = header.topic.startswith(RETRY_PREFIX)
     sys_flag = 0
     if header.unit_mode:
@@ -150,6 +150,7 @@ def _new_topic(broker: Broker, header: SendMessageRequestHeader) -> TopicConfig:
             ResponseCode.TOPIC_NOT_EXIST,
             f"the topic {header.topic} does not exist and is not made on first use: create it first",
         )
+    broker.note_topic(topic.topic_name)
     return topic
 
 
@@ -172,7 +173,7 @@ def _queue_id(connection: Connection, header: SendMessageRequestHeader, topic: T
 
 
 def _fill(
-    broker: Broker, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
+    broker: SendView, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
 ) -> None:
     """Complete a single message; may send it elsewhere: to the dead letters, to the schedule topic.
 
@@ -209,7 +210,7 @@ def _joined(text: str, more: str) -> str:
     return text + more if not text or text[-1] == "\x02" else f"{text}\x02{more}"
 
 
-def _refuse_what_is_missing(broker: Broker, properties: dict[str, str]) -> None:
+def _refuse_what_is_missing(broker: SendView, properties: dict[str, str]) -> None:
     """Refuse what would be stored and then never do what the client means by it."""
     if properties.get(PropertyName.TRANSACTION_PREPARED, "").lower() == "true":
         remark = f"sending transaction messages to the broker {broker.config.broker_name} is forbidden"
@@ -219,7 +220,7 @@ def _refuse_what_is_missing(broker: Broker, properties: dict[str, str]) -> None:
 
 
 def _redirect_dead_letter(
-    broker: Broker, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
+    broker: SendView, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
 ) -> None:
     """Send a message that its group gave back too often to the dead letters of the group."""
     group = group_of_retry_topic(message.topic) or ""
@@ -231,12 +232,14 @@ def _redirect_dead_letter(
         return
     properties[PropertyName.DELAY] = "-1"
     message.topic, message.queue_id = dlq_topic(group), 0
+    if message.topic not in broker.topics:
+        broker.note_topic(message.topic)
     if broker.topics.create_retry(message.topic, 1, Permission.READ | Permission.WRITE, 0) is None:
         _refuse(ResponseCode.SYSTEM_ERROR, f"the topic {message.topic} does not exist and cannot be made")
 
 
 def _fill_batch(
-    broker: Broker, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
+    broker: SendView, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
 ) -> None:
     """Complete a batch: its items are stored one by one, with consecutive offsets.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import SendBackView
 
 __all__ = ["send_back"]
 
@@ -35,7 +35,7 @@ _OBEYS_MAX_SINCE = 121
 """Ordinal of V3_4_9, the first version whose clients say how often they want a message again."""
 
 
-def send_back(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def send_back(broker: SendBackView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """Put a message back for its group, later or for good."""
     header = ConsumerSendMsgBackRequestHeader.from_ext(request.ext_fields)
     name = check_group(header.group)
@@ -59,17 +59,20 @@ def send_back(broker: Broker, connection: Connection, request: RemotingCommand) 
     return request.answer(ResponseCode.SYSTEM_ERROR, result.status.name)
 
 
-def _retry_queue(broker: Broker, group: SubscriptionGroupConfig, header: ConsumerSendMsgBackRequestHeader) -> int:
+def _retry_queue(broker: SendBackView, group: SubscriptionGroupConfig, header: ConsumerSendMsgBackRequestHeader) -> int:
     """A queue of the group's retry topic, which is made on first use.
 
     Raises:
         BrokerError: the topic cannot be made, or not be written.
     """
+    name = retry_topic(group.group_name)
+    if name not in broker.topics:
+        broker.note_topic(name)
     topic = broker.topics.create_retry(
-        retry_topic(group.group_name),
+        name,
         group.retry_queue_nums,
         sys_flag=TopicSysFlag.UNIT_SUB if header.unit_mode else 0,
-        order=broker.topics.is_order(retry_topic(group.group_name)),
+        order=broker.topics.is_order(name),
     )
     if not Permission.is_writable(topic.perm):
         raise BrokerError.for_code(
@@ -78,7 +81,7 @@ def _retry_queue(broker: Broker, group: SubscriptionGroupConfig, header: Consume
     return random_source().randrange(group.retry_queue_nums)
 
 
-def _look_up(broker: Broker, offset: int) -> StoredRecord:
+def _look_up(broker: SendBackView, offset: int) -> StoredRecord:
     """The message at a position of the log.
 
     Raises:
@@ -112,7 +115,7 @@ def _mark(record: StoredRecord) -> None:
     message.reconsume_times += 1
 
 
-def _retry(broker: Broker, group: str, queue_id: int, level: int, record: StoredRecord) -> None:
+def _retry(broker: SendBackView, group: str, queue_id: int, level: int, record: StoredRecord) -> None:
     level = level or _FIRST_RETRY_LEVEL + record.head.reconsume_times
     _mark(record)
     message = record.message
@@ -120,8 +123,11 @@ def _retry(broker: Broker, group: str, queue_id: int, level: int, record: Stored
     put_aside(message, record.properties, level, broker.delay_levels)
 
 
-def _bury(broker: Broker, group: str, record: StoredRecord) -> None:
-    topic = broker.topics.create_retry(dlq_topic(group), 1)
+def _bury(broker: SendBackView, group: str, record: StoredRecord) -> None:
+    name = dlq_topic(group)
+    if name not in broker.topics:
+        broker.note_topic(name)
+    topic = broker.topics.create_retry(name, 1)
     _mark(record)
     message = record.message
     message.topic, message.queue_id, message.store_host = topic.topic_name, 0, broker.store_host

@@ -1,6 +1,8 @@
-"""One file of a row of equally large files: written by position, read through a mapping.
+"""One file of a row of equally large files: written and read by position.
 
-It has its full size from the first moment and is zero where nothing was written. It knows nothing of records.
+It has its full size from the first moment and is zero where nothing was written. It knows nothing of records. Nothing
+is read through a mapping: a file that was cut, or a disk that is full or broken, is then an error to be told, and not
+the end of the process (SIGBUS).
 Plays the part of DefaultMappedFile.
 """
 
@@ -13,7 +15,6 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import StoreCorruptError
 
 if TYPE_CHECKING:
-    import struct
     from collections.abc import Callable
 
     from rocketpy.seams import File, MappedView, Storage
@@ -30,7 +31,7 @@ class MappedFile:
         size: Bytes in it, written or not.
     """
 
-    __slots__ = ("_file", "_is_held", "_on_open", "_storage", "_view", "path", "size", "start")
+    __slots__ = ("_file", "_held", "_on_open", "_storage", "path", "size", "start")
 
     def __init__(
         self, storage: Storage, path: str, start: int, size: int, on_open: Callable[[], None] | None = None
@@ -41,8 +42,7 @@ class MappedFile:
         self.start = start
         self.size = size
         self._file: File | None = None
-        self._view: MappedView | None = None
-        self._is_held = False
+        self._held: MappedView | None = None
 
     @property
     def end(self) -> int:
@@ -77,26 +77,16 @@ class MappedFile:
         (self._file or self._open()).pwrite(data, position)
 
     def read(self, position: int, size: int) -> bytes:
-        """Copy `size` bytes that were written before."""
-        return (self._view or self._map()).read(position, size)
-
-    def reader(self) -> Callable[[int, int], bytes]:
-        """``read`` for many calls in a row; good until the file is closed."""
-        return (self._view or self._map()).read
-
-    def unpack(self, layout: struct.Struct, position: int) -> tuple[int, ...]:
-        """Read a fixed layout that was written before."""
-        return (self._view or self._map()).unpack(layout, position)
-
-    def scan(self, position: int, size: int) -> bytes:
-        """Copy what may never have been written. Past the mapping: reading a hole through one may take disk space.
+        """Copy `size` bytes, fewer at the end of the file; zeros where nothing was written.
 
         Raises:
+            OSError: The disk refused.
             StoreCorruptError: The file has become shorter than it was.
         """
-        data = (self._file or self._open()).pread(size, position)
+        file = self._file or self._open()
+        data = file.pread(size, position)
         if len(data) < size and position + len(data) < self.size:
-            raise self._cut_off(position + len(data))
+            raise self._cut_off(file.size())
         return data
 
     def _cut_off(self, size: int) -> StoreCorruptError:
@@ -131,27 +121,25 @@ class MappedFile:
             file.close()
 
     def map_apart(self) -> MappedView:
-        """A mapping of its own, for a thread while nobody else reads."""
+        """A mapping of its own, whose pages can be kept in memory."""
         return (self._file or self._open()).map()
 
     def hold(self, view: MappedView) -> None:
-        """Read through a mapping whose pages are kept in memory."""
-        if self._view is not None:
-            self._view.close()
-        self._view, self._is_held = view, True
+        """Keep a mapping, and so its pages in memory, as long as the file is in use."""
+        if self._held is not None:
+            self._held.close()
+        self._held = view
 
     def release(self) -> MappedView | None:
-        """The mapping whose pages are kept in memory, to be closed; another one comes when it is needed."""
-        if not self._is_held:
-            return None
-        view, self._view, self._is_held = self._view, None, False
+        """The mapping that keeps the pages in memory, to be closed; None without one."""
+        view, self._held = self._held, None
         return view
 
     def close(self) -> None:
-        """Give mapping and file up; both come back when they are needed."""
-        if self._view is not None:
-            self._view.close()
-            self._view = None
+        """Close the file; it is opened again when it is needed."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -169,7 +157,3 @@ class MappedFile:
         if self._on_open is not None:
             self._on_open()
         return file
-
-    def _map(self) -> MappedView:
-        self._view = (self._file or self._open()).map()
-        return self._view

@@ -203,7 +203,7 @@ class MappedFileQueue:
         for file in self.files:
             last = min(end, file.end)
             for at in range(max(begin, file.start), last, _STEP):
-                file.write(file.scan(at - file.start, min(_STEP, last - at)), at - file.start)
+                file.write(file.read(at - file.start, min(_STEP, last - at)), at - file.start)
 
     def flush(self, begin: int, end: int, *, apart: bool = False) -> None:
         """Return when everything between two positions has reached the disk; may be called in a thread.

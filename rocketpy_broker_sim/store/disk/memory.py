@@ -7,15 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import repeat
-from typing import TYPE_CHECKING, cast
 
 from rocketpy.seams import wall_ms
-
-if TYPE_CHECKING:
-    import struct
 
 __all__ = ["Fault", "MemoryFile", "MemoryStorage", "MemoryView"]
 
@@ -36,25 +31,12 @@ class _Node:
 
 
 class MemoryView:
-    """A live view of a file in memory; plays MappedView."""
+    """A file that is in memory anyway; plays MappedView."""
 
     __slots__ = ("_node",)
 
     def __init__(self, node: _Node) -> None:
         self._node = node
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Copy `size` bytes from `offset`; short at the end of the file."""
-        with memoryview(self._node.data) as data:
-            return data[offset : offset + size].tobytes()
-
-    def unpack(self, layout: object, offset: int) -> tuple[int, ...]:
-        """Read a fixed layout in place."""
-        return cast("struct.Struct", layout).unpack_from(self._node.data, offset)
-
-    def unpack_each(self, layout: object, offsets: Sequence[int]) -> Sequence[tuple[int, ...]]:
-        """Read a fixed layout in many places."""
-        return list(map(cast("struct.Struct", layout).unpack_from, repeat(self._node.data), offsets))
 
     def lock_in_memory(self) -> None:
         """It is nowhere else."""
@@ -91,10 +73,11 @@ class MemoryFile:
 
     def pread(self, size: int, offset: int) -> bytes:
         """Read up to `size` bytes from `offset`; short at the end of the file."""
-        return MemoryView(self._node).read(offset, size)
+        with memoryview(self._node.data) as data:
+            return data[offset : offset + size].tobytes()
 
     def map(self) -> MemoryView:
-        """A view that follows the file."""
+        """What stands for a mapping."""
         return MemoryView(self._node)
 
     def truncate(self, size: int) -> None:

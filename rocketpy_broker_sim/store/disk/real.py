@@ -1,4 +1,4 @@
-"""The real disk behind the Storage seam: files of one directory tree, positional writes, read-only mappings.
+"""The real disk behind the Storage seam: files of one directory tree, read and written by position.
 
 Every path is taken apart and checked before it is used: whatever a name contains, nothing outside the root is ever
 opened. Errors are the system's own (OSError); the store gives them their meaning.
@@ -11,15 +11,10 @@ import mmap
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from rocketpy_broker_sim.store.disk import platforms
-
-if TYPE_CHECKING:
-    import struct
 
 __all__ = ["RealFile", "RealStorage", "RealView"]
 
@@ -36,24 +31,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class RealView:
-    """A read-only mapping of a file; plays MappedView."""
+    """A mapping of a file whose pages can be kept in memory; plays MappedView."""
 
     __slots__ = ("_map",)
 
     def __init__(self, descriptor: int) -> None:
         self._map = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Copy `size` bytes from `offset`; short at the end of the file."""
-        return self._map[offset : offset + size]
-
-    def unpack(self, layout: object, offset: int) -> tuple[int, ...]:
-        """Read a fixed layout in place."""
-        return cast("struct.Struct", layout).unpack_from(self._map, offset)
-
-    def unpack_each(self, layout: object, offsets: Sequence[int]) -> Sequence[tuple[int, ...]]:
-        """Read a fixed layout in many places."""
-        return list(map(cast("struct.Struct", layout).unpack_from, repeat(self._map), offsets))
 
     def lock_in_memory(self) -> None:
         """Keep the mapped pages in memory until the mapping is closed."""
@@ -93,7 +76,7 @@ class RealFile:
         return platforms.pread(self._descriptor, size, offset)
 
     def map(self) -> RealView:
-        """Map the file as long as it is now, for reading."""
+        """Map the file as long as it is now."""
         return RealView(self._descriptor)
 
     def truncate(self, size: int) -> None:

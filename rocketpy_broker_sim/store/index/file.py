@@ -15,7 +15,7 @@ from rocketpy.errors import StoreCorruptError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocketpy.seams import File, MappedView, Storage
+    from rocketpy.seams import File, Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
 
 __all__ = ["ENTRY", "FOLDER", "NAME_LENGTH", "SLOT", "IndexEntry", "IndexFile", "IndexHeader", "IndexShape"]
@@ -114,7 +114,6 @@ class IndexFile:
         self.shape = shape
         self.header = IndexHeader()
         self._file: File | None = None
-        self._view: MappedView | None = None
 
     def load(self) -> None:
         """Read the header.
@@ -149,27 +148,27 @@ class IndexFile:
 
     def head(self, slot: int) -> int:
         """Number of the newest entry of a slot, 0 for none."""
-        value = self._mapped().unpack(SLOT, _HEADER.size + slot * SLOT.size)[0]
+        (value,) = SLOT.unpack(self._read(_HEADER.size + slot * SLOT.size, SLOT.size))
         return value if 0 < value <= self.header.next_entry else 0
 
     def entry(self, number: int) -> IndexEntry:
         """One entry."""
         at = self.shape.entries_at + number * ENTRY.size
-        return IndexEntry._make(self._mapped().unpack(ENTRY, at))
+        return IndexEntry._make(ENTRY.unpack(self._read(at, ENTRY.size)))
 
     def entries(self) -> Iterator[IndexEntry]:
         """Every entry, the oldest first."""
         at, end = self.shape.entries_at + ENTRY.size, self.shape.entries_at + self.header.next_entry * ENTRY.size
         while at < end:
             step = min(_STEP * ENTRY.size, end - at)
-            yield from map(IndexEntry._make, ENTRY.iter_unpack(self._mapped().read(at, step)))
+            yield from map(IndexEntry._make, ENTRY.iter_unpack(self._read(at, step)))
             at += step
 
     def slots(self) -> Iterator[tuple[int, int]]:
         """(slot, number of its newest entry) of every slot in use, in order."""
         for begin in range(0, self.shape.slots, _STEP):
             count = min(_STEP, self.shape.slots - begin)
-            data = self._mapped().read(_HEADER.size + begin * SLOT.size, count * SLOT.size)
+            data = self._read(_HEADER.size + begin * SLOT.size, count * SLOT.size)
             if data.count(0) != len(data):
                 for slot, (number,) in enumerate(SLOT.iter_unpack(data), begin):
                     if number > 0:
@@ -202,10 +201,18 @@ class IndexFile:
                 return
             number = entry.previous
 
-    def _mapped(self) -> MappedView:
-        if self._view is None:
-            self._view = self._opened().map()
-        return self._view
+    def _read(self, position: int, size: int) -> bytes:
+        """Bytes that the shape says are there.
+
+        Raises:
+            OSError: The disk refused.
+            StoreCorruptError: The file has become shorter than it was.
+        """
+        file = self._opened()
+        data = file.pread(size, position)
+        if len(data) < size:
+            raise self._corrupt(f"ends at {file.size()} of {self.shape.size} bytes")
+        return data
 
     def _opened(self) -> File:
         if self._file is None:
@@ -213,10 +220,7 @@ class IndexFile:
         return self._file
 
     def close(self) -> None:
-        """Give mapping and file up; both come back when they are needed."""
-        if self._view is not None:
-            self._view.close()
-            self._view = None
+        """Close the file; it is opened again when it is needed."""
         if self._file is not None:
             self._file.close()
             self._file = None

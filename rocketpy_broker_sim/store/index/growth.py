@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from sys import byteorder
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy_broker_sim.store.index.file import ENTRY, SLOT, IndexFile, IndexHeader, IndexShape
+from rocketpy_broker_sim.store.index.slot_memory import PAGE, SlotMemory, big_endian
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["GrowingIndexFile"]
 
 _SLOTS_AT = len(IndexHeader().pack())
-_PAGE = 1024
-"""Slots that are written together."""
 _CHUNK = 64 * 1024
 _MOST_SECONDS = 0x7FFFFFFF
 
@@ -46,6 +44,7 @@ class GrowingIndexFile(IndexFile):
     def __init__(self, storage: Storage, name: str, shape: IndexShape) -> None:
         super().__init__(storage, name, shape)
         self._heads: dict[int, int] = {}
+        self._slots = SlotMemory(shape.slots, self._read_slots)
         self._sealed: _Sealed | None = None
         self.is_dirty = False
 
@@ -98,6 +97,7 @@ class GrowingIndexFile(IndexFile):
         entries, filled = self._entries(keys, fresh)
         self._opened().pwrite(entries, self.shape.entries_at + first * ENTRY.size)
         self._heads.update(fresh)
+        self._slots.update(fresh)
         _, position, time = keys[0]
         if first > 1:
             time, position = header.begin_timestamp, header.begin_position
@@ -120,18 +120,12 @@ class GrowingIndexFile(IndexFile):
 
     def _heads_of(self, places: Sequence[int]) -> list[int]:
         """`head` of many slots, for as few calls as there can be."""
-        heads = list(map(self._heads.get, places))
-        missing = [place for place, head in zip(places, heads, strict=True) if head is None]
-        sealed = self._sealed  # taken once, as in `head`
-        end = self.header.next_entry
-        offsets = [_SLOTS_AT + place * SLOT.size for place in missing]
-        numbers = [number if 0 < number <= end else 0 for (number,) in self._mapped().unpack_each(SLOT, offsets)]
-        if sealed is not None and not sealed.heads.keys().isdisjoint(missing):
-            numbers = list(map(sealed.heads.get, missing, numbers))
-        if len(missing) == len(heads):
-            return numbers
-        rest = iter(numbers)
-        return [next(rest) if head is None else head for head in heads]
+        heads, end = self._slots.get(places), self.header.next_entry
+        return heads if min(heads) >= 0 and max(heads) <= end else [head if 0 < head <= end else 0 for head in heads]
+
+    def _read_slots(self, begin: int, count: int) -> bytes:
+        """Slots as the file has them. None of them waits for a flush: a page is read before its first slot changes."""
+        return self._read(_SLOTS_AT + begin * SLOT.size, count * SLOT.size)
 
     def _seconds(self, times: Sequence[int]) -> Sequence[int]:
         """What entries hold of store times. The first entry of a file counts from where the file before it ended, all
@@ -173,16 +167,16 @@ class GrowingIndexFile(IndexFile):
         slots = sorted(heads)
         at = 0
         while at < len(slots):
-            begin = slots[at] // _PAGE * _PAGE
-            first, at = at, bisect_left(slots, begin + _PAGE, at)
+            begin = slots[at] // PAGE * PAGE
+            first, at = at, bisect_left(slots, begin + PAGE, at)
             if at - first == 1:
                 file.pwrite(SLOT.pack(heads[slots[first]]), _SLOTS_AT + slots[first] * SLOT.size)
                 continue
-            size = min(_PAGE, self.shape.slots - begin) * SLOT.size
-            numbers = _big_endian(array("i", file.pread(size, _SLOTS_AT + begin * SLOT.size)))
+            size = min(PAGE, self.shape.slots - begin) * SLOT.size
+            numbers = big_endian(array("i", file.pread(size, _SLOTS_AT + begin * SLOT.size)))
             for slot in slots[first:at]:
                 numbers[slot - begin] = heads[slot]
-            file.pwrite(_big_endian(numbers).tobytes(), _SLOTS_AT + begin * SLOT.size)
+            file.pwrite(big_endian(numbers).tobytes(), _SLOTS_AT + begin * SLOT.size)
 
     # --- after a crash
 
@@ -200,6 +194,12 @@ class GrowingIndexFile(IndexFile):
         heads = {slot: self._counted(number, count) for slot, number in self._beyond(count)}
         if heads:
             self._write_heads(self._opened(), heads)
+
+    def close(self) -> None:
+        """Close the file; it is opened again when it is needed."""
+        super().close()
+        if self.is_full:
+            self._slots.close()
 
     def write_again(self) -> None:
         """Write once more what was written last: after a flush that failed the system may take it for written."""
@@ -227,16 +227,9 @@ class GrowingIndexFile(IndexFile):
             data = file.pread(size, _SLOTS_AT + begin * SLOT.size)
             if data.count(0) == len(data):
                 continue
-            numbers = _big_endian(array("i", data))
+            numbers = big_endian(array("i", data))
             if max(numbers) >= count:
                 yield from ((begin + at, number) for at, number in enumerate(numbers) if number >= count)
-
-
-def _big_endian(numbers: array[int]) -> array[int]:
-    """Numbers out of the bytes of a file, or ready for it."""
-    if byteorder == "little":
-        numbers.byteswap()
-    return numbers
 
 
 def _chain(places: Sequence[int], before: list[int], number: int) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
 from rocketpy.seams import wall_ms
 from rocketpy.wire.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
@@ -208,7 +209,7 @@ class KeyIndex:
         while keys:
             try:
                 count = self._growing().append(keys)
-            except OSError as exc:
+            except (OSError, StoreCorruptError) as exc:
                 attempt += 1
                 if attempt == ATTEMPTS:
                     self.give_up(exc)

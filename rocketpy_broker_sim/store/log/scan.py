@@ -93,7 +93,7 @@ class LogScan:
             if left < _SIZE_AND_MAGIC.size:
                 return
             if at - base + _SIZE_AND_MAGIC.size > len(window):
-                window, base = file.scan(at, WINDOW), at
+                window, base = file.read(at, WINDOW), at
             size, magic = _SIZE_AND_MAGIC.unpack_from(window, at - base)
             if magic == BLANK_MAGIC and size == left:
                 self.position = file.end
@@ -101,7 +101,7 @@ class LogScan:
             if magic not in (MAGIC_V1, MAGIC_V2) or not MIN_RECORD_SIZE <= size <= left:
                 return  # before as much is read as garbage asks for
             if at - base + size > len(window):
-                window, base = file.scan(at, max(WINDOW, size)), at
+                window, base = file.read(at, max(WINDOW, size)), at
             record = self._check(window, at - base, self.position)
             if record is None:
                 return
@@ -190,14 +190,14 @@ def find_record(
 
 def _find_in(file: MappedFile, begin: int, check: RecordCheck) -> LogRecord | None:
     for base in range(begin, file.size, WINDOW):
-        window = file.scan(base, WINDOW + len(_MAGICS[0]) + 4)
+        window = file.read(base, WINDOW + len(_MAGICS[0]) + 4)
         for magic in _MAGICS:
             hit = window.find(magic, 4)
             while hit >= 0:
                 at = base + hit - 4
                 size = int.from_bytes(window[hit - 4 : hit], "big", signed=True)
                 if MIN_RECORD_SIZE <= size <= file.size - at:
-                    record = check(file.scan(at, size), 0, file.start + at)
+                    record = check(file.read(at, size), 0, file.start + at)
                     if record is not None:
                         return record
                 hit = window.find(magic, hit + 1)

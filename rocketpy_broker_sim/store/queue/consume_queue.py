@@ -323,7 +323,7 @@ class ConsumeQueue:
         if file is None or count <= 0:
             return iter(())
         at = offset * UNIT_SIZE - file.start
-        return UNIT.iter_unpack(file.scan(at, min(count * UNIT_SIZE, file.size - at)))
+        return UNIT.iter_unpack(file.read(at, min(count * UNIT_SIZE, file.size - at)))
 
     def units_back(self, end: int) -> Iterator[tuple[int, int, int]]:
         """All units before `end`, the last one first."""
@@ -332,7 +332,7 @@ class ConsumeQueue:
             step = FEW  # most readers want the last one alone
             while stop > 0:
                 begin = max(0, stop - step)
-                yield from reversed(list(UNIT.iter_unpack(file.scan(begin, stop - begin))))
+                yield from reversed(list(UNIT.iter_unpack(file.read(begin, stop - begin))))
                 stop, step = begin, STEP
 
     def unit(self, offset: int) -> tuple[int, int, int] | None:
@@ -436,7 +436,7 @@ def _sound_units(file: MappedFile, most: int) -> int:
     count, begin, step, before = 0, 0, FEW, -1
     size = min(most * UNIT_SIZE, file.size)
     while begin < size:
-        for position, length, _ in UNIT.iter_unpack(file.scan(begin, min(step, size - begin))):
+        for position, length, _ in UNIT.iter_unpack(file.read(begin, min(step, size - begin))):
             if length <= 0 or position < 0 or (length != FILLER_SIZE and position <= before):
                 return count
             if length != FILLER_SIZE:
@@ -448,14 +448,14 @@ def _sound_units(file: MappedFile, most: int) -> int:
 
 def _units_in_order(file: MappedFile) -> int:
     """The same after a clean stop, when all units stand before all that is empty."""
-    head = file.scan(0, min(STEP // 16, file.size))
+    head = file.read(0, min(STEP // 16, file.size))
     count = len(head) // UNIT_SIZE
     within = bisect_left(range(count), 1, key=lambda index: _is_empty(UNIT.unpack_from(head, index * UNIT_SIZE)))
     if within < count:
         return within
     units = range(count, file.size // UNIT_SIZE)
     return count + bisect_left(
-        units, 1, key=lambda index: _is_empty(UNIT.unpack(file.scan(index * UNIT_SIZE, UNIT_SIZE)))
+        units, 1, key=lambda index: _is_empty(UNIT.unpack(file.read(index * UNIT_SIZE, UNIT_SIZE)))
     )
 
 

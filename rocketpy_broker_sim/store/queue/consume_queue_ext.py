@@ -112,7 +112,7 @@ class ConsumeQueueExt:
         at, base, window = 0, 0, b""
         while at + _SIZE.size <= file.size:
             if at + _SIZE.size > base + len(window):
-                base, window = at, file.scan(at, _WINDOW)
+                base, window = at, file.read(at, _WINDOW)
             (size,) = _SIZE.unpack_from(window, at - base)
             if size < 0:
                 return file.end
@@ -165,10 +165,10 @@ class ConsumeQueueExt:
         file = self.row.find(position) if is_address(address) else None
         if file is None or position + _HEAD.size > file.end:
             return None
-        size, tags_code, store_timestamp, length = _HEAD.unpack(file.scan(position - file.start, _HEAD.size))
+        size, tags_code, store_timestamp, length = _HEAD.unpack(file.read(position - file.start, _HEAD.size))
         if size < _HEAD.size or length != size - _HEAD.size or position + size > file.end:
             return None
-        bit_map = file.scan(position - file.start + _HEAD.size, length) if length else b""
+        bit_map = file.read(position - file.start + _HEAD.size, length) if length else b""
         return ExtEntry(tags_code, store_timestamp, bit_map)
 
     @property

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from rocketpy.wire.codes import RequestCode
 from tests.broker_sim.broker.kit import broker_and_client
 from tests.broker_sim.broker.test_names_on_every_entry import answers
-from tests.hostile import HOSTILE, assert_harmless, said
+from tests.hostile.texts import HOSTILE, assert_harmless, said
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -90,7 +90,7 @@ async def test_ST7_a_flush_that_takes_too_long_says_so_and_keeps_the_message(
         assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
         assert answer.ext_fields["queueOffset"] == "1"
         assert 5 <= trio.current_time() - began < 5.1
-        assert broker.put_times.longest == 5000
+        assert broker.storing.put_times.longest == 5000
         await trio.sleep(40)
         assert bodies(await client.pull()) == [b"quick", b"slow"]
         assert client.connection.statistics().unknown_answers == 0
@@ -143,7 +143,7 @@ async def test_threat_L9_a_disk_that_fails_to_flush_is_never_trusted_again(autoj
         await client.send(body=b"safe")
         storage.fault = broken
         assert (await client.send(body=b"unsafe")).code == ResponseCode.SERVICE_NOT_AVAILABLE
-        assert broker.put_times.failed == 1
+        assert broker.storing.put_times.failed == 1
         storage.fault = None
         assert (await client.send(body=b"later")).code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert bodies(await client.pull()) == [b"safe"]
@@ -165,7 +165,7 @@ async def test_only_one_flush_of_the_log_or_of_the_queues_runs_at_a_time(
 
     async with broker_and_client() as (broker, client):
         monkeypatch.setattr(store_services, "run_blocking", watched)
-        assert isinstance(broker.disk, Disk)
+        assert isinstance(broker.storing.disk, Disk)
         for _ in range(20):
             await client.send()
             await trio.sleep(0.7)

@@ -46,11 +46,11 @@ async def test_K2_K4_an_append_that_takes_too_long_makes_the_broker_busy_for_a_m
         answer = await client.send(body=b"refused")
         assert answer.code == ResponseCode.SYSTEM_BUSY
         assert answer.remark.startswith("[PC_SYNCHRONIZED]")
-        assert broker.conditions.held_ms == 1200
+        assert broker.storing.conditions.held_ms == 1200
         assert bodies(await client.pull()) == [b"slow", b"slow too", b"too slow"]
         await trio.sleep(0.1)
         assert (await client.send(body=b"again")).code == 0
-        assert broker.conditions.held_ms == 0
+        assert broker.storing.conditions.held_ms == 0
 
 
 async def test_os_page_cache_busy_time_out_mills(autojump_clock: MockClock) -> None:

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.headers.route import PutKVConfigRequestHeader
 from tests.broker_sim.namesrv.test_server import body, register, running
-from tests.hostile import HOSTILE, assert_harmless
+from tests.hostile.texts import HOSTILE, assert_harmless
 
 
 @pytest.mark.parametrize("text", HOSTILE)

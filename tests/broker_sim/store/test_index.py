@@ -230,7 +230,7 @@ def test_only_the_newest_file_stays_open():
     store = open_store(storage, max_index_num=4)
     put_all(store, [keyed(n, "same") for n in range(40)])
     assert len(found(store, "same")) == 40
-    held = [file for file in store.index.files if file._file is not None or file._view is not None]
+    held = [file for file in store.index.files if file._file is not None]
     assert held in ([], [store.index.files[-1]])
 
 

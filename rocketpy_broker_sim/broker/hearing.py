@@ -1,0 +1,75 @@
+"""Waiting until the name servers have heard of a topic, so that who sent its first message finds it there.
+
+Nobody waits for longer than `HEARD_WITHIN`, and nobody waits for a name server that does not have the broker. Plays the
+part of the registration that Apache's broker makes within createTopicInSendMessageMethod.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import attrs
+import trio
+
+__all__ = ["HEARD_WITHIN", "Hearing", "Hearings"]
+
+HEARD_WITHIN = 0.5
+"""Seconds after which those who wait go on all the same."""
+
+
+@attrs.define(eq=False)
+class Hearing:
+    """One who waits.
+
+    Attributes:
+        left: How many name servers have not heard yet.
+        done: Called once, when all have or none is waited for any more.
+    """
+
+    left: int
+    done: Callable[[], object] | None
+
+    def told(self) -> None:
+        """One name server has heard, or is not waited for any more."""
+        self.left -= 1
+        if self.left <= 0:
+            self.end()
+
+    def end(self) -> None:
+        """Wait no more."""
+        done, self.done = self.done, None
+        if done is not None:
+            done()
+
+
+class Hearings:
+    """All who wait, in the order in which their time is over."""
+
+    def __init__(self) -> None:
+        self._due: deque[tuple[float, Hearing]] = deque()
+        self._begun = trio.Event()
+
+    def add(self, count: int, done: Callable[[], object]) -> Hearing:
+        """Wait for so many name servers."""
+        hearing = Hearing(count, done)
+        self._due.append((trio.current_time() + HEARD_WITHIN, hearing))
+        self._begun.set()
+        return hearing
+
+    async def serve(self) -> None:
+        """End those whose time is over, until cancelled."""
+        while True:
+            await self._begun.wait()
+            while self._due:
+                when, hearing = self._due[0]
+                await trio.sleep_until(when)
+                if self._due and self._due[0][1] is hearing:
+                    self._due.popleft()
+                    hearing.end()
+            self._begun = trio.Event()
+
+    def end_all(self) -> None:
+        """Nobody waits any more: the broker stops."""
+        while self._due:
+            self._due.popleft()[1].end()

@@ -1,0 +1,1 @@
+"""The parts of a broker, each a `Subsystem`."""

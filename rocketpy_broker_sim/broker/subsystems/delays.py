@@ -1,0 +1,65 @@
+"""Messages with a delay level, as a part of the broker: `schedule` delivers them, here is when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import StoreError
+from rocketpy.logs import get_logger
+from rocketpy_broker_sim.broker.runtime_info import measures_of_delays
+from rocketpy_broker_sim.broker.schedule import ScheduleService
+from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
+from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
+from rocketpy_broker_sim.store.dispatch import DelayLevels
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.broker.subsystems.storing import Storing
+    from rocketpy_broker_sim.config import BrokerConfig
+
+__all__ = ["Delays"]
+
+_logger = get_logger(__name__)
+
+
+class Delays(Subsystem):
+    """Delivers what was put aside.
+
+    Args:
+        config: the settings.
+        storage: where its offsets are kept; written after the messages that they pass, so by itself.
+        storing: where messages wait, and where they go; recovered before.
+
+    Attributes:
+        level_count: How many levels of delay there are.
+    """
+
+    def __init__(self, config: BrokerConfig, storage: Storage, storing: Storing) -> None:
+        levels = DelayLevels(config.store.message_delay_level)
+        self.level_count = levels.count
+        self._store = storing.store
+        self._interval = config.store.flush_delay_offset_interval / 1000
+        offsets = DelayOffsetTable(config, storage)
+        self.schedule = ScheduleService(storing.store, levels, offsets, storing.commit, storing.disk.flush_taken)
+
+    def recover(self) -> None:
+        """Read where delivery stood."""
+        self.schedule.load()
+
+    def run(self) -> Iterable[Service]:
+        """Delivering, and noting on the disk how far that went."""
+        yield self.schedule.serve
+        yield partial(self.schedule.serve_offsets, self._interval)
+
+    async def close(self) -> None:
+        """Note on the disk how far it is; that fails with a disk that does not work."""
+        try:
+            await self.schedule.save()
+        except StoreError as exc:
+            _logger.warning("delayed messages may be delivered again: %s", exc)
+
+    def measures(self) -> Mapping[str, str]:
+        """How far each level has been delivered, and where it ends."""
+        return measures_of_delays(self.schedule, self._store)

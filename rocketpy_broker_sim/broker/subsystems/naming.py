@@ -1,0 +1,70 @@
+"""Being known to the name servers, as a part of the broker: `registration` tells them, here is when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.remoting.pool import ConnectionPool
+from rocketpy_broker_sim.broker.registration import Registration
+from rocketpy_broker_sim.broker.subsystem import Subsystem
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.network import Network
+    from rocketpy_broker_sim.broker.tables.topics import TopicTable
+    from rocketpy_broker_sim.config import BrokerConfig
+
+__all__ = ["Naming"]
+
+GOODBYE_WITHIN = 3.0
+"""Seconds that the name servers get to hear that the broker stops."""
+
+
+class Naming(Subsystem):
+    """Registers the broker once it serves, and takes it off before it stops.
+
+    Args:
+        config: the settings.
+        network: where name servers are dialled.
+        topics: what is registered.
+        name_servers: their addresses.
+        address: says what clients dial; asked when it opens.
+
+    Attributes:
+        registration: What tells them; None until it opens.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        network: Network,
+        topics: TopicTable,
+        name_servers: Sequence[str],
+        address: Callable[[], str],
+    ) -> None:
+        self.registration: Registration | None = None
+        self._config = config
+        self._network = network
+        self._topics = topics
+        self._name_servers = name_servers
+        self._address = address
+
+    async def open(self, services: trio.Nursery) -> None:
+        """Register; return once a name server knows the broker, or none is left that might."""
+        await services.start(self._serve)
+
+    async def _serve(self, task_status: trio.TaskStatus[None]) -> None:
+        async with ConnectionPool(self._network).open() as pool:
+            registration = Registration(self._config, self._address(), self._topics, pool, self._name_servers)
+            self.registration = registration
+            self._topics.on_change = registration.topics_changed
+            await registration.serve(task_status=task_status)
+            await trio.sleep_forever()  # it has stopped, and says goodbye over the pool
+
+    async def leave(self) -> None:
+        """Have the broker taken off by all name servers, so that clients go elsewhere."""
+        with trio.move_on_after(GOODBYE_WITHIN, shield=True):
+            if self.registration is not None:
+                await self.registration.unregister()

@@ -1,0 +1,167 @@
+"""The store and all around it: turns, flushes, file allocation, cleaning. Plays DefaultMessageStore's services."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.services import run_blocking
+from rocketpy_broker_sim.broker.allocation import FileAllocation
+from rocketpy_broker_sim.broker.cleaning import Cleaning
+from rocketpy_broker_sim.broker.durability import Durability
+from rocketpy_broker_sim.broker.flush_services import LogFlush, QueueFlush
+from rocketpy_broker_sim.broker.index_catch_up import IndexCatchUpService
+from rocketpy_broker_sim.broker.put_times import PutTimes
+from rocketpy_broker_sim.broker.reput import ReputService
+from rocketpy_broker_sim.broker.runtime_info import measures_of_puts, measures_of_store
+from rocketpy_broker_sim.broker.store_services import Disk, GroupCommit
+from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
+from rocketpy_broker_sim.broker.transient_commit import TransientCommit
+from rocketpy_broker_sim.broker.turn import Turn
+from rocketpy_broker_sim.broker.write_conditions import WriteConditions
+from rocketpy_broker_sim.config import FlushDiskType
+from rocketpy_broker_sim.store.message_store import MessageStore
+from rocketpy_broker_sim.store.put_result import PutMessageResult, PutMessageStatus
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.hooks import RequestHook
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.broker.durability import Hear
+    from rocketpy_broker_sim.broker.statistics import BrokerStatistics
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage
+
+__all__ = ["Storing"]
+
+
+class Storing(Subsystem):
+    """Takes messages and keeps them.
+
+    Args:
+        storage: where.
+        config: the settings of the store.
+        statistics: hears what can be read.
+        hooks: see every request and its answer.
+        most_waiting: how many answers may wait for the disk.
+        hear: tells of topics that the name servers have heard of.
+
+    Attributes:
+        turn: What requests run in; it stores what they put.
+        booted_at: How far the log went when it was recovered.
+        gate: What answers to sends wait in.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        config: MessageStoreConfig,
+        statistics: BrokerStatistics,
+        hooks: Sequence[RequestHook] = (),
+        *,
+        most_waiting: int,
+        hear: Hear,
+    ) -> None:
+        self.storage = storage
+        self.booted_at = 0
+        self._statistics = statistics
+        self.store = MessageStore(storage, config, on_arrival=self._note_arrival)
+        self.conditions = WriteConditions(config, trio.current_time, self.store.pool)
+        self.put_times = PutTimes(trio.current_time)
+        self.gate = Durability(
+            self.store,
+            self.put_times,
+            sync_timeout=config.sync_flush_timeout / 1000
+            if config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+            else None,
+            most=most_waiting,
+            hear=hear,
+        )
+        self.turn = Turn(self.store, self.gate, self.conditions, self.put_times, hooks)
+        self.disk = Disk(self.store)
+        self.cleaning = Cleaning(self.store.retention, config, self.store.flags)
+        self._reput = ReputService(self.store, self.turn)
+        self._index = IndexCatchUpService(self.store)
+        self._allocation = FileAllocation(self.store.files_ahead)
+        self._transient_commit: TransientCommit | None = None
+        if self.store.pool is not None:
+            self._transient_commit = TransientCommit(self.store, config, self.turn, self.gate)
+        self._log_flush = LogFlush(self.store, self.disk, config, self.gate.written)
+        self._queue_flush = QueueFlush(self.store, self.disk, config, self.gate.written)
+        self._group_commit = GroupCommit(self.disk, self.store, self.turn, self.gate)
+
+    # --- putting ---
+
+    def put(self, message: IncomingMessage, *, wait: bool = True) -> PutMessageResult:
+        """Put a message, or a batch. It is stored when the turn ends; the answer of the processor waits for that.
+
+        A service that puts outside any request calls `commit` itself.
+
+        Args:
+            message: what to put.
+            wait: whether the answer has to wait for the disk too, where the settings say so.
+        """
+        refusal = self.conditions.refusal()
+        if refusal is None and wait and self.gate.is_full:
+            refusal = PutMessageStatus.TOO_MANY_WAIT
+        if refusal is not None:
+            return PutMessageResult(refusal)
+        result = self.store.put(message) if message.batch is None else self.store.put_batch(message)
+        if result.status is PutMessageStatus.PUT_OK:
+            self.turn.depends_on(result.end, wait_for_disk=wait)
+        return result
+
+    def commit(self) -> None:
+        """Store what was put outside any request.
+
+        Raises:
+            StoreError: nothing of it was stored.
+        """
+        self.turn.commit()
+
+    def _note_arrival(self, arrival: Arrival) -> None:
+        self._statistics.note_put(len(arrival.tags_codes))
+        self.turn.note_arrival(arrival)
+
+    # --- as a part of the broker ---
+
+    def recover(self) -> None:
+        """Read log, queues and index; hold the directory against other brokers."""
+        self.store.load()
+
+    def note_boot(self) -> None:
+        """Everything has recovered: what comes from here on is new."""
+        self.booted_at = self.store.written_position
+
+    def give_back(self) -> None:
+        """Close the store in order: it is whole, something else is not."""
+        self.store.close()
+
+    def run(self) -> Iterable[Service]:
+        """What brings messages on, flushes them, makes room and removes what has expired."""
+        yield self._reput.serve
+        yield self._index.serve
+        yield self._allocation.serve
+        yield self.cleaning.serve
+        yield self._queue_flush.serve
+        if self._transient_commit is not None:
+            yield self._transient_commit.serve
+        if self.gate.is_synchronous:
+            yield self.disk.thread.serve
+            yield self._group_commit.serve
+            yield self.gate.serve_deadlines
+        else:
+            yield self._log_flush.serve
+
+    async def close(self) -> None:
+        """Flush everything, and note that the end was in order."""
+        await run_blocking(self.store.close)
+
+    def abandon(self) -> None:
+        """Leave the files as they are."""
+        self.store.abandon()
+
+    def measures(self) -> Mapping[str, str]:
+        """How far the log goes, how full the disk is, and how long puts took."""
+        return {**measures_of_store(self.store, self.storage), **measures_of_puts(self.put_times, self.conditions)}

@@ -1,0 +1,76 @@
+"""Topics, consumer groups and where groups stand: tables with a file each. Plays their managers' load and persist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rocketpy.logs import get_logger
+from rocketpy.wire.bodies.topics import TopicConfig
+from rocketpy.wire.names import LMQ_PREFIX
+from rocketpy_broker_sim.broker.subsystem import Subsystem
+from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
+from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
+from rocketpy_broker_sim.broker.tables.topics import TopicTable
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.broker.tables.persist import StoredTable
+    from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.store.message_store import MessageStore
+
+__all__ = ["Tables"]
+
+_logger = get_logger(__name__)
+
+
+class Tables(Subsystem):
+    """What a broker knows about its messages, beside the messages.
+
+    Args:
+        config: the settings.
+        storage: where the files are.
+        store: the messages; recovered before.
+    """
+
+    def __init__(self, config: BrokerConfig, storage: Storage, store: MessageStore) -> None:
+        self.topics = TopicTable(config, storage)
+        self.groups = SubscriptionGroupTable(config, storage)
+        self.offsets = ConsumerOffsetTable(config, storage)
+        self._store = store
+
+    def recover(self) -> None:
+        """Read the files, and put right what does not fit the messages."""
+        for table in self.persists():
+            table.load()
+        self._adopt_topics()
+        self.offsets.clamp(self._store.max_offset)
+        self.offsets.persist()  # at once: another crash must not bring back what new messages have caught up with
+
+    def _adopt_topics(self) -> None:
+        """Take up topics that have messages and no settings: the broker died before it had written those.
+
+        Those that have no messages any more lose their queues.
+        """
+        unused = []
+        for name in sorted(self._store.topics()):
+            if self.topics.get(name) is not None or name.startswith(LMQ_PREFIX):
+                continue
+            numbers = self._store.queue_ids(name)
+            if self.topics.is_system(name) or any(self._has_messages(name, number) for number in numbers):
+                queues = max(numbers, default=0) + 1
+                _logger.warning("the topic %s has messages and no settings: it gets %d queues", name, queues)
+                self.topics.put(TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues))
+            else:
+                unused.append(name)
+        for name in unused:
+            _logger.info("the topic %s has neither messages nor settings: its queues are deleted", name)
+            self.offsets.remove_topic(name)
+        self._store.delete_topics(unused)
+
+    def _has_messages(self, name: str, queue_id: int) -> bool:
+        return self._store.min_offset(name, queue_id) < self._store.max_offset(name, queue_id)
+
+    def persists(self) -> Iterable[StoredTable]:
+        """All three."""
+        return (self.topics, self.groups, self.offsets)

@@ -1,0 +1,1 @@
+"""What broker and name server share in serving requests: work in slices."""

@@ -1,0 +1,224 @@
+"""Slices: work that grows with a request is done a little at a time, so that no peer stops the loop for the others.
+
+A sliced processor is a generator function. It yields often, after far less than a millisecond of work, and returns
+its answer, or None as any processor that answers later. What it does not get done at once is gone on with in turns of
+the loop, a slice of processor time each, and several such works take turns. The time is that of this thread: waiting
+for a processor that is busy elsewhere is nobody's fault here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from inspect import isgeneratorfunction
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import attrs
+import trio
+
+from rocketpy.logs import get_logger
+from rocketpy.remoting.connection import Connection
+from rocketpy.remoting.dispatch import answer_for_error
+from rocketpy.services import runs_blocking_in_place
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.dispatch import Processor
+    from rocketpy.wire.command import RemotingCommand
+
+__all__ = ["MUST_END", "SLICE_SECONDS", "SlicedProcessor", "Slices", "Steadily", "Steps", "is_sliced", "whole"]
+
+log = get_logger(__name__)
+
+Steps = Generator[bool | None, None, "RemotingCommand | None"]
+"""Work that is done step by step. It yields None, or `MUST_END` once."""
+SlicedProcessor = Callable[["Connection", "RemotingCommand"], Steps]
+Done = Callable[["RemotingCommand | None", "Exception | None"], None]
+
+MUST_END = True
+"""Yielded by work that shall be done to its end from now on, though the connection that asked for it may close."""
+SLICE_SECONDS = 0.005
+"""Processor time that all work together gets in a turn of the loop."""
+_STEP_SECONDS = 0.000_01
+"""What a look at the clock counts for where time is virtual."""
+_RENEW_AFTER = 0.001
+"""Seconds spent at once after which the allowance is renewed in the next turn."""
+
+
+T = TypeVar("T")
+
+
+def whole(steps: Generator[object, None, T]) -> T:
+    """Do all steps at once, where there is nobody to wait; what they return."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return cast("T", stop.value)
+
+
+def is_sliced(processor: Callable[..., object]) -> bool:
+    """Whether a processor is a generator function, bound to arguments or not."""
+    return isgeneratorfunction(processor)
+
+
+class Steadily:
+    """A clock that goes on by the same at each look: what a slice holds is the same in every run."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        self._now += _STEP_SECONDS
+        return self._now
+
+
+@attrs.define(eq=False)
+class _Work:
+    steps: Steps
+    connection: Connection | None
+    done: Done
+    must_end: bool = False
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.must_end or self.connection is None or self.connection.is_open
+
+
+class Slices:
+    """Does work in slices. `serve` is the task that goes on with it.
+
+    Args:
+        clock: processor time in seconds; None is that of this thread, and a steady one under a mock clock.
+    """
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock
+        self._works: deque[_Work] = deque()
+        self._spent = 0.0
+        self._lot = trio.lowlevel.ParkingLot()
+
+    def __len__(self) -> int:
+        """How many works are under way."""
+        return len(self._works)
+
+    def clock(self) -> float:
+        """Processor time of this thread in seconds, or what stands for it under a mock clock."""
+        if self._clock is None:
+            self._clock = Steadily() if runs_blocking_in_place() else time.thread_time
+        return self._clock()
+
+    # --- beginning -------------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        steps: Steps,
+        connection: Connection | None,
+        done: Done,
+    ) -> None:
+        """Do as much of some work as this turn has time for, now; the rest follows.
+
+        Args:
+            steps: the work.
+            connection: who wants it: when that has closed the work is dropped. None is the server itself.
+            done: called once, now or later, with what the work returned or raised; with neither when it was dropped.
+        """
+        work = _Work(steps, connection, done)
+        left = SLICE_SECONDS - self._spent
+        if left <= 0 or not self._go_on(work, left):
+            self._works.append(work)
+        if self._works or self._spent >= _RENEW_AFTER:
+            self._lot.unpark()
+
+    def spawn(self, steps: Generator[object, None, object], what: str) -> None:
+        """Do work that nobody waits for, from the next turn on. What it raises is logged.
+
+        Args:
+            steps: the work; what it returns is not looked at.
+            what: what it is, for the log.
+        """
+
+        def done(_: RemotingCommand | None, error: Exception | None) -> None:
+            if error is not None:
+                log.error("%s failed", what, exc_info=error)
+
+        self._works.append(_Work(cast("Steps", steps), None, done))
+        self._lot.unpark()
+
+    def sliced(self, function: SlicedProcessor) -> Processor:
+        """A processor for a Dispatcher that carries out a generator function in slices.
+
+        While it is under way its connection hands over no other request, so that their order is kept.
+        """
+
+        def process(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+            at_once: list[RemotingCommand | None] = []
+            is_held = False
+
+            def done(answer: RemotingCommand | None, error: Exception | None) -> None:
+                if error is not None:
+                    answer = answer_for_error(request, error, connection.address)
+                if not is_held:
+                    at_once.append(answer)
+                    return
+                connection.release_requests()
+                if answer is not None:
+                    connection.send_answer(request, answer)
+
+            self.begin(function(connection, request), connection, done)
+            if at_once:
+                return at_once[0]
+            is_held = True
+            connection.hold_requests()
+            return None
+
+        return process
+
+    # --- going on --------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Go on with what is under way, a slice in each turn of the loop, until cancelled."""
+        try:
+            while True:
+                if self._works:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await self._lot.park()
+                self.take_turn()
+        finally:
+            while self._works:
+                self._works.popleft().steps.close()
+
+    def take_turn(self) -> None:
+        """Go on with each work in its turn, for the time of one slice in all."""
+        self._spent = 0.0
+        while self._works and self._spent < SLICE_SECONDS:
+            work = self._works.popleft()
+            if not self._go_on(work, SLICE_SECONDS - self._spent):
+                self._works.append(work)
+        self._spent = 0.0  # what comes in during this turn of the loop has time of its own
+
+    def _go_on(self, work: _Work, allowance: float) -> bool:
+        """Do steps for so many seconds. Returns whether the work has ended."""
+        clock, steps = self.clock, work.steps
+        began = now = clock()
+        end = began + allowance
+        answer: RemotingCommand | None = None
+        error: Exception | None = None
+        try:
+            while work.is_wanted:
+                if next(steps):
+                    work.must_end = True
+                now = clock()
+                if now >= end:
+                    return False
+            steps.close()
+        except StopIteration as stop:
+            answer = stop.value
+        except Exception as exc:  # noqa: BLE001  whatever it is, it is the answer to this request alone
+            error = exc
+        finally:
+            self._spent += clock() - began
+        work.done(answer, error)
+        return True

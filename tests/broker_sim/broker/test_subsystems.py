@@ -1,0 +1,157 @@
+"""A broker is a list of subsystems: in which order they are gone through, and what requests can reach of them."""
+
+from __future__ import annotations
+
+import ast
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from rocketpy.errors import StoreError
+from rocketpy.remoting.memory import MemoryNetwork
+from rocketpy_broker_sim.broker import processors
+from rocketpy_broker_sim.broker.broker import Broker
+from rocketpy_broker_sim.broker.opening import _running
+from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from tests.broker_sim.broker.kit import settings
+
+PROCESSORS = sorted(Path(processors.__file__).parent.glob("[a-z]*.py"))
+
+
+class Part(Subsystem):
+    """Notes every step."""
+
+    def __init__(self, name: str, steps: list[str]) -> None:
+        self.name = name
+        self.steps = steps
+        self.failure: Exception | None = None
+
+    def note(self, step: str) -> None:
+        self.steps.append(f"{self.name} {step}")
+
+    def recover(self) -> None:
+        self.note("recovers")
+        if self.failure is not None:
+            raise self.failure
+
+    def give_back(self) -> None:
+        self.note("gives back")
+
+    async def open(self, services: trio.Nursery) -> None:
+        self.note("opens")
+        await super().open(services)
+
+    def run(self) -> list[Service]:
+        return [self.serve]
+
+    async def serve(self) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.note("is cancelled")
+
+    def settle(self) -> None:
+        self.note("settles")
+
+    async def leave(self) -> None:
+        self.note("leaves")
+
+    async def close(self) -> None:
+        self.note("closes")
+
+    def abandon(self) -> None:
+        self.note("is abandoned")
+
+
+def broker_of_parts() -> tuple[Broker, list[Part], list[str]]:
+    """A broker that has two parts more; only they note what happens."""
+    broker, steps = Broker(settings(), MemoryStorage(), network=MemoryNetwork()), list[str]()
+    parts = [Part("a", steps), Part("b", steps)]
+    broker.subsystems[2:2] = parts
+    return broker, parts, steps
+
+
+async def test_parts_start_in_their_order_and_stop_the_other_way_round(autojump_clock: MockClock) -> None:
+    broker, _, steps = broker_of_parts()
+    async with _running(broker):
+        await wait_all_tasks_blocked()
+        assert steps == ["a recovers", "b recovers", "a opens", "b opens"]
+        steps.clear()
+    cancelled = steps[4:6]
+    assert steps[:4] == ["b settles", "a settles", "b leaves", "a leaves"]
+    assert sorted(cancelled) == ["a is cancelled", "b is cancelled"]
+    assert steps[6:] == ["b closes", "a closes"]
+
+
+async def test_the_parts_of_a_killed_broker_are_abandoned(autojump_clock: MockClock) -> None:
+    broker, _, steps = broker_of_parts()
+    async with _running(broker):
+        await wait_all_tasks_blocked()
+        steps.clear()
+        broker.kill()
+    assert steps[2:] == ["b is abandoned", "a is abandoned"]
+    assert not any("leaves" in step or "closes" in step for step in steps)
+
+
+def test_what_had_recovered_gives_back_when_a_later_part_fails() -> None:
+    broker, (_, second), steps = broker_of_parts()
+    storage = broker.storing.storage
+    second.failure = StoreError("no")
+    with pytest.raises(StoreError, match="no"):
+        broker.recover()
+    assert steps == ["a recovers", "b recovers", "a gives back"]
+    again = Broker(settings(), storage)  # the directory is free again
+    again.recover()
+    again.store.close()
+
+
+async def test_what_a_part_persists_is_written_when_it_has_changed(autojump_clock: MockClock) -> None:
+    broker = Broker(settings(), MemoryStorage(), network=MemoryNetwork())
+    tables = [table for part in broker.subsystems for table in part.persists()]
+    assert {table.file_name for table in tables} == {"topics.json", "subscriptionGroup.json", "consumerOffset.json"}
+    async with _running(broker):
+        for table in tables:
+            table.changed = True
+    assert not any(table.changed for table in tables)
+
+
+async def test_each_figure_of_the_runtime_info_is_measured_by_one_part(
+    autojump_clock: MockClock,
+) -> None:
+    broker = Broker(settings(), MemoryStorage(), network=MemoryNetwork())
+    async with _running(broker):
+        keys = [key for part in broker.subsystems for key in part.measures()]
+        assert len(keys) == len(set(keys))
+        assert set(keys) < set(broker.runtime_info())
+
+
+@pytest.mark.parametrize("path", PROCESSORS, ids=lambda path: path.stem)
+def test_no_processor_knows_the_broker_as_a_whole(path: Path) -> None:
+    imported = {
+        f"{node.module}.{name.name}"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+    assert not any(name.startswith("rocketpy_broker_sim.broker.broker.") for name in imported)
+
+
+def test_a_processor_works_on_a_view_alone() -> None:
+    from rocketpy.wire.codes import RequestCode
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.processors.queue_offset import get_max_offset
+
+    class OnlyTheStore:
+        def __init__(self, store: object) -> None:
+            self.store = store
+
+    broker = Broker(settings(), MemoryStorage())
+    broker.recover()
+    ask = partial(get_max_offset, OnlyTheStore(broker.store))  # type: ignore[arg-type]
+    request = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"})
+    assert ask(None, request).ext_fields == {"offset": "0"}  # type: ignore[arg-type]
+    broker.store.close()
