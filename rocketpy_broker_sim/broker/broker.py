@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
+from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
@@ -63,6 +64,7 @@ class Broker:
 
     Attributes:
         subsystems: Its parts, in the order in which they start; they stop the other way round.
+        slices: What it has to do that grows with what is asked.
         address: What clients dial, "host:port".
         store_host: The same, as records carry it.
         send_fields: What every answer to a send carries.
@@ -93,13 +95,21 @@ class Broker:
         self.refresh_settings()
         self._network = network or TcpNetwork()
         self.statistics = BrokerStatistics(trio.current_time)
-        storing = Storing(storage, config.store, self.statistics, hooks)
+        storing = Storing(
+            storage,
+            config.store,
+            self.statistics,
+            hooks,
+            most_waiting=config.send_thread_pool_queue_capacity,
+            hear=self._hear,
+        )
         delays = Delays(config, storage, storing)
         tables = Tables(config, storage, storing.store)
-        clients = Clients(config)
+        self.slices = Slices()
+        clients = Clients(config, self.slices)
         saving = Saving(config, (storing, delays, tables, clients))
         self._offer(storing, delays, tables, saving, clients)
-        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), storing.turn)
+        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), storing.turn, self.slices)
         pulls = Pulls(config, self.lanes, storing.turn, partial(pull_again, self))
         self.held_pulls = pulls.held
         self._port = Port(
@@ -129,7 +139,8 @@ class Broker:
         self.storing = storing
         self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
         self.put, self.commit = storing.put, storing.commit
-        storing.turn.on_arrival = self._arrived
+        self.note_topic = storing.turn.made_topic
+        storing.turn.subscribe(self._arrived)
         self.schedule, self.delay_levels = delays.schedule, delays.level_count
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
         self.persistence = saving.persistence
@@ -167,6 +178,13 @@ class Broker:
         if arrival.topic == SCHEDULE_TOPIC:
             self.schedule.on_arrival(arrival.queue_id)
         self.held_pulls.arrived(arrival)
+
+    def _hear(self, topic: str, done: Callable[[], object]) -> None:
+        """Call a function once the name servers have heard of a topic; at once where there is none."""
+        if self.registration is None:
+            done()
+        else:
+            self.registration.heard(topic, done)
 
     def _settle_address(self, address: str) -> None:
         """Clients find the broker there."""
