@@ -107,8 +107,9 @@ def _attack(served: Served, attack: Attack, small: Callable[[], bytes], expected
             closed = not peer.is_open
         if not closed:
             after = answers.pop()
-        else:
-            with Peer(served.address) as peer:
+        if after is None or after.code != expected:
+            # What a connection may do can be used up; the next one begins anew.
+            with Peer(served.address, timeout=_ANSWERS_WITHIN) as peer:
                 after = peer.ask(small())
     except (OSError, Closed):
         closed = True

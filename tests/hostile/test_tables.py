@@ -71,17 +71,20 @@ def restarted(broker: Served, name_server: str) -> float:
 
 
 def test_a_query_along_a_chain_of_keys_with_one_hash(fresh: World, report: Report) -> None:
-    """100,000 entries whose keys all have the hash of the one that is asked for, none of that time."""
+    """100,000 entries whose keys all have the hash of the one that is asked for, all of them later."""
     broker = fresh.broker
     alike = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=11)]
     properties = b"KEYS\x01" + " ".join(alike[:1_000]).encode() + b"\x02"
     with Peer(broker.address) as peer:
         fields = small_fields(RequestCode.SEND_BATCH_MESSAGE) | {"b": "Chain"}
+        assert peer.ask(request(RequestCode.SEND_BATCH_MESSAGE, fields, item(b"x"))).code == ResponseCode.SUCCESS
+        first = str(int(time.time() * 1000) + 200)
+        time.sleep(2.1)  # entries tell their time in seconds
         for _ in range(CHAIN // 10_000):
             answer = peer.ask(request(RequestCode.SEND_BATCH_MESSAGE, fields, item(b"x", properties) * 10))
             assert answer.code == ResponseCode.SUCCESS, answer
         time.sleep(1)
-        wanted = small_fields(RequestCode.QUERY_MESSAGE) | {"topic": "Chain", "key": alike[-1], "endTimestamp": "1"}
+        wanted = small_fields(RequestCode.QUERY_MESSAGE) | {"topic": "Chain", "key": alike[-1], "endTimestamp": first}
         with Watch(broker, "a query along 100,000 keys with one hash") as watch:
             assert peer.ask(request(RequestCode.QUERY_MESSAGE, wanted)).code in (
                 ResponseCode.SUCCESS,
