@@ -161,6 +161,8 @@ class BrokerConfig:
     """Groups of all clients together, each counted once for each of its clients; of producers as many."""
     max_held_pulls: int = own(100_000)
     """Pulls that may be held at once."""
+    max_held_pulls_per_connection: int = own(10_000)
+    """Pulls of one connection that may be held at once."""
     max_hold_millis: int = own(30_000)
     """No pull is held longer, whatever it asks for."""
 

@@ -47,7 +47,7 @@ def reset_offset(broker: ResetView, connection: Connection, request: RemotingCom
     offsets = _positions(broker, header, topic)
     for queue_id, offset in offsets.items():
         broker.offsets.assign_reset(group, name, queue_id, offset)
-    broker.held_pulls.release(group)
+    broker.waiters.recall(group)
     answer = request.answer(body=ResetOffsetBody(offset_table=_by_queue(broker, name, offsets)).encode())
     return broker.persistence.answer_after_save(connection, request, answer)
 
