@@ -23,7 +23,14 @@ from rocketpy.wire.headers.admin import (
     GetSubscriptionGroupConfigRequestHeader,
     UpdateGroupForbiddenRequestHeader,
 )
-from rocketpy_broker_sim.broker.processors.checks import check_group, check_queues, check_topic
+from rocketpy_broker_sim.broker.processors.checks import (
+    MAX_GROUP,
+    check_group,
+    check_group_settings,
+    check_queues,
+    check_topic,
+    invalid,
+)
 from rocketpy_broker_sim.broker.processors.pages import page
 from rocketpy_broker_sim.broker.tables.attributes import GROUP_ATTRIBUTES, alter
 from rocketpy_broker_sim.serving.encoding import encode_steps
@@ -47,6 +54,8 @@ MOST_LOGGED = 20
 
 def create_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Create a group, or change it."""
+    if len(request.body) > MAX_GROUP:
+        raise invalid(f"the settings of a group in {len(request.body)} bytes, the limit is {MAX_GROUP}")
     group = SubscriptionGroupConfig.decode(request.body)
     return _put(broker, connection, request, [group] if _check(broker, group) else [])
 
@@ -66,10 +75,11 @@ def _check(broker: GroupAdminView, group: SubscriptionGroupConfig) -> bool:
     """Refuse what can be no group; whether it differs from what is there.
 
     Raises:
-        BrokerError: its name, a number or an attribute is not acceptable.
+        BrokerError: its name, a number, a list or an attribute is not acceptable.
     """
     check_group(group.group_name)
     check_queues(group.retry_queue_nums)
+    check_group_settings(group)
     known = broker.groups.get(group.group_name)
     group.attributes = alter(GROUP_ATTRIBUTES, known.attributes if known else None, group.attributes)
     return group != known
