@@ -23,6 +23,7 @@ from rocketpy.wire.headers.admin import (
     GetSubscriptionGroupConfigRequestHeader,
     UpdateGroupForbiddenRequestHeader,
 )
+from rocketpy.wire.limits import SMALL_REQUEST_LIMITS
 from rocketpy_broker_sim.broker.processors.checks import (
     MAX_GROUP,
     check_group,
@@ -56,7 +57,7 @@ def create_group(broker: GroupAdminView, connection: Connection, request: Remoti
     """Create a group, or change it."""
     if len(request.body) > MAX_GROUP:
         raise invalid(f"the settings of a group in {len(request.body)} bytes, the limit is {MAX_GROUP}")
-    group = SubscriptionGroupConfig.decode(request.body)
+    group = SubscriptionGroupConfig.decode(request.body, limits=SMALL_REQUEST_LIMITS)
     return _put(broker, connection, request, [group] if _check(broker, group) else [])
 
 

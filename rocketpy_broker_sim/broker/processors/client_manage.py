@@ -13,7 +13,7 @@ from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody, ConsumerData,
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeType
 from rocketpy.wire.headers.group import UnregisterClientRequestHeader
-from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
+from rocketpy.wire.limits import DEFAULT_LIMITS, SMALL_REQUEST_LIMITS, WireLimits
 from rocketpy.wire.names import is_valid_group, is_valid_stored_topic, retry_topic
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.filtering import check_bounds
@@ -149,7 +149,9 @@ def unregister_client(broker: ClientView, connection: Connection, request: Remot
 
 def check_client_config(broker: ClientView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """Say whether this broker can filter as a subscription needs it."""
-    wanted = CheckClientRequestBody.decode(request.body).subscription_data if request.body else None
+    if not request.body:
+        return request.answer()
+    wanted = CheckClientRequestBody.decode(request.body, limits=SMALL_REQUEST_LIMITS).subscription_data
     if wanted is None or wanted.is_tag:
         return request.answer()
     remark = f"the broker does not filter messages by {str(wanted.expression_type)[:64]}"
