@@ -248,5 +248,9 @@ class Slices:
             error = exc
         finally:
             self._spent += clock() - began
-        work.done(answer, error)
+        try:
+            work.done(answer, error)
+        finally:
+            # It knows this frame, and those that hold the body of the request: a cycle, left to the next collection.
+            error = None
         return True
