@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,8 +42,13 @@ def javascript() -> PeerMake | str:
     return PeerMake("javascript", f"ali-ons {VERSION}", means)
 
 
-def installed(cache: Path = CACHE) -> Path | str:
-    """The folder of its modules, filled first when it is not there; or the reason why it cannot be filled."""
+def installed(cache: Path = CACHE, npm: Sequence[str] = ()) -> Path | str:
+    """The folder of its modules, filled first when it is not there; or the reason why it cannot be filled.
+
+    Args:
+        cache: Where it is, or is made.
+        npm: The command of npm, where it is not the one on PATH.
+    """
     lock = (SOURCES / "package-lock.json").read_bytes()
     place = cache / f"javascript-{hashlib.sha256(lock).hexdigest()[:12]}"
     complete = place / "complete"
@@ -51,23 +56,23 @@ def installed(cache: Path = CACHE) -> Path | str:
     with (place / "lock").open("a+b") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         if not complete.exists():
-            trouble = _install(place)
+            trouble = _install(place, npm)
             if trouble is not None:
                 return trouble
             complete.touch()
     return place / "node_modules"
 
 
-def _install(place: Path) -> str | None:
+def _install(place: Path, npm: Sequence[str]) -> str | None:
     """Let npm fill the folder; what went wrong."""
-    npm = shutil.which("npm")
-    if npm is None:
+    command = list(npm) or [found for found in (shutil.which("npm"),) if found is not None]
+    if not command:
         return f"ali-ons {VERSION} is not installed and there is no npm on PATH"
     for name in ("package.json", "package-lock.json"):
         shutil.copy(SOURCES / name, place / name)
     try:
         done = subprocess.run(
-            [npm, *_INSTALL],
+            [*command, *_INSTALL],
             cwd=place,
             stdin=subprocess.DEVNULL,
             capture_output=True,

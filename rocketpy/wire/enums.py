@@ -1,6 +1,7 @@
 """Enumerations of the protocol that travel by name in headers and bodies.
 
-The names are RocketMQ's, so that they need no table; both sides of the protocol take them from here.
+The names are RocketMQ's, so that they need no table; both sides of the protocol take them from here. So is the order:
+some clients write the place of a member in its enumeration, counted from 0, instead of its name.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ class ConsumeFromWhere(Enum):
     """Where a group starts on a queue that it has never read."""
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
-    CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
-    CONSUME_FROM_TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
-    # Names of the time before 3.0; peers may still say them, and mean CONSUME_FROM_LAST_OFFSET.
+    # Three names of the time before 3.0; peers may still say them, and mean CONSUME_FROM_LAST_OFFSET.
     CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
     CONSUME_FROM_MIN_OFFSET = "CONSUME_FROM_MIN_OFFSET"
     CONSUME_FROM_MAX_OFFSET = "CONSUME_FROM_MAX_OFFSET"
+    CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    CONSUME_FROM_TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
 
 
 class TopicFilterType(Enum):

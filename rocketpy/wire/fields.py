@@ -119,6 +119,10 @@ def _read_boolean(value: str) -> bool:
     return value.lower() == "true"
 
 
+def _read_boolean_or_one(value: str) -> bool:
+    return value == "1" or _read_boolean(value)
+
+
 def _write_boolean(value: Any) -> str:
     return "true" if value else "false"
 
@@ -147,9 +151,10 @@ def int64(*, default: Any = _REQUIRED, name: str | None = None, short: str | Non
     return _field("int64", _read_int64, str, default, name, short)
 
 
-def boolean(*, default: Any = _REQUIRED, name: str | None = None, short: str | None = None) -> Any:
-    """A field of "true" or "false"; every other text reads as false."""
-    return _field("boolean", _read_boolean, _write_boolean, default, name, short)
+def boolean(*, default: Any = _REQUIRED, name: str | None = None, short: str | None = None, one: bool = False) -> Any:
+    """A field of "true" or "false"; every other text reads as false, "1" too unless `one` is true."""
+    read = _read_boolean_or_one if one else _read_boolean
+    return _field("boolean", read, _write_boolean, default, name, short)
 
 
 def float64(*, default: Any = _REQUIRED, name: str | None = None, short: str | None = None) -> Any:

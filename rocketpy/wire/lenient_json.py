@@ -1,9 +1,10 @@
 """Reads and writes the JSON dialect of fastjson, which headers and bodies use.
 
 Java writes map keys that are not text without quotes (``{0:"10.0.0.1:10911"}``, ``{{"topic":"T"}:{...}}``) and reads
-single quotes, bare names and stray commas. `parse_json` tries Python's strict parser first and falls back to a
-tolerant one of our own; in both, every key comes back as text (an object key as its JSON text). `write_json` produces
-Java's form: bare integer keys, object keys. Depth, member count and number size are bounded before they cost anything.
+single quotes, bare names and stray commas. `parse_json` tries Python's strict parser first and falls back to the
+tolerant one of `json_dialect`; in both, every key comes back as text (an object key as its JSON text).
+`parse_json_steps` does the same a little at a time. `write_json` produces Java's form: bare integer keys, object keys.
+Depth, member count and number size are bounded before they cost anything.
 """
 
 from __future__ import annotations
@@ -11,20 +12,25 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Generator
 from json.encoder import encode_basestring, encode_basestring_ascii
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from rocketpy.errors import LocalProtocolError, RemoteProtocolError
+from rocketpy.wire.json_dialect import MAX_DIGITS, Literal, read_dialect
 
-__all__ = ["ObjectKey", "parse_json", "write_json"]
+__all__ = ["ObjectKey", "parse_json", "parse_json_steps", "run_steps", "write_json"]
 
 ObjectKey = tuple[tuple[str, Any], ...]
 """A structure used as a map key, as pairs of name and value; hashable, written as an object."""
 
-_MAX_DIGITS = 4300
-"""Digits of a number. What Python itself allows at least, and what no text shorter than this can exceed."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SPACE = re.compile(r"[ \t\r\n]*+")
+_AT_ONCE = 4096
+"""Characters that are read without looking at the clock in between."""
+
+Result = TypeVar("Result")
 
 
 def _refuse_constant(text: str) -> NoReturn:
@@ -32,36 +38,81 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _bounded_int(text: str) -> int:
-    if len(text) > _MAX_DIGITS:
+    if len(text) > MAX_DIGITS:
         raise ValueError(f"number of {len(text)} digits")
     return int(text)
 
 
-# The scanner itself, without the method of Python's around it. With a hook for numbers it takes twice as long.
-_scan_short: Any = cast(Any, json.JSONDecoder(parse_constant=_refuse_constant)).scan_once
-_scan_long: Any = cast(Any, json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_bounded_int)).scan_once
+def _scanner(**hooks: Any) -> Any:
+    """The scanner itself, without the method of Python's around it."""
+    return cast(Any, json.JSONDecoder(parse_constant=_refuse_constant, parse_float=Literal, **hooks)).scan_once
+
+
+# With a hook for numbers it takes twice as long; no number of a short text is long enough to need it.
+_scan_short = _scanner()
+_scan_long = _scanner(parse_int=_bounded_int)
 
 
 def parse_json(data: bytes | str, *, max_depth: int = 64, max_members: int = 200_000) -> Any:
     """Read JSON or the dialect of fastjson.
 
     Returns:
-        dict, list, str, int, float, bool or None; keys of dicts are always str.
+        dict, list, str, int, float, bool or None; keys of dicts are always str. A float is a `Literal`.
 
     Raises:
         RemoteProtocolError: not readable, too deep, too many members, or text that is not valid Unicode.
     """
     text = _decode(data)
-    _check_bounds(text, max_depth, max_members)
-    scan = _scan_short if len(text) <= _MAX_DIGITS else _scan_long
+    if len(text) <= _AT_ONCE and _surely_within(text, max_depth, max_members) and "\\u" not in text:
+        try:
+            return _read_strictly(text)
+        except (ValueError, StopIteration, RecursionError):
+            pass
+    return run_steps(_parse(text, max_depth, max_members))
+
+
+def parse_json_steps(
+    data: bytes | str, *, max_depth: int = 64, max_members: int = 200_000
+) -> Generator[None, None, Any]:
+    """`parse_json` in steps: a generator that returns the value. Raises as it does.
+
+    No step takes 1 ms, but for single calls of the text's decoder, of a search for separators, and of Python's
+    parser: 16 MiB take it up to 100 ms, a typical megabyte 10.
+    """
+    return (yield from _parse(_decode(data), max_depth, max_members))
+
+
+def run_steps(steps: Generator[None, None, Result]) -> Result:
+    """Take all steps at once, for those who have the time."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+
+
+def _parse(text: str, max_depth: int, max_members: int) -> Generator[None, None, Any]:
+    if not _surely_within(text, max_depth, max_members):
+        yield from _count(text, max_depth, max_members)
+    yield
     try:
-        value, end = scan(text, 0 if text[:1] == "{" else _skip_space(text, 0))
-        if end != len(text) and _skip_space(text, end) != len(text):
-            raise ValueError("text after the end of the value")
+        value = _read_strictly(text)
     except (ValueError, StopIteration, RecursionError):
-        value = _Lenient(text, max_depth, max_members).document()
+        yield
+        value = yield from read_dialect(text, max_depth, max_members, write_json)
+    yield
     if "\\u" in text and _ESCAPED_SURROGATE.search(text):
-        _refuse_surrogates(value)
+        yield from _refuse_surrogates(value)
+    return value
+
+
+def _read_strictly(text: str) -> Any:
+    """Read standard JSON. Raises ValueError, StopIteration or RecursionError when it is none."""
+    scan = _scan_short if len(text) <= _AT_ONCE else _scan_long
+    value, end = scan(text, 0 if text[:1] == "{" else _skip_space(text, 0))
+    if end != len(text) and _skip_space(text, end) != len(text):
+        raise ValueError("text after the end of the value")
     return value
 
 
@@ -75,9 +126,8 @@ def _decode(data: bytes | str) -> str:
 
 
 def _skip_space(text: str, position: int) -> int:
-    while position < len(text) and text[position] in " \t\r\n":
-        position += 1
-    return position
+    match = _SPACE.match(text, position)
+    return position if match is None else match.end()
 
 
 # Possessive repeats and optional closing quotes: text without an end is consumed once, not tried again from
@@ -85,12 +135,15 @@ def _skip_space(text: str, position: int) -> int:
 _STRUCTURE = re.compile(r'"(?:[^"\\]++|\\.)*+"?|\'(?:[^\'\\]++|\\.)*+\'?|[{}\[\],]', re.DOTALL)
 
 
-def _check_bounds(text: str, max_depth: int, max_members: int) -> None:
-    """Refuse what is too deep or too large before a parser builds objects. Skipped when the counts cannot matter."""
-    if text.count("{") + text.count("[") <= max_depth and text.count(",") < max_members:
-        return
+def _surely_within(text: str, max_depth: int, max_members: int) -> bool:
+    """Whether the bounds hold whatever is text and whatever is structure."""
+    return text.count("{") + text.count("[") <= max_depth and text.count(",") < max_members
+
+
+def _count(text: str, max_depth: int, max_members: int) -> Generator[None, None, None]:
+    """Refuse what is too deep or too large before a parser builds objects."""
     depth = members = 0
-    for match in _STRUCTURE.finditer(text):
+    for tokens, match in enumerate(_STRUCTURE.finditer(text)):
         token = match.group()
         if token in "{[":
             depth += 1
@@ -103,11 +156,14 @@ def _check_bounds(text: str, max_depth: int, max_members: int) -> None:
             raise RemoteProtocolError(f"JSON is nested deeper than {max_depth} levels")
         if members > max_members:
             raise RemoteProtocolError(f"JSON has more than {max_members} members")
+        if not tokens % 512:
+            yield
 
 
-def _refuse_surrogates(value: Any) -> None:
+def _refuse_surrogates(value: Any) -> Generator[None, None, None]:
     """Half a surrogate pair is no character: it could not be written again."""
     pending = [value]
+    looked_at = 0
     while pending:
         item = pending.pop()
         if isinstance(item, str):
@@ -118,162 +174,9 @@ def _refuse_surrogates(value: Any) -> None:
             pending.extend(item.values())
         elif isinstance(item, list):
             pending.extend(item)
-
-
-# --- the tolerant reader -------------------------------------------------------------------------------
-
-_SPACE = re.compile(r"(?:[\s,]|/\*.*?\*/|//[^\n]*+)*+", re.DOTALL)
-_BLANK = re.compile(r"(?:\s|/\*.*?\*/|//[^\n]*+)*+", re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?[LSBFDlsbfd]?")
-_NAME = re.compile(r"[A-Za-z_$][\w$.@-]*")
-_DOUBLE = re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
-_SINGLE = re.compile(r"'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
-_SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
-_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
-
-
-class _Lenient:
-    """One pass over a text in the dialect of fastjson. It counts for itself: commas and quotes tell less here."""
-
-    def __init__(self, text: str, max_depth: int, max_members: int) -> None:
-        self.text = text
-        self.position = 0
-        self.depth_left = max_depth
-        self.members_left = max_members
-        self.within_key = False
-
-    def document(self) -> Any:
-        """The whole text as one value."""
-        value = self.value()
-        self.skip(_SPACE)
-        if self.position != len(self.text):
-            self.fail("text after the end of the value")
-        return value
-
-    def value(self) -> Any:
-        """Any value."""
-        self.members_left -= 1
-        if self.members_left < 0:
-            self.fail("too many members")
-        self.skip(_SPACE)
-        char = self.text[self.position : self.position + 1]
-        if char == "{":
-            return self.object()
-        if char == "[":
-            return self.array()
-        if char in ('"', "'") and char:
-            return self.string()
-        if match := _NUMBER.match(self.text, self.position):
-            return self.number(match)
-        if match := _NAME.match(self.text, self.position):
-            self.position = match.end()
-            if match.group() in _WORDS:
-                return _WORDS[match.group()]
-        self.fail("no value")
-
-    def object(self) -> dict[str, Any]:
-        """An object; keys may be quoted, bare, numbers or objects."""
-        self.enter()
-        found: dict[str, Any] = {}
-        while not self.closes("}"):
-            key = self.key()
-            self.skip(_BLANK)
-            if self.text[self.position : self.position + 1] != ":":
-                self.fail("no ':' after a key")
-            self.position += 1
-            found[key] = self.value()
-        return found
-
-    def key(self) -> str:
-        """A key, as text."""
-        char = self.text[self.position]
-        if char in "\"'":
-            return self.string()
-        if char == "{":
-            return self.object_key()
-        if match := _NAME.match(self.text, self.position) or _NUMBER.match(self.text, self.position):
-            self.position = match.end()
-            return match.group()
-        self.fail("no key")
-
-    def object_key(self) -> str:
-        """An object as a key. Not within another one: each level would double the backslashes of the text."""
-        if self.within_key:
-            self.fail("an object key within an object key")
-        self.within_key = True
-        found = self.object()
-        self.within_key = False
-        return write_json(found)
-
-    def array(self) -> list[Any]:
-        """An array."""
-        self.enter()
-        found: list[Any] = []
-        while not self.closes("]"):
-            found.append(self.value())
-        return found
-
-    def enter(self) -> None:
-        """Step past an opening bracket."""
-        self.position += 1
-        self.depth_left -= 1
-        if self.depth_left < 0:
-            self.fail("nested too deep")
-
-    def closes(self, bracket: str) -> bool:
-        """Skip separators; whether the structure ends here."""
-        self.skip(_SPACE)
-        if self.position >= len(self.text):
-            self.fail(f"no closing {bracket}")
-        if self.text[self.position] != bracket:
-            return False
-        self.position += 1
-        self.depth_left += 1
-        return True
-
-    def string(self) -> str:
-        """Text in double or single quotes."""
-        pattern = _DOUBLE if self.text[self.position] == '"' else _SINGLE
-        match = pattern.match(self.text, self.position)
-        if match is None:
-            self.fail("text without a closing quote")
-        self.position = match.end()
-        raw = match.group(1)
-        return _join_surrogates(_ESCAPE.sub(_unescape, raw)) if "\\" in raw else raw
-
-    def number(self, match: re.Match[str]) -> int | float:
-        """A number, with or without a type letter of Java."""
-        self.position = match.end()
-        text = match.group().rstrip("LSBFDlsbfd")
-        if len(text) > _MAX_DIGITS:
-            self.fail("number with too many digits")
-        try:
-            return int(text)
-        except ValueError:
-            return float(text)
-
-    def skip(self, pattern: re.Pattern[str]) -> None:
-        """Move past what does not count."""
-        if match := pattern.match(self.text, self.position):
-            self.position = match.end()
-
-    def fail(self, why: str) -> NoReturn:
-        """Give up on the text."""
-        raise RemoteProtocolError(f"not readable as JSON: {why} at character {self.position}")
-
-
-def _unescape(match: re.Match[str]) -> str:
-    code = match.group(1)
-    if code[0] in "ux" and len(code) > 1:
-        return chr(int(code[1:], 16))
-    return _SIMPLE_ESCAPES.get(code, code)
-
-
-def _join_surrogates(text: str) -> str:
-    if _SURROGATE.search(text) is None:
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        looked_at += 1
+        if not looked_at % 512:
+            yield
 
 
 # --- the writer ----------------------------------------------------------------------------------------

@@ -27,9 +27,25 @@ class WireLimits:
     max_body_members: int = 200_000
     """Members and elements of a JSON body, over all levels."""
     max_json_body: int = 16 * 1024 * 1024
-    """Bytes of a JSON body."""
+    """Bytes that the text of a JSON body takes in memory: see `size_of_json`."""
     max_inflated: int = 32 * 1024 * 1024
     """Bytes of a message body after decompression."""
 
+    @staticmethod
+    def size_of_json(data: bytes) -> int:
+        """What the text of a body takes: Python keeps all characters of a text as wide as its widest.
+
+        A text of which one character lies outside of Unicode's first 65,536 takes four bytes for each of the others,
+        and what is read from it once more: it counts sixfold. One that goes beyond Latin-1 counts twice.
+        """
+        if data.isascii():
+            return len(data)
+        if any(byte in data for byte in _LEADS_OF_FOUR):
+            return len(data) * 6
+        return len(data) * 2
+
+
+_LEADS_OF_FOUR = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
+"""First bytes of characters that take four bytes of UTF-8."""
 
 DEFAULT_LIMITS = WireLimits()

@@ -7,7 +7,6 @@ RemotingSerializable and RocketMQSerializable.
 
 from __future__ import annotations
 
-import json
 import struct
 from json.encoder import encode_basestring
 from typing import Any
@@ -16,6 +15,7 @@ from rocketpy.errors import LocalProtocolError, RemoteProtocolError
 from rocketpy.wire.codes import LanguageCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import Frame, encode_frame
+from rocketpy.wire.json_scalars import Unreadable, int_reader, read_text
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
 
@@ -31,7 +31,9 @@ _NAMES_OF_LANGUAGES = tuple(code.name for code in sorted(LanguageCode))
 _JSON, _BINARY = SerializeType.JSON, SerializeType.ROCKETMQ
 """Looked up once: a member of an enumeration takes longer to find than a header to split."""
 _quote = encode_basestring
-_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_read_int32 = int_reader(32)
+_MEMBERS = {name.lower(): name for name in ("code", "extFields", "flag", "language", "opaque", "remark", "version")}
+_LONGEST_MEMBER = 16
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 
 
@@ -78,6 +80,8 @@ def _from_json(frame: Frame, limits: WireLimits) -> RemotingCommand:
     header = parse_json(frame.header, max_depth=limits.max_header_depth, max_members=limits.max_ext_fields + 64)
     if not isinstance(header, dict):
         raise RemoteProtocolError("the header is not a JSON object")
+    if "code" not in header or "opaque" not in header:
+        header = _respelt(header)
     get = header.get
     remark, language = get("remark"), get("language")
     return RemotingCommand(
@@ -86,27 +90,40 @@ def _from_json(frame: Frame, limits: WireLimits) -> RemotingCommand:
         frame.body,
         _number(get("opaque"), "opaque"),
         _number(get("flag"), "flag"),
-        None if remark is None else _text(remark),
-        _LANGUAGE_NAMES.get(language) if isinstance(language, str) else LanguageCode.JAVA,
+        None if remark is None else read_text(remark),
+        _LANGUAGE_NAMES.get(language) or _language(language),
         _number(get("version"), "version"),
         _JSON,
     )
 
 
+def _respelt(header: dict[str, Any]) -> dict[str, Any]:
+    """The members by the names that we know, where a peer spells them in another way; fastjson looks past case."""
+    found = dict(header)
+    for name, value in header.items():
+        known = _MEMBERS.get(name.lower()) if len(name) <= _LONGEST_MEMBER else None
+        if known is not None:
+            found.setdefault(known, value)
+    return found
+
+
+def _language(value: Any) -> LanguageCode | None:
+    """A language by its name in any case or by its number; Java where there is none, None where we do not know it."""
+    if value is None:
+        return LanguageCode.JAVA
+    if isinstance(value, str):
+        return _LANGUAGE_NAMES.get(value.upper()) if len(value) <= _LONGEST_MEMBER else None
+    return _LANGUAGES.get(value) if type(value) is int else None
+
+
 def _number(value: Any, name: str) -> int:
-    """An int32 member; absent and null are 0, digits in quotes count, as fastjson reads them."""
+    """An int32 member; absent, null and empty are 0, digits in quotes count, as fastjson reads them."""
     if type(value) is int and _INT32_MIN <= value <= _INT32_MAX:
         return value
-    if value is None:
-        return 0
-    if isinstance(value, str):
-        try:
-            value = int(value) if len(value) <= 11 else None
-        except ValueError:
-            value = None
-    if type(value) is not int or not _INT32_MIN <= value <= _INT32_MAX:
-        raise RemoteProtocolError(f"header member {name} is not a 32-bit number")
-    return value
+    try:
+        return 0 if value is None else _read_int32(value) or 0
+    except Unreadable as exc:
+        raise RemoteProtocolError(f"header member {name} is not a 32-bit number") from exc
 
 
 def _ext_fields(value: object, limits: WireLimits) -> dict[str, str]:
@@ -118,15 +135,8 @@ def _ext_fields(value: object, limits: WireLimits) -> dict[str, str]:
         raise RemoteProtocolError(f"header has {len(value)} fields, the limit is {limits.max_ext_fields}")
     for item in value.values():
         if type(item) is not str:
-            return {key: _text(item) for key, item in value.items() if item is not None}
+            return {key: read_text(item) for key, item in value.items() if item is not None}
     return value
-
-
-def _text(value: object) -> str:
-    """Text of a member that should be a string; fastjson makes JSON text of everything else."""
-    if isinstance(value, str):
-        return value
-    return _encode_json(value)
 
 
 # --- ROCKETMQ (binary) ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
+from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
@@ -63,6 +64,7 @@ class Broker:
 
     Attributes:
         subsystems: Its parts, in the order in which they start; they stop the other way round.
+        slices: What it has to do that grows with what is asked.
         address: What clients dial, "host:port".
         store_host: The same, as records carry it.
         send_fields: What every answer to a send carries.
@@ -93,18 +95,27 @@ class Broker:
         self.refresh_settings()
         self._network = network or TcpNetwork()
         self.statistics = BrokerStatistics(trio.current_time)
+        self.slices = Slices()
         self.subsystems = [*self._keeping(config, storage, hooks), *self._serving(config, name_servers, limits)]
 
     def _keeping(self, config: BrokerConfig, storage: Storage, hooks: Sequence[RequestHook]) -> list[Subsystem]:
         """The parts that have something to keep."""
-        storing = Storing(storage, config.store, self.statistics, hooks)
+        storing = Storing(
+            storage,
+            config.store,
+            self.statistics,
+            hooks,
+            most_waiting=config.send_thread_pool_queue_capacity,
+            hear=self._hear,
+        )
         delays = Delays(config, storage, storing)
         tables = Tables(config, storage, storing.store)
         saving = Saving(config, (storing, delays, tables))
         self.storing = storing
         self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
         self.put, self.commit = storing.put, storing.commit
-        storing.turn.on_arrival = self._arrived
+        self.note_topic = storing.turn.made_topic
+        storing.turn.subscribe(self._arrived)
         self.schedule, self.delay_levels = delays.schedule, delays.level_count
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
         tables.topics.on_change = self._topics_changed
@@ -115,9 +126,9 @@ class Broker:
         self, config: BrokerConfig, name_servers: Sequence[str], limits: ServerLimits | None
     ) -> list[Subsystem]:
         """The parts that have to do with those outside."""
-        clients = Clients(config)
+        clients = Clients(config, self.slices)
         self.consumers, self.producers = clients.consumers, clients.producers
-        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn)
+        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn, self.slices)
         self.pulls = Pulls(config, self.lanes, self.turn, self.topics, partial(pull_again, self))
         self.waiters = self.pulls.waiters
         self._port = Port(
@@ -169,6 +180,13 @@ class Broker:
         self.pulls.topics_changed(names)
         if self.registration is not None:
             self.registration.topics_changed(names)
+
+    def _hear(self, topic: str, done: Callable[[], object]) -> None:
+        """Call a function once the name servers have heard of a topic; at once where there is none."""
+        if self.registration is None:
+            done()
+        else:
+            self.registration.heard(topic, done)
 
     def _settle_address(self, address: str) -> None:
         """Clients find the broker there."""

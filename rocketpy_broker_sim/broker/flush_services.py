@@ -8,7 +8,6 @@ Plays the part of FlushRealTimeService and FlushConsumeQueueService.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
@@ -16,38 +15,14 @@ import trio
 from rocketpy.errors import StoreError
 
 if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.durability import Progress
     from rocketpy_broker_sim.broker.store_services import Disk
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
 
-__all__ = ["LogFlush", "LogProgress", "QueueFlush"]
+__all__ = ["PAGE", "LogFlush", "QueueFlush"]
 
 PAGE = 4096
-
-
-class LogProgress:
-    """Wakes those who wait for the log to come further.
-
-    Args:
-        position: says how far it is: written to the files, or taken into the buffers before them.
-    """
-
-    def __init__(self, position: Callable[[], int]) -> None:
-        self._position = position
-        self._lot = trio.lowlevel.ParkingLot()
-        self._next = math.inf
-
-    def note(self) -> None:
-        """It may have come further: called at the end of every turn that wrote."""
-        if self._position() >= self._next:
-            self._next = math.inf
-            self._lot.unpark_all()
-
-    async def reach(self, position: int) -> None:
-        """Return when it is there."""
-        while self._position() < position:
-            self._next = min(self._next, position)
-            await self._lot.park()
 
 
 class LogFlush:
@@ -60,7 +35,7 @@ class LogFlush:
         written: says when there is something to flush.
     """
 
-    def __init__(self, store: MessageStore, disk: Disk, config: MessageStoreConfig, written: LogProgress) -> None:
+    def __init__(self, store: MessageStore, disk: Disk, config: MessageStoreConfig, written: Progress) -> None:
         self._store = store
         self._disk = disk
         self._config = config
@@ -95,7 +70,7 @@ class QueueFlush:
     Args: as for `LogFlush`.
     """
 
-    def __init__(self, store: MessageStore, disk: Disk, config: MessageStoreConfig, written: LogProgress) -> None:
+    def __init__(self, store: MessageStore, disk: Disk, config: MessageStoreConfig, written: Progress) -> None:
         self._store = store
         self._disk = disk
         self._config = config

@@ -46,4 +46,9 @@ def refusal_of(status: PutMessageStatus, config: BrokerConfig) -> tuple[Response
             ResponseCode.SYSTEM_BUSY,
             "[PC_SYNCHRONIZED]broker busy, slow down for a while: writing to the page cache takes too long",
         )
+    if status is PutMessageStatus.TOO_MANY_WAIT:
+        return (
+            ResponseCode.SYSTEM_BUSY,
+            "[OVERLOAD]broker busy, slow down for a while: too many sends wait for the disk",
+        )
     return ResponseCode.SYSTEM_ERROR, f"the message was not stored: {status.name}"

@@ -36,20 +36,11 @@ class ReputService:
     def __init__(self, store: MessageStore, turn: Turn) -> None:
         self._store = store
         self._turn = turn
-        self._lot = trio.lowlevel.ParkingLot()
-        self._is_behind = False
-        turn.on_behind = self._wake
-
-    def _wake(self) -> None:
-        self._is_behind = True
-        self._lot.unpark()
 
     async def serve(self) -> None:
         """Catch up whenever the turn says that there is something to catch up with, until cancelled."""
         while True:
-            if not self._is_behind:
-                await self._lot.park()
-            self._is_behind = False
+            await self._turn.wait_behind()
             if self._turn.is_stalled:
                 if self._store.flags.has(RunningFlag.QUEUE_ERROR):
                     _logger.error("no more messages are taken or brought into their queues until the broker restarts")

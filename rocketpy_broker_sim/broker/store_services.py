@@ -1,29 +1,28 @@
 """Flushing the store, one flush at a time, and group commit: sends that are answered when the disk has their message.
 
-Flushes block, so they run in threads. Plays the part of GroupCommitService and FlushDiskWatcher.
+Flushes block, so they run in threads. Plays the part of GroupCommitService.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import trio
 
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking
-from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.flush_thread import FlushThread
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.put_times import PutTimes
-    from rocketpy_broker_sim.broker.turn import Answer, Turn
+    from rocketpy_broker_sim.broker.durability import Durability
+    from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.store.message_store import MessageStore
 
 __all__ = ["Disk", "GroupCommit"]
 
+AGAIN_AFTER = 1.0
+"""Seconds to the next flush after one that failed."""
 _logger = get_logger(__name__)
 
 
@@ -87,92 +86,36 @@ class Disk:
         self._failed = True
 
 
-class _Waiting(NamedTuple):
-    answer: Answer
-    deadline: float
-
-
 class GroupCommit:
-    """Answers to sends that must not leave before the disk has the message: one flush serves all that wait.
+    """Flushes whenever something was written, for sends that wait for it: one flush serves all that wait.
 
     Args:
         disk: does the flushing.
         store: says how far it is.
         turn: lets consumers read what was flushed.
-        times: hears how long the puts took.
-        timeout: seconds after which the producer is told that the flush takes too long; the message is kept.
+        gate: says that something was written, and lets the answers go.
     """
 
-    def __init__(self, disk: Disk, store: MessageStore, turn: Turn, times: PutTimes, timeout: float) -> None:
+    def __init__(self, disk: Disk, store: MessageStore, turn: Turn, gate: Durability) -> None:
         self._disk = disk
         self._store = store
         self._turn = turn
-        self._times = times
-        self._timeout = timeout
-        self._waiting: deque[_Waiting] = deque()
-        self._asked = False
-        self._lot = trio.lowlevel.ParkingLot()
-        self._timing = trio.lowlevel.ParkingLot()
-
-    def park(self, answers: Sequence[Answer]) -> None:
-        """Keep answers until the disk has their messages; without any, flush what nobody waits for."""
-        self._asked = True
-        deadline = trio.current_time() + self._timeout
-        self._waiting.extend(_Waiting(answer, deadline) for answer in answers)
-        self._lot.unpark()
-        self._timing.unpark()
-
-    def __len__(self) -> int:
-        """How many answers wait."""
-        return len(self._waiting)
+        self._gate = gate
 
     async def serve(self) -> None:
-        """Flush while somebody waits."""
+        """Flush until cancelled. While the disk fails, who waits is told so, and it is tried again every second."""
+        done = self._store.flushed_position
         while True:
-            if not self._waiting and not self._asked:
-                await self._lot.park()
-            self._asked = False
+            await self._gate.written.reach(done + 1)
             try:
                 await self._disk.flush_log()
             except StoreError as exc:
-                _logger.error("the messages of %d sends may be lost: %s", len(self._waiting), exc)
-                self._refuse_all()
+                count = self._gate.refuse()
+                if count:
+                    _logger.error("the messages of %d sends may be lost: %s", count, exc)
+                await trio.sleep(AGAIN_AFTER)
                 continue
-            self._release(self._store.flushed_position)
+            done = self._store.flushed_position
+            self._gate.release()
             self._turn.make_readable()
             await trio.lowlevel.checkpoint()
-
-    async def serve_deadlines(self) -> None:
-        """Tell producers whose flush takes too long."""
-        while True:
-            if not self._waiting:
-                await self._timing.park()
-                continue
-            await trio.sleep_until(self._waiting[0].deadline)
-            self._expire(trio.current_time())
-
-    def _release(self, flushed: int) -> None:
-        """Let the answers go whose messages the disk has; those of one turn have waited equally long."""
-        began = trio.current_time() + self._timeout
-        released: dict[float, int] = {}
-        while self._waiting and self._waiting[0].answer.written_to <= flushed:
-            answer, deadline = self._waiting.popleft()
-            released[deadline] = released.get(deadline, 0) + 1
-            answer.connection.send_answer(answer.request, answer.command)
-        for deadline, count in released.items():
-            self._times.note(count, began - deadline)
-
-    def _expire(self, now: float) -> None:
-        while self._waiting and self._waiting[0].deadline <= now:
-            answer = self._waiting.popleft().answer
-            answer.command.code = ResponseCode.FLUSH_DISK_TIMEOUT
-            self._times.note(1, self._timeout)
-            answer.connection.send_answer(answer.request, answer.command)
-
-    def _refuse_all(self) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        self._times.failed += len(waiting)
-        for each in waiting:
-            request = each.answer.request
-            remark = "the disk of the broker failed: whether the message was stored is unknown"
-            each.answer.connection.send_answer(request, request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark))

@@ -14,9 +14,10 @@ import trio
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking
-from rocketpy_broker_sim.broker.flush_services import PAGE, LogProgress
+from rocketpy_broker_sim.broker.flush_services import PAGE
 
 if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.durability import Durability
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
@@ -33,24 +34,23 @@ class TransientCommit:
         store: has the buffers.
         config: how often; may be changed at any time.
         turn: lets consumers read what came into the files.
-        written: hears that the files have more.
+        gate: says what was taken, and hears that the files have more.
     """
 
-    def __init__(self, store: MessageStore, config: MessageStoreConfig, turn: Turn, written: LogProgress) -> None:
+    def __init__(self, store: MessageStore, config: MessageStoreConfig, turn: Turn, gate: Durability) -> None:
         self._store = store
         self._config = config
         self._turn = turn
-        self._written = written
+        self._gate = gate
         self._failed = False
-        self.buffered = LogProgress(lambda: store.buffered_position)
 
     async def serve(self) -> None:
         """Move until cancelled."""
         while True:
-            await self.buffered.reach(self._store.written_position + 1)
+            await self._gate.taken.reach(self._store.written_position + 1)
             await self._gather()
             await self._move()
-            self._written.note()
+            self._gate.written.note()
             self._turn.make_readable()
 
     async def _gather(self) -> None:
@@ -60,7 +60,7 @@ class TransientCommit:
             await trio.sleep(config.commit_interval_commit_log / 1000)
         enough = (self._store.written_position // PAGE + config.commit_commit_log_least_pages) * PAGE
         with trio.move_on_after(config.commit_commit_log_thorough_interval / 1000):
-            await self.buffered.reach(enough)
+            await self._gate.taken.reach(enough)
 
     async def _move(self) -> None:
         try:

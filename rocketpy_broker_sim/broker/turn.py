@@ -2,14 +2,14 @@
 
 Nothing here waits. Puts of all processors of a turn are gathered by the store and written by one commit; an answer that
 depends on a put goes out only after it. When the commit fails, those answers say so instead; the others are not
-touched. With synchronous flushing they are kept until the disk has the records. Then consumers hear of what arrived.
-Plays the part of the asynchronous put in SendMessageProcessor and of handleDiskFlush in CommitLog.
+touched. What an answer waits for beyond that, the gate (`durability`) sees to. Then consumers hear of what arrived.
+Plays the part of the asynchronous put in SendMessageProcessor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -17,6 +17,7 @@ from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
 from rocketpy_broker_sim.store.disk.failure import FileCreationError
 
 if TYPE_CHECKING:
@@ -24,26 +25,18 @@ if TYPE_CHECKING:
     from rocketpy.remoting.dispatch import Processor
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.durability import Durability
     from rocketpy_broker_sim.broker.put_times import PutTimes
+    from rocketpy_broker_sim.broker.replies import Replies
     from rocketpy_broker_sim.broker.write_conditions import WriteConditions
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import Arrival
 
-__all__ = ["Answer", "Turn"]
+__all__ = ["Turn"]
 
 _logger = get_logger(__name__)
 
-
-class Answer(NamedTuple):
-    """An answer that has not left yet."""
-
-    connection: Connection
-    request: RemotingCommand
-    command: RemotingCommand
-    written_to: int
-    """Where the log must have been written to before it may leave; -1 when it depends on no put."""
-    wait_for_disk: bool
-    """Whether the disk must have the log up to there."""
+Listener = Callable[["Arrival"], object]
 
 
 class Turn:
@@ -51,38 +44,41 @@ class Turn:
 
     Args:
         store: what the processors put into.
+        gate: hears what was written, and keeps answers that wait for more.
         conditions: hears how long every append took.
         times: hears how long every put took.
         hooks: see every request and its answer.
 
     Attributes:
         pending_bytes: Bytes of the bodies of the answers that have not left yet.
-        park: Takes the answers that wait for the disk; None when nobody waits for it.
-        on_written: Hears that something was written.
-        on_arrival: Hears of the messages that can be read now.
-        on_behind: Hears that messages could not be brought into their queues, or not all of them yet.
-        is_stalled: Whether that failed, so that only a service tries it again.
+        is_stalled: Whether messages could not be brought into their queues, so that only a service tries it again.
     """
 
     def __init__(
-        self, store: MessageStore, conditions: WriteConditions, times: PutTimes, hooks: Sequence[RequestHook] = ()
+        self,
+        store: MessageStore,
+        gate: Durability,
+        conditions: WriteConditions,
+        times: PutTimes,
+        hooks: Sequence[RequestHook] = (),
     ) -> None:
         self.pending_bytes = 0
-        self.park: Callable[[list[Answer]], None] | None = None
-        self.on_written: Callable[[], None] | None = None
-        self.on_arrival: Callable[[Arrival], None] | None = None
-        self.on_behind: Callable[[], None] | None = None
         self.is_stalled = False
         self._store = store
+        self._gate = gate
         self._conditions = conditions
         self._times = times
         self._puts = 0
         self._began = 0.0
         self._hooks = tuple(hooks)
-        self._answers: list[Answer] = []
+        self._replies: list[Replies] = []
         self._arrivals: list[Arrival] = []
-        self._written_to = -1
-        self._wait_for_disk = False
+        self._listeners: list[Listener] = []
+        self._is_behind = False
+        self._behind = trio.lowlevel.ParkingLot()
+        self._position = NOTHING_PUT
+        self._for_disk = False
+        self._new_topic: str | None = None
         self._dirty = False
         self._is_refused = False
 
@@ -90,8 +86,9 @@ class Turn:
 
     def run(self, processor: Processor, connection: Connection, request: RemotingCommand) -> None:
         """Run one processor; its answer leaves with `finish`, and what it raises becomes its answer."""
-        self._written_to = -1
-        self._wait_for_disk = False
+        self._position = NOTHING_PUT
+        self._for_disk = False
+        self._new_topic = None
         try:
             if self._hooks:
                 command = self._run_with_hooks(processor, connection, request)
@@ -101,7 +98,10 @@ class Turn:
             command = answer_for_error(request, exc, connection.address)
         if command is not None:
             self.pending_bytes += len(command.body)
-            self._answers.append(Answer(connection, request, command, self._written_to, self._wait_for_disk))
+            reply = Reply(
+                connection, request, command, self._position, for_disk=self._for_disk, new_topic=self._new_topic
+            )
+            self._replies.append(reply)
 
     def _run_with_hooks(
         self, processor: Processor, connection: Connection, request: RemotingCommand
@@ -115,35 +115,46 @@ class Turn:
 
     def answer(self, connection: Connection, request: RemotingCommand, command: RemotingCommand) -> None:
         """Add an answer that depends on nothing."""
-        self._answers.append(Answer(connection, request, command, -1, wait_for_disk=False))
+        self._replies.append(Reply(connection, request, command))
 
-    def depends_on(self, written_to: int, *, wait_for_disk: bool) -> None:
+    def depends_on(self, position: int, *, wait_for_disk: bool) -> None:
         """The answer of the running processor must not leave before the log is written up to there."""
+        self._note_puts(1)
+        self._position = max(self._position, position)
+        self._for_disk = self._for_disk or wait_for_disk
+
+    def made_topic(self, name: str) -> None:
+        """The running processor made a topic for what it puts: its answer waits until that can be found."""
+        self._new_topic = name
+
+    def _note_puts(self, count: int) -> None:
         if not self._dirty:
             self._dirty = True
             self._began = trio.current_time()
-        self._puts += 1
-        self._written_to = max(self._written_to, written_to)
-        self._wait_for_disk = self._wait_for_disk or wait_for_disk
+        self._puts += count
 
     def note_arrival(self, arrival: Arrival) -> None:
         """The store says what can be read now; consumers hear of it when the store is done."""
         self._arrivals.append(arrival)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call a plain function with every arrival, from now on."""
+        self._listeners.append(listener)
 
     # --- when they are done ---
 
     def finish(self) -> None:
         """Write what was put, let the answers go, then wake the consumers that wait."""
         if not self._dirty:
-            if self._answers:
+            if self._replies:
                 self._send(None)
             return
         puts, self._puts = self._puts, 0
         failure = self._commit()
         waiting = self._send(failure)
         if failure is None:
-            self._times.note(puts - len(waiting), trio.current_time() - self._began)
-            self._publish(waiting)
+            self._times.note(puts - waiting, trio.current_time() - self._began)
+            self._publish()
         else:
             self._times.failed += puts
 
@@ -156,14 +167,12 @@ class Turn:
         failure = self._commit()
         if failure is not None:
             raise failure
-        self._publish([])
+        self._publish()
 
-    def _publish(self, waiting: list[Answer]) -> None:
-        """Let consumers read what was written, now or when the disk has it."""
-        if self.park is None:
+    def _publish(self) -> None:
+        """Let consumers read what was written; where that has to be flushed first, who flushes does it."""
+        if not self._gate.is_synchronous:
             self.make_readable()
-        else:
-            self.park(waiting)
 
     def make_readable(self) -> None:
         """Let consumers read what was written (with synchronous flushing: what the disk has)."""
@@ -171,10 +180,10 @@ class Turn:
             self.reput()
         while self._arrivals:
             arrivals, self._arrivals = self._arrivals, []
-            if self.on_arrival is not None:
-                for arrival in arrivals:
-                    self.on_arrival(arrival)
-        if self._answers:
+            for arrival in arrivals:
+                for listener in self._listeners:
+                    listener(arrival)
+        if self._replies:
             self._send(None)
 
     def reput(self) -> None:
@@ -187,8 +196,15 @@ class Turn:
             self.is_stalled = True
         else:
             self.is_stalled = False
-        if (self.is_stalled or self._store.can_reput) and self.on_behind is not None:
-            self.on_behind()
+        if self.is_stalled or self._store.can_reput:
+            self._is_behind = True
+            self._behind.unpark()
+
+    async def wait_behind(self) -> None:
+        """Return when messages could not be brought into their queues, or not all of them. For one service."""
+        while not self._is_behind:
+            await self._behind.park()
+        self._is_behind = False
 
     def _commit(self) -> StoreError | None:
         self._dirty = False
@@ -205,32 +221,29 @@ class Turn:
         if self._is_refused:
             self._is_refused = False
             _logger.warning("messages are stored again")
-        if self.on_written is not None:
-            self.on_written()
+        self._gate.note_written()
         return None
 
-    def _send(self, failure: StoreError | None) -> list[Answer]:
-        """Let answers go. Returns those that have to wait for the disk."""
-        answers, self._answers = self._answers, []
+    def _send(self, failure: StoreError | None) -> int:
+        """Let answers go, or hand them to the gate. Returns how many have to wait for the disk."""
+        replies, self._replies = self._replies, []
         self.pending_bytes = 0
-        waiting = []
-        for answer in answers:
-            connection, request, command, written_to, wait_for_disk = answer
-            if written_to >= 0:
-                if failure is not None:
-                    command = _refusal(request, failure)
-                elif wait_for_disk and self.park is not None:
-                    waiting.append(answer)
-                    continue
-            connection.send_answer(request, command)
+        waiting = 0
+        for each in replies:
+            if each.position == NOTHING_PUT:
+                each.send()
+            elif failure is not None:
+                each.send_instead(*_refusal(failure))
+            elif not self._gate.pass_on(each):
+                waiting += len(each)
         return waiting
 
 
-def _refusal(request: RemotingCommand, failure: StoreError) -> RemotingCommand:
+def _refusal(failure: StoreError) -> tuple[ResponseCode, str]:
     """The answer to a put that the disk refused."""
     if isinstance(failure, FileCreationError):
-        return request.answer(ResponseCode.SYSTEM_ERROR, _NO_FILE)
-    return request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, _NOT_STORED)
+        return ResponseCode.SYSTEM_ERROR, _NO_FILE
+    return ResponseCode.SERVICE_NOT_AVAILABLE, _NOT_STORED
 
 
 _NO_FILE = "the message was not stored: no new file could be made for it, the log of the broker says why"

@@ -100,6 +100,10 @@ class PutView(_Config, _Topics, Protocol):
         """Put a message, or a batch."""
         ...
 
+    def note_topic(self, name: str) -> None:
+        """This request makes a topic for what it puts: its answer waits until name servers have heard of that."""
+        ...
+
 
 class SendView(PutView, _Groups, Protocol):
     """SEND_MESSAGE and its kin.

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.broker import Broker
     from rocketpy_broker_sim.cluster.place import Place
     from rocketpy_broker_sim.namesrv import NameServer
-    from rocketpy_broker_sim.store.put_result import Arrival
 
 __all__ = ["TIMEOUT", "Contents"]
 
@@ -196,14 +195,7 @@ class Contents:
         """Hear of the messages of a broker, from now on."""
         if broker in self._listening:
             return
-        inner = broker.turn.on_arrival
-
-        def arrived(arrival: Arrival) -> None:
-            if inner is not None:
-                inner(arrival)
-            self._note_news()
-
-        broker.turn.on_arrival = arrived
+        broker.turn.subscribe(lambda arrival: self._note_news())
         self._listening = [broker, *(known for known in self._listening if known in self._running())]
 
     def _note_news(self) -> None:

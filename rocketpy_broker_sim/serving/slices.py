@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator
 from inspect import isgeneratorfunction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import attrs
 import trio
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.dispatch import Processor
     from rocketpy.wire.command import RemotingCommand
 
-__all__ = ["MUST_END", "SLICE_SECONDS", "SlicedProcessor", "Slices", "Steadily", "Steps", "is_sliced"]
+__all__ = ["MUST_END", "SLICE_SECONDS", "SlicedProcessor", "Slices", "Steadily", "Steps", "is_sliced", "whole"]
 
 log = get_logger(__name__)
 
@@ -43,6 +43,18 @@ _STEP_SECONDS = 0.000_01
 """What a look at the clock counts for where time is virtual."""
 _RENEW_AFTER = 0.001
 """Seconds spent at once after which the allowance is renewed in the next turn."""
+
+
+T = TypeVar("T")
+
+
+def whole(steps: Generator[object, None, T]) -> T:
+    """Do all steps at once, where there is nobody to wait; what they return."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return cast("T", stop.value)
 
 
 def is_sliced(processor: Callable[..., object]) -> bool:
@@ -119,8 +131,8 @@ class Slices:
         if self._works or self._spent >= _RENEW_AFTER:
             self._lot.unpark()
 
-    def spawn(self, steps: Steps, what: str) -> None:
-        """Do work that nobody waits for. What it raises is logged.
+    def spawn(self, steps: Generator[object, None, object], what: str) -> None:
+        """Do work that nobody waits for, from the next turn on. What it raises is logged.
 
         Args:
             steps: the work; what it returns is not looked at.
@@ -131,7 +143,8 @@ class Slices:
             if error is not None:
                 log.error("%s failed", what, exc_info=error)
 
-        self.begin(steps, None, done)
+        self._works.append(_Work(cast("Steps", steps), None, done))
+        self._lot.unpark()
 
     def sliced(self, function: SlicedProcessor) -> Processor:
         """A processor for a Dispatcher that carries out a generator function in slices.

@@ -45,6 +45,8 @@ class PutMessageStatus(Enum):
     UNKNOWN_ERROR = 7
     CREATE_MAPPED_FILE_FAILED = 8
     OS_PAGE_CACHE_BUSY = 9
+    TOO_MANY_WAIT = 10
+    """Ours: so many sends wait for the disk that no other may."""
 
 
 class GetMessageStatus(Enum):

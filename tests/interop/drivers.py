@@ -17,7 +17,7 @@ from tests.interop.process import JavaProcess
 from tests.interop.servers import temporary_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tests.interop.apache import Apache
 
@@ -83,7 +83,7 @@ def running(apache: Apache, main: str, *, jvm_options: Sequence[str] = (), **opt
     with temporary_home(main.lower()) as home:
         settings.prepare_home(home)
         command = jvm.driver_command(home, apache.driver_class_path(), main, options=jvm_options)
-        process = JavaProcess(f"Java {main}", [*command, *_arguments(options)], home)
+        process = JavaProcess(f"Java {main}", [*command, *arguments(options)], home)
         try:
             yield Driver(process)
         finally:
@@ -215,7 +215,8 @@ def java_admin(apache: Apache, namesrv: str) -> Iterator[JavaAdmin]:
         yield admin
 
 
-def _arguments(options: dict[str, object]) -> list[str]:
+def arguments(options: Mapping[str, object]) -> list[str]:
+    """Options of a driver as its command line has them."""
     pairs = ((f"--{name.replace('_', '-')}", value) for name, value in options.items())
     return [text for name, value in pairs for text in (name, _spelled(value))]
 

@@ -41,7 +41,7 @@ class SendMessageRequestHeader(TopicQueueHeader):
     properties: str | None = text(default=None, short="i")
     reconsume_times: int | None = int32(default=None, short="j")
     unit_mode: bool | None = boolean(default=None, short="k")
-    batch: bool | None = boolean(default=None, short="m")
+    batch: bool | None = boolean(default=None, short="m", one=True)  # what the C++ client writes for true
     max_reconsume_times: int | None = int32(default=None, short="l")
     bname: str | None = text(default=None, short="n")
 

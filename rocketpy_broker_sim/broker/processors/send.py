@@ -150,6 +150,7 @@ def _new_topic(broker: SendView, header: SendMessageRequestHeader) -> TopicConfi
             ResponseCode.TOPIC_NOT_EXIST,
             f"the topic {header.topic} does not exist and is not made on first use: create it first",
         )
+    broker.note_topic(topic.topic_name)
     return topic
 
 
@@ -231,6 +232,8 @@ def _redirect_dead_letter(
         return
     properties[PropertyName.DELAY] = "-1"
     message.topic, message.queue_id = dlq_topic(group), 0
+    if message.topic not in broker.topics:
+        broker.note_topic(message.topic)
     if broker.topics.create_retry(message.topic, 1, Permission.READ | Permission.WRITE, 0) is None:
         _refuse(ResponseCode.SYSTEM_ERROR, f"the topic {message.topic} does not exist and cannot be made")
 

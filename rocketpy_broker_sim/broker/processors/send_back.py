@@ -65,11 +65,14 @@ def _retry_queue(broker: SendBackView, group: SubscriptionGroupConfig, header: C
     Raises:
         BrokerError: the topic cannot be made, or not be written.
     """
+    name = retry_topic(group.group_name)
+    if name not in broker.topics:
+        broker.note_topic(name)
     topic = broker.topics.create_retry(
-        retry_topic(group.group_name),
+        name,
         group.retry_queue_nums,
         sys_flag=TopicSysFlag.UNIT_SUB if header.unit_mode else 0,
-        order=broker.topics.is_order(retry_topic(group.group_name)),
+        order=broker.topics.is_order(name),
     )
     if not Permission.is_writable(topic.perm):
         raise BrokerError.for_code(
@@ -121,7 +124,10 @@ def _retry(broker: SendBackView, group: str, queue_id: int, level: int, record: 
 
 
 def _bury(broker: SendBackView, group: str, record: StoredRecord) -> None:
-    topic = broker.topics.create_retry(dlq_topic(group), 1)
+    name = dlq_topic(group)
+    if name not in broker.topics:
+        broker.note_topic(name)
+    topic = broker.topics.create_retry(name, 1)
     _mark(record)
     message = record.message
     message.topic, message.queue_id, message.store_host = topic.topic_name, 0, broker.store_host

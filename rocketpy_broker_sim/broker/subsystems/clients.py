@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, cast
 
 import trio
 
 from rocketpy.services import ticks
-from rocketpy_broker_sim.broker.notifications import notify_consumer_ids_changed
+from rocketpy_broker_sim.broker.notifications import Notices
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
 from rocketpy_broker_sim.broker.tables.producers import ProducerTable
@@ -16,6 +16,7 @@ from rocketpy_broker_sim.broker.tables.producers import ProducerTable
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.slices import Slices
 
 __all__ = ["Clients"]
 
@@ -28,23 +29,33 @@ class Clients(Subsystem):
 
     Args:
         config: the settings.
+        slices: does what grows with the number of groups and members.
     """
 
-    def __init__(self, config: BrokerConfig) -> None:
-        self.consumers = ConsumerTable(config, clock=trio.current_time, notify=notify_consumer_ids_changed)
+    def __init__(self, config: BrokerConfig, slices: Slices) -> None:
+        self._slices = slices
+        self._notices = Notices(lambda group: self.consumers.told(group), slices)
+        self.consumers = ConsumerTable(config, clock=trio.current_time, notify=self._notices.changed)
         self.producers = ProducerTable(config, clock=trio.current_time)
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed: its client is in no group any more."""
-        self.consumers.on_close(connection)
-        self.producers.on_close(connection)
+        self._slices.spawn(self.consumers.on_close(connection), "forgetting the consumers of a connection")
+        self._slices.spawn(self.producers.on_close(connection), "forgetting the producers of a connection")
 
     def run(self) -> Iterable[Service]:
-        """Looking for clients that have gone silent."""
+        """Telling members of what changed, and looking for clients that have gone silent."""
+        yield self._notices.serve
         yield self._scan
 
     async def _scan(self) -> None:
-        """Forget clients that have gone silent, and close their connections."""
         async for _ in ticks(SCAN_EVERY):
-            for channel in {*self.consumers.scan(), *self.producers.scan()}:
-                cast("Connection", channel).close()
+            self._slices.spawn(self._close_silent(), "looking for clients that have gone silent")
+
+    def _close_silent(self) -> Generator[None, None, None]:
+        """Forget clients that have gone silent, and close their connections."""
+        consumers = yield from self.consumers.scan()
+        producers = yield from self.producers.scan()
+        for channel in {*consumers, *producers}:
+            cast("Connection", channel).close()
+            yield

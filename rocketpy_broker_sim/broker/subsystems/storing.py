@@ -10,7 +10,8 @@ import trio
 from rocketpy.services import run_blocking
 from rocketpy_broker_sim.broker.allocation import FileAllocation
 from rocketpy_broker_sim.broker.cleaning import Cleaning
-from rocketpy_broker_sim.broker.flush_services import LogFlush, LogProgress, QueueFlush
+from rocketpy_broker_sim.broker.durability import Durability
+from rocketpy_broker_sim.broker.flush_services import LogFlush, QueueFlush
 from rocketpy_broker_sim.broker.index_catch_up import IndexCatchUpService
 from rocketpy_broker_sim.broker.put_times import PutTimes
 from rocketpy_broker_sim.broker.reput import ReputService
@@ -27,6 +28,7 @@ from rocketpy_broker_sim.store.put_result import PutMessageResult, PutMessageSta
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.seams import Storage
+    from rocketpy_broker_sim.broker.durability import Hear
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage
@@ -42,11 +44,13 @@ class Storing(Subsystem):
         config: the settings of the store.
         statistics: hears what can be read.
         hooks: see every request and its answer.
+        most_waiting: how many answers may wait for the disk.
+        hear: tells of topics that the name servers have heard of.
 
     Attributes:
         turn: What requests run in; it stores what they put.
         booted_at: How far the log went when it was recovered.
-        group_commit: What sends wait in under SYNC_FLUSH; None without.
+        gate: What answers to sends wait in.
     """
 
     def __init__(
@@ -55,6 +59,9 @@ class Storing(Subsystem):
         config: MessageStoreConfig,
         statistics: BrokerStatistics,
         hooks: Sequence[RequestHook] = (),
+        *,
+        most_waiting: int,
+        hear: Hear,
     ) -> None:
         self.storage = storage
         self.booted_at = 0
@@ -62,25 +69,27 @@ class Storing(Subsystem):
         self.store = MessageStore(storage, config, on_arrival=self._note_arrival)
         self.conditions = WriteConditions(config, trio.current_time, self.store.pool)
         self.put_times = PutTimes(trio.current_time)
-        self.turn = Turn(self.store, self.conditions, self.put_times, hooks)
+        self.gate = Durability(
+            self.store,
+            self.put_times,
+            sync_timeout=config.sync_flush_timeout / 1000
+            if config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+            else None,
+            most=most_waiting,
+            hear=hear,
+        )
+        self.turn = Turn(self.store, self.gate, self.conditions, self.put_times, hooks)
         self.disk = Disk(self.store)
         self.cleaning = Cleaning(self.store.retention, config, self.store.flags)
         self._reput = ReputService(self.store, self.turn)
         self._index = IndexCatchUpService(self.store)
         self._allocation = FileAllocation(self.store.files_ahead)
-        written = LogProgress(lambda: self.store.written_position)
-        self.turn.on_written = written.note
         self._transient_commit: TransientCommit | None = None
         if self.store.pool is not None:
-            self._transient_commit = TransientCommit(self.store, config, self.turn, written)
-            self.turn.on_written = self._transient_commit.buffered.note
-        self._log_flush = LogFlush(self.store, self.disk, config, written)
-        self._queue_flush = QueueFlush(self.store, self.disk, config, written)
-        self.group_commit: GroupCommit | None = None
-        if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-            timeout = config.sync_flush_timeout / 1000
-            self.group_commit = GroupCommit(self.disk, self.store, self.turn, self.put_times, timeout)
-            self.turn.park = self.group_commit.park
+            self._transient_commit = TransientCommit(self.store, config, self.turn, self.gate)
+        self._log_flush = LogFlush(self.store, self.disk, config, self.gate.written)
+        self._queue_flush = QueueFlush(self.store, self.disk, config, self.gate.written)
+        self._group_commit = GroupCommit(self.disk, self.store, self.turn, self.gate)
 
     # --- putting ---
 
@@ -94,6 +103,8 @@ class Storing(Subsystem):
             wait: whether the answer has to wait for the disk too, where the settings say so.
         """
         refusal = self.conditions.refusal()
+        if refusal is None and wait and self.gate.is_full:
+            refusal = PutMessageStatus.TOO_MANY_WAIT
         if refusal is not None:
             return PutMessageResult(refusal)
         result = self.store.put(message) if message.batch is None else self.store.put_batch(message)
@@ -136,12 +147,12 @@ class Storing(Subsystem):
         yield self._queue_flush.serve
         if self._transient_commit is not None:
             yield self._transient_commit.serve
-        if self.group_commit is None:
-            yield self._log_flush.serve
-        else:
+        if self.gate.is_synchronous:
             yield self.disk.thread.serve
-            yield self.group_commit.serve
-            yield self.group_commit.serve_deadlines
+            yield self._group_commit.serve
+            yield self.gate.serve_deadlines
+        else:
+            yield self._log_flush.serve
 
     async def close(self) -> None:
         """Flush everything, and note that the end was in order."""

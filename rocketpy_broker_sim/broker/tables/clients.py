@@ -1,14 +1,21 @@
-"""A client as the tables of producers and consumers know it. Plays the part of ClientChannelInfo."""
+"""Clients as the tables of producers and consumers know them, and how many groups they may be in.
+
+Plays the part of ClientChannelInfo.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from rocketpy.wire.codes import LanguageCode
+from rocketpy.errors import BrokerError
+from rocketpy.wire.codes import LanguageCode, ResponseCode
 
-__all__ = ["Channel", "ClientChannel"]
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.config import BrokerConfig
+
+__all__ = ["Channel", "ClientChannel", "Memberships"]
 
 
 class Channel(Protocol):
@@ -41,3 +48,53 @@ class ClientChannel:
     def __str__(self) -> str:
         """Short form for logs; the id is the client's own text."""
         return f"{self.client_id[:256]!r} at {self.channel.address}"
+
+
+class Memberships:
+    """Which groups each connection is in, within the bounds for one and for all of them.
+
+    Args:
+        config: of the broker.
+    """
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._groups: dict[Channel, dict[str, None]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Memberships of all connections."""
+        return self._count
+
+    def add(self, channel: Channel, group: str) -> None:
+        """A connection is in a group from now on; it was not before.
+
+        Raises:
+            BrokerError: it is in as many as it may be, or all connections together are.
+        """
+        groups = self._groups.get(channel, {})
+        if len(groups) >= self._config.max_groups_per_client:
+            remark = f"the client is in {len(groups)} groups, more are not allowed: spread them over processes"
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+        if self._count >= self._config.max_memberships:
+            remark = f"the clients of the broker are in {self._count} groups in all, more are not allowed"
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+        groups[group] = None
+        self._groups[channel] = groups
+        self._count += 1
+
+    def discard(self, channel: Channel, group: str) -> None:
+        """A connection is not in a group any more."""
+        groups = self._groups.get(channel)
+        if groups is None or group not in groups:
+            return
+        del groups[group]
+        self._count -= 1
+        if not groups:
+            del self._groups[channel]
+
+    def end(self, channel: Channel) -> list[str]:
+        """A connection is in no group any more; returns those that it was in."""
+        groups = list(self._groups.pop(channel, ()))
+        self._count -= len(groups)
+        return groups

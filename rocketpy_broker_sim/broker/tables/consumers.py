@@ -5,7 +5,8 @@ Plays the part of ConsumerManager and ConsumerGroupInfo. It is not stored: clien
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from itertools import count
 from typing import TYPE_CHECKING
 
 import attrs
@@ -15,7 +16,7 @@ from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, MessageModel
-from rocketpy_broker_sim.broker.tables.clients import Channel, ClientChannel
+from rocketpy_broker_sim.broker.tables.clients import Channel, ClientChannel, Memberships
 
 if TYPE_CHECKING:
     from rocketpy.wire.bodies.heartbeat import ConsumerData
@@ -25,8 +26,11 @@ __all__ = ["ConsumerGroup", "ConsumerTable"]
 
 log = get_logger(__name__)
 
-Notify = Callable[[str, list[Channel]], None]
-"""Tell the channels that the members or subscriptions of the group changed."""
+_versions = count(1)
+"""Never twice the same, so that a group which ends and begins again has another."""
+
+Notify = Callable[[str], None]
+"""Have the members of a group told that it changed."""
 
 
 @attrs.define(eq=False)
@@ -36,6 +40,7 @@ class ConsumerGroup:
     Attributes:
         notify: Whether its members want to hear of changes.
         fingerprint: What the last heartbeat of the second version said about the subscriptions, None before one.
+        version: Rises when its members change.
     """
 
     name: str
@@ -44,6 +49,7 @@ class ConsumerGroup:
     consume_from_where: ConsumeFromWhere | None = None
     notify: bool = True
     fingerprint: int | None = None
+    version: int = 0
     clients: dict[Channel, ClientChannel] = attrs.Factory(dict)
     subscriptions: dict[str, SubscriptionData] = attrs.Factory(dict)
 
@@ -80,7 +86,7 @@ class ConsumerTable:
         self._clock = clock
         self._notify = notify
         self._groups: dict[str, ConsumerGroup] = {}
-        self._groups_of_channel: dict[Channel, set[str]] = {}
+        self._memberships = Memberships(config)
 
     # --- asking ----------------------------------------------------------------------------------------
 
@@ -91,6 +97,11 @@ class ConsumerTable:
     def groups(self) -> list[ConsumerGroup]:
         """All groups that have clients."""
         return list(self._groups.values())
+
+    def told(self, group: str) -> list[Channel]:
+        """The connections that are told when a group changes: none of a group that does not want to hear."""
+        found = self._groups.get(group)
+        return list(found.clients) if found is not None and self._is_told(found) else []
 
     def client_ids(self, group: str) -> list[str]:
         """Ids of the members, each once: one that reconnects may be there twice for a moment."""
@@ -137,12 +148,11 @@ class ConsumerTable:
             with_subscriptions: False when the heartbeat left them out because they did not change.
 
         Raises:
-            BrokerError: the group has as many clients as it may have.
+            BrokerError: the group has as many clients as it may have, or the client as many groups.
         """
-        found = self._groups.get(group)
-        if found is None:
-            found = self._groups[group] = ConsumerGroup(group)
+        found = self._groups.get(group) or ConsumerGroup(group)
         joined = self._join(found, client)
+        self._groups[group] = found
         found.take(data, notify=notify)
         changed = found.subscribe(data.subscription_data_set) if with_subscriptions else False
         if joined or changed:
@@ -156,10 +166,13 @@ class ConsumerTable:
             raise BrokerError.for_code(
                 ResponseCode.SYSTEM_ERROR, f"the group has {len(group.clients)} clients, more are not allowed"
             )
-        if known is not None and known.client_id != client.client_id:
+        if known is None:
+            self._memberships.add(client.channel, group.name)
+        elif known.client_id != client.client_id:
             log.warning("group %s: %s now calls itself %.256r", group.name, known, client.client_id)
+        if known is None or known.client_id != client.client_id:
+            group.version = next(_versions)
         group.clients[client.channel] = client
-        self._groups_of_channel.setdefault(client.channel, set()).add(group.name)
         if known is None:
             log.info("group %s: %s joined", group.name, client)
         return known is None
@@ -182,13 +195,14 @@ class ConsumerTable:
         self._tell(found)
         return True
 
-    def on_close(self, channel: Channel) -> None:
-        """A connection ended: its client is out of all its groups."""
-        for name in sorted(self._groups_of_channel.get(channel, ())):
+    def on_close(self, channel: Channel) -> Generator[None, None, None]:
+        """A connection ended: its client is out of all its groups. A step for each of them."""
+        for name in self._memberships.end(channel):
             self.unregister(name, channel)
+            yield
 
-    def scan(self) -> list[Channel]:
-        """Drop the clients that have been silent for too long; returns their connections, to be closed."""
+    def scan(self) -> Generator[None, None, list[Channel]]:
+        """Drop the clients that have been silent for too long, in steps; returns their connections, to be closed."""
         oldest = self._clock() - self._config.channel_expired_timeout / 1000
         closing: dict[Channel, None] = {}
         for group in self.groups():
@@ -197,8 +211,10 @@ class ConsumerTable:
                 log.warning("group %s: %s has sent no heartbeat for too long", group.name, client)
                 self._leave(group, client.channel)
                 closing[client.channel] = None
+                yield
             if silent:
                 self._tell(group)
+            yield
         return list(closing)
 
     def _leave(self, group: ConsumerGroup, channel: Channel) -> bool:
@@ -206,16 +222,17 @@ class ConsumerTable:
         if client is None:
             return False
         log.info("group %s: %s left", group.name, client)
+        group.version = next(_versions)
         if not group.clients:
             del self._groups[group.name]
-        names = self._groups_of_channel[channel]
-        names.discard(group.name)
-        if not names:
-            del self._groups_of_channel[channel]
+        self._memberships.discard(channel, group.name)
         return True
 
     def _tell(self, group: ConsumerGroup) -> None:
+        if group.clients and self._is_told(group):
+            self._notify(group.name)
+
+    def _is_told(self, group: ConsumerGroup) -> bool:
         if not self._config.notify_consumer_ids_changed_enable or not group.notify:
-            return
-        if group.clients and group.message_model is not MessageModel.BROADCASTING:
-            self._notify(group.name, list(group.clients))
+            return False
+        return group.message_model is not MessageModel.BROADCASTING

@@ -5,12 +5,13 @@ It is not stored: clients register again. Brokers ask these clients about the st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.broker.tables.clients import Memberships
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.tables.clients import Channel, ClientChannel
@@ -33,7 +34,7 @@ class ProducerTable:
         self._config = config
         self._clock = clock
         self._groups: dict[str, dict[Channel, ClientChannel]] = {}
-        self._groups_of_channel: dict[Channel, set[str]] = {}
+        self._memberships = Memberships(config)
 
     # --- asking ----------------------------------------------------------------------------------------
 
@@ -58,7 +59,7 @@ class ProducerTable:
         """Take in a heartbeat; whether the client is new in the group.
 
         Raises:
-            BrokerError: the group has as many clients as it may have, or there are too many groups.
+            BrokerError: the group has as many clients as it may have, the client as many groups, or there are too many.
         """
         clients = self._groups.get(group, {})
         known = client.channel in clients
@@ -68,10 +69,11 @@ class ProducerTable:
             )
         if group not in self._groups and len(self._groups) >= self._config.max_groups:
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, "too many producer groups")
+        if not known:
+            self._memberships.add(client.channel, group)
         client.last_seen = self._clock()
         clients[client.channel] = client
         self._groups[group] = clients
-        self._groups_of_channel.setdefault(client.channel, set()).add(group)
         if not known:
             log.info("producer group %s: %s joined", group, client)
         return not known
@@ -87,19 +89,17 @@ class ProducerTable:
         log.info("producer group %s: %s left", group, client)
         if not clients:
             del self._groups[group]
-        names = self._groups_of_channel[channel]
-        names.discard(group)
-        if not names:
-            del self._groups_of_channel[channel]
+        self._memberships.discard(channel, group)
         return True
 
-    def on_close(self, channel: Channel) -> None:
-        """A connection ended: its client is out of all its groups."""
-        for name in sorted(self._groups_of_channel.get(channel, ())):
+    def on_close(self, channel: Channel) -> Generator[None, None, None]:
+        """A connection ended: its client is out of all its groups. A step for each of them."""
+        for name in self._memberships.end(channel):
             self.unregister(name, channel)
+            yield
 
-    def scan(self) -> list[Channel]:
-        """Drop the clients that have been silent for too long; returns their connections, to be closed."""
+    def scan(self) -> Generator[None, None, list[Channel]]:
+        """Drop the clients that have been silent for too long, in steps; returns their connections, to be closed."""
         oldest = self._clock() - self._config.channel_expired_timeout / 1000
         closing: dict[Channel, None] = {}
         for group in self.groups():
@@ -108,4 +108,6 @@ class ProducerTable:
                     log.warning("producer group %s: %s has sent no heartbeat for too long", group, client)
                     self.unregister(group, client.channel)
                     closing[client.channel] = None
+                    yield
+            yield
         return list(closing)

@@ -11,6 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
+from rocketpy_broker_sim.broker.durability import Durability
 from rocketpy_broker_sim.broker.lanes import RUNS_PER_THREAD, RUNS_PER_TURN, Lane, Lanes, Route
 from rocketpy_broker_sim.broker.put_times import PutTimes
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
@@ -52,7 +53,8 @@ class Store:
 
 def turn_of(store: Store) -> Turn:
     conditions = WriteConditions(MessageStoreConfig(), trio.current_time)
-    return Turn(store, conditions, PutTimes(trio.current_time))
+    times = PutTimes(trio.current_time)
+    return Turn(store, Durability(store, times), conditions, times)
 
 
 def make(

@@ -104,6 +104,16 @@ async def test_a_batch_is_stored_message_by_message(autojump_clock: MockClock) -
         assert (answer.ext_fields["queueOffset"], answer.ext_fields["transactionId"]) == ("0", "B")
 
 
+async def test_a_batch_of_the_cpp_client_is_stored_message_by_message(autojump_clock: MockClock) -> None:
+    """It sends batches as SEND_MESSAGE, and writes 1 and 0 where Java writes true and false."""
+    async with broker_and_client() as (_, client):
+        fields = SendMessageRequestHeader.from_short_ext(send_fields("T", "WAIT\x01true\x02")).to_ext()
+        for batch, body in ("1", encode_batch([Message("T", b"a"), Message("T", b"b")])), ("0", b"c"):
+            told = {**fields, "batch": batch, "unitMode": "0"}
+            assert (await client.ask(RequestCode.SEND_MESSAGE, told, body)).code == 0
+        assert [each.body for each in await stored(client)] == [b"a", b"b", b"c"]
+
+
 @pytest.mark.parametrize("body", [b"", b"x", encode_batch([Message("T", b"x")])[:-1]])
 async def test_what_is_no_batch_is_refused_whole(autojump_clock: MockClock, body: bytes) -> None:
     async with broker_and_client() as (_, client):

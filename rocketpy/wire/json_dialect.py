@@ -1,0 +1,253 @@
+"""The tolerant reader of JSON: what fastjson takes beyond the standard, in steps.
+
+It is for texts that Python's own parser refuses: bare and single-quoted names, names that are numbers or objects,
+doubled and trailing commas, comments, numbers with Java's type letters, control characters within text. Plain Python,
+so it takes about a microsecond for each value: `read_dialect` is a generator whose steps are short whatever the text.
+"""
+
+from __future__ import annotations
+
+import json.decoder
+import re
+from collections.abc import Callable, Generator
+from typing import Any, NoReturn, Self, cast
+
+from rocketpy.errors import RemoteProtocolError
+
+__all__ = ["MAX_DIGITS", "Literal", "read_dialect"]
+
+MAX_DIGITS = 256
+"""Characters of a number. Reading one takes time that grows with the square of them."""
+_STEP = 64
+"""Values of one step."""
+_MAX_ODD_ESCAPES = 50_000
+"""Escapes in one text that only Java knows (or that stand in single quotes): Python reads them one by one."""
+
+# Every repeat is bounded and nearly all are possessive: nothing is tried twice, and no match takes longer than a step
+# may.
+_COMMENT = r"/\*(?:[^*]{1,4096}+|\*{1,4096}(?!/)){0,64}+\*/|//[^\n]{0,262144}+(?:\n|\Z)"
+_BLANK = re.compile(rf"(?:[\x00-\x20]{{1,65536}}+|{_COMMENT}){{0,2048}}+")
+_SEPARATORS = re.compile(rf"(?:[\x00-\x20,;]{{1,65536}}+|{_COMMENT}){{0,2048}}+")
+_NUMBER = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?[LSBFDlsbfd]?", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_$][\w$.@-]*+")
+_SET = re.compile(r"(?:Tree)?Set\[")
+_DOUBLE = re.compile(r'"((?:[^"\\]++|\\.){0,150000}+)"', re.DOTALL)
+_SINGLE = re.compile(r"'((?:[^'\\]++|\\.){0,150000}+)'", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
+_scan_text: Callable[[str, int, bool], tuple[str, int]] = cast(Any, json.decoder).scanstring
+
+
+class Literal(float):
+    """A number with a fraction or an exponent, and how it was written: Java keeps all of its digits.
+
+    Attributes:
+        literal: The text.
+    """
+
+    __slots__ = ("literal",)
+    literal: str
+
+    def __new__(cls, literal: str) -> Self:
+        """Read it; ValueError when it is no number, or too long a one."""
+        if len(literal) > MAX_DIGITS:
+            raise ValueError(f"number of {len(literal)} characters")
+        made = super().__new__(cls, literal)
+        made.literal = literal
+        return made
+
+
+def read_dialect(
+    text: str, max_depth: int, max_members: int, write_key: Callable[[Any], str]
+) -> Generator[None, None, Any]:
+    """Read a whole text; the generator returns the value.
+
+    Args:
+        text: what to read.
+        max_depth: nesting that is taken.
+        max_members: members and elements that are taken, over all levels.
+        write_key: makes text of an object that is a key.
+
+    Raises:
+        RemoteProtocolError: not readable, too deep, or too many members.
+    """
+    reader = _Reader(text, max_depth, max_members, write_key)
+    if text[:1] == "\ufeff":
+        reader.position = 1
+    value = yield from reader.value()
+    yield from reader.skip(_BLANK)
+    if reader.position != len(text):
+        reader.fail("text after the end of the value")
+    return value
+
+
+class _Reader:
+    """A place in a text, and what may still come."""
+
+    def __init__(self, text: str, max_depth: int, max_members: int, write_key: Callable[[Any], str]) -> None:
+        self.text = text
+        self.position = 0
+        self.max_depth = max_depth
+        self.members_left = max_members
+        self.odd_escapes_left = _MAX_ODD_ESCAPES
+        self.write_key = write_key
+        self.within_key = False
+
+    def value(self) -> Generator[None, None, Any]:
+        """Any value with all that is in it. A loop: a text that is nested deep costs no frames."""
+        around: list[Any] = []
+        keys: list[str] = []
+        while True:
+            yield from self.skip(_BLANK)
+            made = self.begin()
+            if around:
+                _put(around[-1], keys[-1], made)
+            if isinstance(made, (list, dict)):
+                around.append(made)
+                keys.append("")
+                if len(around) > self.max_depth:
+                    self.fail("nested too deep")
+            elif not around:
+                return made
+            while (yield from self.closes(around[-1])):
+                made = around.pop()
+                keys.pop()
+                if not around:
+                    return made
+            if isinstance(around[-1], dict):
+                keys[-1] = yield from self.key(len(around))
+            if not self.members_left % _STEP:
+                yield
+
+    def begin(self) -> Any:
+        """A scalar, or the empty structure whose opening bracket was passed."""
+        self.members_left -= 1
+        if self.members_left < 0:
+            self.fail("too many members")
+        char = self.text[self.position : self.position + 1]
+        if char and char in "{[":
+            self.position += 1
+            return {} if char == "{" else []
+        if char and char in "\"'":
+            return self.string()
+        if match := _NUMBER.match(self.text, self.position):
+            return self.number(match)
+        if match := _SET.match(self.text, self.position):
+            self.position = match.end()
+            return []
+        if match := _NAME.match(self.text, self.position):
+            self.position = match.end()
+            if match.group() in _WORDS:
+                return _WORDS[match.group()]
+        self.fail("no value")
+
+    def closes(self, structure: Any) -> Generator[None, None, bool]:
+        """Skip separators; whether the structure ends here."""
+        bracket = "]" if isinstance(structure, list) else "}"
+        yield from self.skip(_SEPARATORS)
+        if self.position >= len(self.text):
+            self.fail(f"no closing {bracket}")
+        if self.text[self.position] != bracket:
+            return False
+        self.position += 1
+        return True
+
+    def key(self, depth: int) -> Generator[None, None, str]:
+        """A key and the colon behind it."""
+        char = self.text[self.position]
+        if char in "\"'":
+            found = self.string()
+        elif char == "{":
+            found = yield from self.object_key(depth)
+        elif match := _NAME.match(self.text, self.position) or _NUMBER.match(self.text, self.position):
+            self.position = match.end()
+            found = match.group()
+        else:
+            self.fail("no key")
+        yield from self.skip(_BLANK)
+        if self.text[self.position : self.position + 1] != ":":
+            self.fail("no ':' after a key")
+        self.position += 1
+        return found
+
+    def object_key(self, depth: int) -> Generator[None, None, str]:
+        """An object as a key. Not within another one: each level would double the backslashes of the text."""
+        if self.within_key:
+            self.fail("an object key within an object key")
+        self.within_key = True
+        self.max_depth -= depth
+        found = yield from self.value()
+        self.max_depth += depth
+        self.within_key = False
+        return self.write_key(found)
+
+    def string(self) -> str:
+        """Text in double or single quotes."""
+        start = self.position
+        if self.text[start] == '"':
+            try:
+                found, self.position = _scan_text(self.text, start + 1, False)
+            except ValueError:  # an escape that only Java knows, or no end
+                pass
+            else:
+                return found
+        match = (_DOUBLE if self.text[start] == '"' else _SINGLE).match(self.text, start)
+        if match is None:
+            self.fail("text without a closing quote")
+        self.position = match.end()
+        raw = match.group(1)
+        return self.unescaped(raw) if "\\" in raw else raw
+
+    def unescaped(self, raw: str) -> str:
+        """Text without its escapes."""
+        found, count = _ESCAPE.subn(_unescape, raw, count=self.odd_escapes_left + 1)
+        self.odd_escapes_left -= count
+        if self.odd_escapes_left < 0:
+            self.fail(f"more than {_MAX_ODD_ESCAPES} escapes that are not standard JSON")
+        if _SURROGATE.search(found) is None:
+            return found
+        return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+    def number(self, match: re.Match[str]) -> int | float:
+        """A number, with or without a type letter of Java."""
+        self.position = match.end()
+        text = match.group().rstrip("LSBFDlsbfd")
+        if len(text) > MAX_DIGITS:
+            self.fail("number with too many digits")
+        try:
+            return int(text)
+        except ValueError:
+            return Literal(text)
+
+    def skip(self, pattern: re.Pattern[str]) -> Generator[None, None, None]:
+        """Move past what does not count."""
+        while True:
+            match = pattern.match(self.text, self.position)
+            if match is None or match.end() == self.position:
+                return
+            size = match.end() - self.position
+            self.position = match.end()
+            if size < 1024:
+                # Far from what a match can take at once: this is all there is.
+                return
+            yield
+
+    def fail(self, why: str) -> NoReturn:
+        """Give up on the text."""
+        raise RemoteProtocolError(f"not readable as JSON: {why} at character {self.position}")
+
+
+def _put(structure: Any, key: str, value: Any) -> None:
+    if isinstance(structure, list):
+        structure.append(value)
+    else:
+        structure[key] = value
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match.group(1)
+    if code[0] in "ux" and len(code) > 1:
+        return chr(int(code[1:], 16))
+    return _SIMPLE_ESCAPES.get(code, code)

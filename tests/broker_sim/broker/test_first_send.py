@@ -1,0 +1,90 @@
+"""A topic that is made by its first message: the name servers have it when that send is answered."""
+
+from __future__ import annotations
+
+import trio
+from trio.testing import MockClock
+
+from rocketpy.remoting.memory import MemoryNetwork
+from rocketpy.wire.bodies.route import TopicRouteData
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
+from rocketpy_broker_sim.namesrv import open_name_server
+from tests.broker_sim.broker.kit import Client, client_of
+from tests.broker_sim.broker.test_registration import name_servers, opened
+
+
+async def route_of(names: Client, topic: str) -> TopicRouteData | None:
+    answer = await names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+    return None if answer.code else TopicRouteData.decode(answer.body)
+
+
+async def test_the_name_server_has_a_new_topic_when_its_first_send_is_answered(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with open_name_server(network=network) as server, opened(network, [server.address]) as broker:
+        async with client_of(network, broker.address) as client, client_of(network, server.address) as names:
+            for n in range(20):
+                assert await route_of(names, f"New-{n}") is None
+                assert (await client.send(f"New-{n}")).code == 0
+                assert await route_of(names, f"New-{n}") is not None
+
+
+async def test_the_name_server_has_the_retry_topic_when_a_message_has_been_given_back(
+    autojump_clock: MockClock,
+) -> None:
+    network = MemoryNetwork()
+    async with open_name_server(network=network) as server, opened(network, [server.address]) as broker:
+        async with client_of(network, broker.address) as client, client_of(network, server.address) as names:
+            await client.heartbeat("g", "T")
+            await client.send("T")
+            for level, topic in ((0, "%RETRY%g"), (-1, "%DLQ%g")):
+                broker.topics.delete(topic)
+                header = ConsumerSendMsgBackRequestHeader(offset=0, group="g", delay_level=level)
+                assert (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header.to_ext())).code == 0
+                assert await route_of(names, topic) is not None
+
+
+async def test_a_name_server_that_hangs_delays_the_first_send_by_half_a_second_and_no_other(
+    autojump_clock: MockClock,
+) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network) as (server,), opened(network, [server.address]) as broker:
+        async with client_of(network, broker.address) as client:
+            await client.send("Old")
+            server.silent = True
+            took: dict[str, float] = {}
+            began = trio.current_time()
+
+            async def send(name: str, topic: str) -> None:
+                assert (await client.send(topic)).code == 0
+                took[name] = round(trio.current_time() - began, 1)
+
+            async with trio.open_nursery() as nursery:
+                for name, topic in (("first", "New"), ("second", "New"), ("old", "Old")):
+                    nursery.start_soon(send, name, topic)
+            # Tasks of a nursery begin in no set order: one of the two made the topic, and waited for it.
+            assert sorted((took.pop("first"), took.pop("second"))) == [0.0, 0.5]
+            assert took == {"old": 0.0}
+
+
+async def test_without_a_name_server_nobody_waits_for_one(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with opened(network, []) as broker, client_of(network, broker.address) as client:
+        began = trio.current_time()
+        assert (await client.send("New")).code == 0
+        assert trio.current_time() == began
+
+
+async def test_with_synchronous_flushing_the_first_send_waits_for_the_disk_and_for_the_name_server(
+    autojump_clock: MockClock,
+) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network) as (server,):
+        async with opened(network, [server.address], flush_disk_type="SYNC_FLUSH") as broker:
+            async with client_of(network, broker.address) as client:
+                await client.send("Old")
+                server.silent = True
+                began = trio.current_time()
+                assert (await client.send("New")).code == 0
+                assert 0.5 <= trio.current_time() - began < 0.6
+                assert broker.store.flushed_position == broker.store.written_position

@@ -1,0 +1,74 @@
+"""All attacks of one request code on one server, and what became of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from tests.hostile.attacks import attacks, small
+from tests.hostile.frames import request
+from tests.hostile.known import KNOWN
+from tests.hostile.measure import TRIES, Reading, attack
+from tests.hostile.peer import Peer
+from tests.hostile.routed import Routed
+from tests.hostile.samples import ATTACKED, small_fields
+from tests.hostile.shapes import dump
+from tests.hostile.world import World
+
+
+class Result(NamedTuple):
+    """Every reading of a code."""
+
+    routed: Routed
+    readings: list[Reading]
+
+    def unexpected(self) -> list[str]:
+        """What is wrong and not known, or known and not wrong any more."""
+        known = KNOWN.get(str(self.routed), frozenset())
+        lines = [
+            f"{reading}\n    {fault}"
+            for reading in self.readings
+            if reading.name not in known
+            for fault in reading.faults
+        ]
+        names = {reading.name for reading in self.readings}
+        lines += [f"{name}: known to fail, but there is no such attack" for name in known - names]
+        good = {reading.name for reading in self.readings if not reading.faults}
+        return lines + [f"{name}: known to fail, but it passes: take it off the list" for name in known & good]
+
+
+def run(world: World, each: Routed) -> Result:
+    """Attack one code with everything; servers that do not survive are started again."""
+    served = world.served[each.role]
+    if not served.lives or not served.answers():
+        world.restart()
+    prepare(world)
+    known = KNOWN.get(str(each), frozenset())
+    with Peer(served.address) as peer:
+        expected = peer.ask(small(each.code)()).code
+    readings = []
+    for one in attacks(each.code):
+        tries = 1 if one.name in known else TRIES
+        reading = attack(served, one, small(each.code), expected, tries=tries)
+        readings.append(reading)
+        if reading.faults:
+            world.restart()
+            prepare(world)
+    return Result(each, readings)
+
+
+def prepare(world: World) -> None:
+    """Make what small requests are about, so that each has something to find."""
+    with Peer(world.broker.address) as peer:
+        for frame in (
+            request(RequestCode.UPDATE_AND_CREATE_TOPIC, small_fields(RequestCode.UPDATE_AND_CREATE_TOPIC)),
+            request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, dump({"groupName": "AttackedGroup"})),
+            small(RequestCode.HEART_BEAT)(),
+            small(RequestCode.SEND_MESSAGE)(),
+        ):
+            answer = peer.ask(frame)
+            assert answer.code == ResponseCode.SUCCESS, (ATTACKED, answer)
+    with Peer(world.namesrv.address) as peer:
+        for code in (RequestCode.PUT_KV_CONFIG, RequestCode.REGISTER_BROKER):
+            answer = peer.ask(small(code)())
+            assert answer.code == ResponseCode.SUCCESS, answer

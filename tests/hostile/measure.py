@@ -1,0 +1,191 @@
+"""One attack: send it, read what the server says of itself, and judge that.
+
+The bounds are those that the project promises; docs/reference/hostile-peers.md has them in words.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Self
+
+import attrs
+
+from tests.hostile.frames import MIB
+from tests.hostile.peer import Answer, Closed, Peer, wait_until
+from tests.hostile.world import Served
+
+TURN = 0.020
+"""Seconds of processor time that a turn may take."""
+CALL = 0.100
+"""The same where one call into C goes over a body at its limit; an attack says which call that is."""
+REPORTED, WAIT = 0.2, 1.0
+"""Seconds that the innocent pair shall wait at most, and those above which the attack fails."""
+SLACK = 16 * MIB
+"""Bytes by which memory may be more than before."""
+TIMES = 4
+"""Beside that, as often the size of the request while it is served."""
+TRIES = 3
+_SETTLES_WITHIN = 3.0
+_ANSWERS_WITHIN = 10.0
+
+
+@attrs.frozen(kw_only=True)
+class Attack:
+    """What is sent on one connection.
+
+    Attributes:
+        name: What is large about it.
+        frames: Makes the frames, new ones (and new names in them) each time.
+        call: The call into C over a body at its limit, when there is one.
+    """
+
+    name: str
+    frames: Callable[[], Iterable[bytes]]
+    call: str = ""
+
+
+class Reading(NamedTuple):
+    """What an attack did."""
+
+    name: str
+    size: int
+    """Bytes of the largest frame, or of all frames that were sent without waiting."""
+    turn: float
+    collecting: float
+    """Of the longest turn, seconds that went into collecting garbage."""
+    task: str
+    wait: float
+    grown: int
+    """Bytes of memory that it took while it was served."""
+    left: int
+    """Bytes that were still there afterwards."""
+    answers: tuple[int, ...]
+    closed: bool
+    faults: tuple[str, ...]
+    is_end: bool = False
+    """Whether the server did not survive it."""
+
+    def __str__(self) -> str:
+        words = f"{self.name}: {self.size / MIB:.2f} MiB, turn {self.turn * 1e3:.1f} ms"
+        words += f" ({self.collecting * 1e3:.1f} garbage, {self.task.rpartition('.')[2]})"
+        words += f", wait {self.wait * 1e3:.0f} ms, memory +{self.grown / MIB:.1f}/{self.left / MIB:.1f} MiB"
+        return f"{words}, {'closed' if self.closed else 'open'}, answers {self.answers[:4]}"
+
+
+def attack(served: Served, attack: Attack, small: Callable[[], bytes], expected: int, *, tries: int = TRIES) -> Reading:
+    """Attack until it goes well, three times at the most: the machine is noisy, and the promise is about the server.
+
+    Args:
+        served: who is attacked.
+        attack: what is sent.
+        small: the same request in small, which has to work afterwards.
+        expected: the code of its answer.
+        tries: how often.
+    """
+    reading = _attack(served, attack, small, expected)
+    for _ in range(tries - 1):
+        if not reading.faults or reading.is_end:
+            break
+        again = _attack(served, attack, small, expected)
+        if len(again.faults) <= len(reading.faults):
+            reading = again
+    return reading
+
+
+def _attack(served: Served, attack: Attack, small: Callable[[], bytes], expected: int) -> Reading:
+    before = served.memory().now
+    frames = list(attack.frames())
+    size = max(map(len, frames), default=0)
+    served.begin()
+    answers: list[Answer] = []
+    after: Answer | None = None
+    try:
+        with Peer(served.address, timeout=_ANSWERS_WITHIN) as peer:
+            last = small()
+            answers = peer.attack(frames, last)
+            closed = not peer.is_open
+        if not closed:
+            after = answers.pop()
+        else:
+            with Peer(served.address) as peer:
+                after = peer.ask(small())
+    except (OSError, Closed):
+        closed = True
+    # An answer leaves within the turn that made it: that turn has ended when somebody else is answered.
+    if not served.answers():
+        return _dead(served, attack, size)
+    turn, collecting, task = served.meter["longest"] / 1e9, served.meter["collecting"] / 1e9, served.meter.line
+    wait, grown = served.waited(), max(0, served.memory().peak - before)
+    wait_until(lambda: served.memory().now <= before + SLACK, _SETTLES_WITHIN)
+    left = max(0, served.memory().now - before)
+    codes = tuple(answer.code for answer in answers)
+    reading = Reading(attack.name, size, turn, collecting, task, wait, grown, left, codes, closed, ())
+    faults = list(judge(reading, call=attack.call))
+    if served.failures():
+        faults.append(f"the pair: {served.pair.line}")
+    if after is None or after.code != expected:
+        faults.append(f"afterwards: {after and (after.code, after.remark)}, expected {expected}")
+    return reading._replace(faults=tuple(faults))
+
+
+def _dead(served: Served, attack: Attack, size: int) -> Reading:
+    how = f"ended with {served.process.returncode}" if not served.lives else "does not answer any more"
+    fault = f"the server {how}\n{served.said()}"
+    return Reading(attack.name, size, 0, 0, "", 0, 0, 0, (), True, (fault,), is_end=True)
+
+
+def judge(reading: Reading, *, call: str = "") -> Iterable[str]:
+    """What is wrong with a reading, in words."""
+    bound = CALL if call else TURN
+    if reading.turn > bound:
+        yield f"a turn of {reading.turn * 1e3:.1f} ms, {bound * 1e3:.0f} are allowed, in {reading.task}"
+    if reading.wait > WAIT:
+        yield f"the pair waited {reading.wait * 1e3:.0f} ms"
+    most = TIMES * reading.size + SLACK
+    if reading.grown > most:
+        yield f"memory grew by {reading.grown / MIB:.1f} MiB, {most / MIB:.1f} are allowed"
+    if reading.left > SLACK:
+        yield f"{reading.left / MIB:.1f} MiB of memory stayed, {SLACK / MIB:.0f} are allowed"
+
+
+class Watch:
+    """Readings of an attack that is more than one request on one connection: a flood, a crowd, a silent peer."""
+
+    def __init__(self, served: Served, name: str, *, size: int = 0) -> None:
+        self.served, self.name, self.size = served, name, size
+
+    def __enter__(self) -> Self:
+        self.before = self.served.memory().now
+        self.began = time.monotonic()
+        self.served.begin()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.seconds = time.monotonic() - self.began
+
+    def reading(self) -> Reading:
+        """What has been seen since the block began."""
+        served = self.served
+        if not served.answers():
+            return _dead(served, Attack(name=self.name, frames=list), self.size)
+        wait, grown = served.waited(), max(0, served.memory().peak - self.before)
+        meter = served.meter
+        turn, collecting, task = meter["longest"] / 1e9, meter["collecting"] / 1e9, meter.line
+        wait_until(lambda: served.memory().now <= self.before + SLACK, _SETTLES_WITHIN)
+        left = max(0, served.memory().now - self.before)
+        reading = Reading(self.name, self.size, turn, collecting, task, wait, grown, left, (), False, ())
+        faults = [*judge(reading)]
+        if served.failures():
+            faults.append(f"the pair: {served.pair.line}")
+        return reading._replace(faults=tuple(faults))
+
+
+def worst(readings: Sequence[Reading]) -> Reading:
+    """One reading of the worst of each."""
+    longest = max(readings, key=lambda reading: reading.turn)
+    return longest._replace(
+        wait=max(reading.wait for reading in readings),
+        grown=max(reading.grown for reading in readings),
+        left=max(reading.left for reading in readings),
+    )

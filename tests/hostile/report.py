@@ -1,0 +1,123 @@
+"""The page of hostile peers: a table of request codes with the worst that attacks on each have done.
+
+`./dev run python -m tests.hostile --page docs/reference/hostile-peers.md` writes the committed one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rocketpy.wire.codes import RequestCode
+from tests.hostile.calls import CALLS, seconds
+from tests.hostile.codes import Result
+from tests.hostile.measure import CALL, REPORTED, SLACK, TIMES, TURN, WAIT, Reading, worst
+from tests.hostile.routed import routed
+
+MIB = 1024 * 1024
+_SERVERS = {"broker": "the broker", "namesrv": "the name server"}
+
+
+class Report:
+    """What has been found so far."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, Result] = {}
+        self.named: dict[str, Reading] = {}
+
+    def note(self, result: Result) -> None:
+        self.results[str(result.routed)] = result
+
+    def note_named(self, reading: Reading) -> None:
+        self.named[reading.name] = reading
+
+    @property
+    def is_whole(self) -> bool:
+        return {str(each) for each in routed()} <= set(self.results)
+
+    def write(self, path: Path) -> None:
+        """Write the page."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.page(), "utf-8")
+
+    def page(self) -> str:
+        """The page as it stands in the documentation."""
+        parts = [_INTRODUCTION + self._calls(), *(self._codes(role) for role in _SERVERS)]
+        if self.named:
+            parts.append(self._attacks())
+        return "\n".join(parts)
+
+    def _calls(self) -> str:
+        return "".join(f"| {call.what} | {call.over} | {ms(seconds(call))} |\n" for call in CALLS.values())
+
+    def _codes(self, role: str) -> str:
+        lines = [
+            f"## Requests to {_SERVERS[role]}\n",
+            "| request | attacks | longest turn, ms | with | worst wait, ms | memory, MiB | with |",
+            "|---|---:|---:|---|---:|---:|---|",
+        ]
+        for each in routed():
+            result = self.results.get(str(each))
+            if each.role == role and result is not None:
+                lines.append(code_row(each.code, result.readings))
+        return "\n".join([*lines, ""])
+
+    def _attacks(self) -> str:
+        lines = [
+            "## Floods, crowds and peers that do not read\n",
+            "| attack | longest turn, ms | worst wait, ms | memory, MiB |",
+            "|---|---:|---:|---:|",
+        ]
+        for name in sorted(self.named):
+            reading = self.named[name]
+            lines.append(f"| {name} | {ms(reading.turn)} | {wait(reading.wait)} | {reading.grown / MIB:.0f} |")
+        return "\n".join([*lines, ""])
+
+
+def code_row(code: RequestCode, readings: list[Reading]) -> str:
+    longest = worst(readings)
+    largest = max(readings, key=lambda reading: reading.grown)
+    cells = [
+        f"{code.name} ({int(code)})",
+        str(len(readings)),
+        ms(longest.turn),
+        longest.name,
+        wait(longest.wait),
+        f"{largest.grown / MIB:.0f}",
+        largest.name,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f}"
+
+
+def wait(seconds: float) -> str:
+    text = f"{seconds * 1e3:.0f}"
+    return f"**{text}**" if seconds > REPORTED else text
+
+
+_INTRODUCTION = f"""# Hostile peers
+
+Whatever one peer sends, name server and broker go on serving everybody else. `tests/hostile` tries it: a server
+process, an innocent pair of connections that sends and pulls ten times a second (at the name server: asks for routes),
+and an attacker that sends every request there is, at the limits of what is accepted and just beyond: the largest body,
+the most members and names, the deepest nesting, the longest texts, nothing at all, every number at its ends.
+
+What holds for each attack:
+
+* no turn of the server's loop takes more than {TURN * 1e3:.0f} ms of processor time; where one call into C goes over a
+  body at its limit, which cannot be divided, {CALL * 1e3:.0f} ms (which calls those are stands below);
+* the pair is answered, within {REPORTED * 1e3:.0f} ms (reported in bold when it took longer, best of three attacks; a
+  test fails above {WAIT * 1e3:.0f} ms, because the machine that runs it does other things, too);
+* memory of the server's own grows by no more than {TIMES} times the size of the request and {SLACK // MIB} MiB while
+  it is served, and is within {SLACK // MIB} MiB of what it was afterwards;
+* the server lives, and the same request in small works.
+
+This page is written by `./dev run python -m tests.hostile --page docs/reference/hostile-peers.md`; the figures are
+those of the machine that did, `./dev test --all` measures them on yours and writes them to
+`docs/_build/hostile-peers.md`.
+
+| call into C | over | at its limit, ms |
+|---|---|---:|
+"""

@@ -1,0 +1,199 @@
+"""What one request code alone lets be large."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+
+from rocketpy.wire.codes import RequestCode
+from tests.hostile.frames import MAX_HEADER, MIB, request
+from tests.hostile.measure import Attack
+from tests.hostile.samples import ATTACKED, item, small_body, small_fields
+from tests.hostile.shapes import dump, fresh
+
+_ROOM = MAX_HEADER - 4096
+
+
+def special(code: RequestCode) -> Iterator[Attack]:
+    """The attacks of a code that no declaration tells."""
+    make = _SPECIAL.get(code)
+    if make is not None:
+        yield from make(code)
+
+
+def _sends(code: RequestCode) -> Iterator[Attack]:
+    name = "i" if code == RequestCode.SEND_MESSAGE_V2 else "properties"
+
+    def with_properties(text: str, body: bytes = b"body") -> Callable[[], list[bytes]]:
+        return lambda: [request(code, small_fields(code) | {name: text}, body)]
+
+    keys = " ".join(f"k{number}" for number in range(5_000))
+    yield Attack(name="a message of 4 MiB", call="copy", frames=with_properties("", bytes(4 * MIB)))
+    yield Attack(name="a message over 4 MiB", call="copy", frames=with_properties("", bytes(4 * MIB + 65_536)))
+    yield Attack(name="properties of 32,767 bytes", frames=with_properties("a\x01" + "x" * 32_500 + "\x02"))
+    yield Attack(name="properties of 1 MiB", frames=with_properties("a\x01b\x02" * (_ROOM // 20)))
+    yield Attack(name="properties without an end", frames=with_properties("\x01\x02" * (_ROOM // 12)))
+    yield Attack(name="5,000 keys", frames=with_properties(f"KEYS\x01{keys[:32_000]}\x02"))
+    yield Attack(name="a key of 32,000 letters", frames=with_properties(f"KEYS\x01{'x' * 32_000}\x02"))
+    for level in ("-1", "0", "19", "2147483648", "9" * 30_000, "x"):
+        yield Attack(name=f"delay level {level[:12]}", frames=with_properties(f"DELAY\x01{level}\x02"))
+
+
+def _batches(code: RequestCode) -> Iterator[Attack]:
+    def of(make: Callable[[], bytes]) -> Callable[[], list[bytes]]:
+        return lambda: [request(code, small_fields(code), make())]
+
+    one = item(b"x")
+    yield Attack(name="a batch of 33,000 messages", frames=of(lambda: one * 33_000))
+    yield Attack(name="a batch of the most messages", frames=of(lambda: one * (4 * MIB // len(one))))
+    yield Attack(name="a batch over 4 MiB", frames=of(lambda: one * (4 * MIB // len(one) + 3_000)))
+    yield Attack(name="a batch of 16 MiB", call="copy", frames=of(lambda: one * (15 * MIB // len(one))))
+    keys = b"KEYS\x01" + b" ".join(b"k%d" % number for number in range(3_000)) + b"\x02"
+    yield Attack(name="a batch of many keys", frames=of(lambda: item(b"x", keys) * 200))
+    yield Attack(name="a batch of forged properties", frames=of(lambda: item(b"x", b"REAL_TOPIC\x01a\x02") * 30_000))
+    yield Attack(name="a batch of messages without a body", frames=of(lambda: item(b"") * 30_000))
+    yield Attack(name="a batch that ends early", frames=of(lambda: one * 30_000 + one[:-3]))
+    yield Attack(name="a batch of lengths below zero", frames=of(lambda: b"\xff\xff\xff\xff" * 10_000))
+
+
+def _registrations(code: RequestCode) -> Iterator[Attack]:
+    def of(make: Callable[[], bytes], **more: str) -> Callable[[], list[bytes]]:
+        return lambda: [request(code, small_fields(code) | {"brokerName": fresh("b")} | more, make())]
+
+    def packed(count: int, text: Callable[[int], str], tail: bytes = b"") -> bytes:
+        version = dump({"counter": 1, "stateVersion": 0, "timestamp": 1})
+        parts = [_sized(version), count.to_bytes(4, "big")]
+        parts += [_sized(text(number).encode()) for number in range(count)]
+        return zlib.compress(b"".join([*parts, tail or _sized(b"[]") + bytes(4)]), 9)
+
+    def topics(count: int) -> Callable[[], bytes]:
+        return lambda: packed(count, lambda number: f"T{number} 4 4 6 SINGLE_TAG {{}}")
+
+    alike = lambda: packed(150_000, lambda number: "T 4 4 6 SINGLE_TAG {}")  # noqa: E731
+    deep = lambda: packed(5_000, lambda number: "T 4 4 6 SINGLE_TAG " + '{"a":{"b":' * 500)  # noqa: E731
+    full = lambda: packed(1, lambda number: 'T 4 4 6 SINGLE_TAG {"a":"' + "x" * (20 * MIB) + '"}')  # noqa: E731
+    attributes = "{" + ",".join(f'"+a{number}":"b"' for number in range(4_000)) + "}"
+    many = lambda: packed(500, lambda number: f"T{number} 4 4 6 SINGLE_TAG {attributes}")  # noqa: E731
+    for title, make in (
+        ("50,000 topics, compressed", topics(50_000)),
+        ("200,000 topics, compressed", topics(200_000)),
+        ("one topic 150,000 times, compressed", alike),
+        ("broken attributes, compressed", deep),
+        ("most attributes, compressed", many),
+        ("a text of 20 MiB, compressed", full),
+        ("zeros of 32 MiB, compressed", lambda: zlib.compress(bytes(32 * MIB - 1), 9)),
+        ("zeros of 300 MiB, compressed", lambda: zlib.compress(bytes(300 * MIB), 9)),
+        ("a compressed stream cut off", lambda: topics(20_000)()[:-100]),
+        ("random bytes for compressed ones", lambda: bytes(range(256)) * 40_000),
+    ):
+        yield Attack(name=title, call="inflate", frames=of(make, compressed="true"))
+    zone = {"__ZONE_NAME": "z" * _ROOM}
+    yield Attack(name="a zone of 1 MiB", frames=of(lambda: small_body(code), **zone))
+    yield Attack(
+        name="many brokers",
+        frames=lambda: [
+            request(
+                code,
+                small_fields(code) | {"brokerName": fresh("b"), "brokerAddr": f"10.0.0.1:{number}"},
+                small_body(code),
+            )
+            for number in range(1, 500)
+        ],
+    )
+
+
+def _sized(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def _topics(code: RequestCode) -> Iterator[Attack]:
+    fields = small_fields(code)
+
+    def of(**more: str) -> Callable[[], list[bytes]]:
+        return lambda: [request(code, fields | {"topic": fresh("T")} | more)]
+
+    yield Attack(name="most queues", frames=of(readQueueNums="65536", writeQueueNums="65536"))
+    yield Attack(name="too many queues", frames=of(readQueueNums="65537", writeQueueNums="65537"))
+    yield Attack(name="attributes of 1 MiB", frames=of(attributes=",".join(["+a=b"] * (_ROOM // 5))))
+    yield Attack(name="attributes of commas", frames=of(attributes="," * _ROOM))
+    yield Attack(name="500 new topics", frames=lambda: [of()()[0] for _ in range(500)])
+
+
+def _groups(code: RequestCode) -> Iterator[Attack]:
+    def make() -> list[bytes]:
+        return [request(code, {}, dump({"groupName": fresh("G")})) for _ in range(500)]
+
+    yield Attack(name="500 new groups", frames=make)
+
+
+def _pulls(code: RequestCode) -> Iterator[Attack]:
+    fields = small_fields(code)
+
+    def of(**more: str) -> Callable[[], list[bytes]]:
+        return lambda: [request(code, fields | more)]
+
+    tags = "||".join(f"t{number}" for number in range(100_000))
+    yield Attack(name="100,000 tags", frames=of(subscription=tags[:_ROOM]))
+    yield Attack(name="bars", frames=of(subscription="|" * _ROOM))
+    yield Attack(name="an expression in SQL", frames=of(subscription="a = 1 AND " * 50_000, expressionType="SQL92"))
+    held = {"sysFlag": "6", "suspendTimeoutMillis": "100", "queueOffset": "1"}
+    yield Attack(name="1,000 held pulls", frames=lambda: [request(code, fields | held) for _ in range(1000)])
+
+
+def _resets(code: RequestCode) -> Iterator[Attack]:
+    def make() -> list[bytes]:
+        topic = fresh("R")
+        queues = {"topic": topic, "readQueueNums": "65536", "writeQueueNums": "65536"}
+        created = request(
+            RequestCode.UPDATE_AND_CREATE_TOPIC, small_fields(RequestCode.UPDATE_AND_CREATE_TOPIC) | queues
+        )
+        reset = small_fields(code) | {"topic": topic, "isForce": "true"}
+        return [created, *(request(code, reset) for _ in range(8))]
+
+    yield Attack(name="eight resets of 65,536 queues", frames=make)
+
+
+def _settings(code: RequestCode) -> Iterator[Attack]:
+    def of(make: Callable[[], bytes]) -> Callable[[], list[bytes]]:
+        return lambda: [request(code, {}, make())]
+
+    yield Attack(name="65,536 bytes of lines", frames=of(lambda: b"a=b\n" * 16_384))
+    yield Attack(name="more lines than are read", call="copy", frames=of(lambda: b"a=b\n" * 4_000_000))
+    yield Attack(name="a line of backslashes", frames=of(lambda: b"\\" * 65_536))
+    yield Attack(name="a key without an end", frames=of(lambda: b"a" * 65_536))
+    yield Attack(name="broken escapes", frames=of(lambda: b"a=\\uZZZZ\n" * 5_000))
+
+
+def _texts(code: RequestCode) -> Iterator[Attack]:
+    def of(**more: str) -> Callable[[], list[bytes]]:
+        return lambda: [request(code, small_fields(code) | more)]
+
+    yield Attack(name="500 keys", frames=lambda: [of(key=fresh("k"), value="v" * 1000)()[0] for _ in range(500)])
+    yield Attack(name="500 namespaces", frames=lambda: [of(namespace=fresh("n"))()[0] for _ in range(500)])
+    yield Attack(name="an empty namespace", frames=of(namespace=""))
+    yield Attack(name="values of 1 MiB", frames=lambda: [of(key=fresh("k"), value="v" * _ROOM)()[0] for _ in range(8)])
+
+
+def _offsets(code: RequestCode) -> Iterator[Attack]:
+    def make() -> list[bytes]:
+        fields = small_fields(code) | {"topic": ATTACKED}
+        return [request(code, fields | {"queueId": str(n % 4), "commitOffset": str(n)}) for n in range(3_000)]
+
+    yield Attack(name="3,000 commits", frames=make)
+
+
+_SPECIAL: dict[RequestCode, Callable[[RequestCode], Iterator[Attack]]] = {
+    RequestCode.SEND_MESSAGE: _sends,
+    RequestCode.SEND_MESSAGE_V2: _sends,
+    RequestCode.SEND_BATCH_MESSAGE: _batches,
+    RequestCode.REGISTER_BROKER: _registrations,
+    RequestCode.UPDATE_AND_CREATE_TOPIC: _topics,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _groups,
+    RequestCode.PULL_MESSAGE: _pulls,
+    RequestCode.LITE_PULL_MESSAGE: _pulls,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _resets,
+    RequestCode.UPDATE_BROKER_CONFIG: _settings,
+    RequestCode.UPDATE_NAMESRV_CONFIG: _settings,
+    RequestCode.PUT_KV_CONFIG: _texts,
+    RequestCode.UPDATE_CONSUMER_OFFSET: _offsets,
+}

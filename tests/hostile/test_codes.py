@@ -1,0 +1,39 @@
+"""Every request code at its limits, against servers that run. The quick part is a handful of codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.codes import run
+from tests.hostile.known import KNOWN
+from tests.hostile.report import Report
+from tests.hostile.routed import NOT_SUPPORTED, Routed, routed
+from tests.hostile.world import World
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "reference" / "hostile-peers.md"
+QUICK = {"broker-GET_MAX_OFFSET", "broker-SEND_MESSAGE_V2", "broker-HEART_BEAT", "namesrv-REGISTER_BROKER"}
+CASES = [
+    pytest.param(each, id=str(each), marks=() if str(each) in QUICK else pytest.mark.matrix)
+    for each in [*routed(), NOT_SUPPORTED]
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("each", CASES)
+def test_a_request_code_at_its_limits(each: Routed, world: World, report: Report) -> None:
+    result = run(world, each)
+    report.note(result)
+    assert not result.unexpected(), "\n".join(result.unexpected())
+
+
+@pytest.mark.parametrize("each", [str(each) for each in routed()])
+def test_every_code_stands_on_the_page(each: str) -> None:
+    _role, _, name = each.partition("-")
+    assert f"| {name} (" in PAGE.read_text("utf-8")
+
+
+def test_what_is_known_to_fail_are_codes_that_exist() -> None:
+    assert set(KNOWN) <= {str(each) for each in routed()} | {str(NOT_SUPPORTED)}

@@ -1,0 +1,255 @@
+"""Many peers at once, and one that asks for much: nobody else waits, and memory has its bound."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from tests.hostile.crowd import Crowd
+from tests.hostile.frames import MIB, ONEWAY, request
+from tests.hostile.innocent import TOPIC
+from tests.hostile.measure import Reading, Watch
+from tests.hostile.peer import Answer, Closed, Peer
+from tests.hostile.report import Report
+from tests.hostile.samples import small_fields
+from tests.hostile.shapes import dump
+from tests.hostile.world import World
+
+pytestmark = [pytest.mark.matrix, pytest.mark.slow]
+
+MEMBERS = 1_990
+"""Of one host there may be 2,000 connections."""
+BUDGET = 256 * MIB
+"""What all peers together may have a server keep for them."""
+
+
+def finish(watch: Watch, report: Report, *, most: int = BUDGET) -> Reading:
+    """Judge what was watched; what a crowd may take of memory is the budget, not a multiple of one request."""
+    reading = watch.reading()
+    report.note_named(reading)
+    faults = [fault for fault in reading.faults if not fault.startswith("memory grew")]
+    assert not faults, (str(reading), faults)
+    assert reading.grown <= most, str(reading)
+    return reading
+
+
+def heartbeat(client: str, groups: list[str], producers: list[str] = ()) -> bytes:
+    consumers = [
+        {
+            "groupName": group,
+            "consumeType": "CONSUME_PASSIVELY",
+            "messageModel": "CLUSTERING",
+            "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+            "subscriptionDataSet": [{"topic": TOPIC, "subString": "*", "subVersion": 1}],
+        }
+        for group in groups
+    ]
+    body = {
+        "clientID": client,
+        "consumerDataSet": consumers,
+        "producerDataSet": [{"groupName": name} for name in producers],
+    }
+    return request(RequestCode.HEART_BEAT, {}, dump(body))
+
+
+def pull(group: str, topic: str, queue: int, *, suspend_ms: int, offset: int = 0) -> bytes:
+    fields = small_fields(RequestCode.PULL_MESSAGE) | {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": str(queue),
+        "queueOffset": str(offset),
+        "sysFlag": "6",
+        "suspendTimeoutMillis": str(suspend_ms),
+    }
+    return request(RequestCode.PULL_MESSAGE, fields)
+
+
+def create_topic(name: str, queues: int) -> bytes:
+    fields = small_fields(RequestCode.UPDATE_AND_CREATE_TOPIC)
+    return request(
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        fields | {"topic": name, "readQueueNums": str(queues), "writeQueueNums": str(queues)},
+    )
+
+
+# --- clients that come and go ------------------------------------------------------------------------------
+
+
+def test_two_thousand_connections_heartbeat_and_are_answered_in_ten_seconds(fresh: World, report: Report) -> None:
+    """Each is in a group of its own, as the clients of a company are."""
+    with Crowd(fresh.broker.address, MEMBERS) as crowd, Watch(fresh.broker, "2,000 clients that heartbeat") as watch:
+        began = time.monotonic()
+        crowd.send(lambda number: heartbeat(f"c{number}", [f"G{number}"], [f"P{number}"]))
+        assert crowd.all_answered(30)
+        seconds = time.monotonic() - began
+        assert crowd.codes == {ResponseCode.SUCCESS}
+        assert seconds <= 10, seconds
+    finish(watch, report)
+
+
+def test_a_group_of_two_thousand_settles_while_nobody_else_waits(fresh: World, report: Report) -> None:
+    """They join one after the other and each hears of it; the notices of many joins go together."""
+    with Crowd(fresh.broker.address, MEMBERS) as crowd, Watch(fresh.broker, "a group of 2,000 that forms") as watch:
+        used = fresh.broker.processor_seconds()
+        crowd.send(lambda number: heartbeat(f"c{number}", ["Crowd"]))
+        assert crowd.all_answered(30)
+        assert crowd.codes == {ResponseCode.SUCCESS}
+        time.sleep(1)
+        used = fresh.broker.processor_seconds() - used
+        assert used < 10, used
+        told = sum(member.requests for member in crowd.members)
+        assert MEMBERS <= told + 1 < 100 * MEMBERS, told
+        with Peer(fresh.broker.address) as peer:
+            listed = peer.ask(request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "Crowd"}))
+        assert listed.body.count(b'"c') == MEMBERS
+    finish(watch, report)
+
+
+@pytest.mark.parametrize(("name", "members"), [("consumer groups", 20_000), ("producers", 90_000)])
+def test_one_heartbeat_of_very_many(fresh: World, report: Report, name: str, members: int) -> None:
+    names = [f"N{number}" for number in range(members)]
+    frame = (
+        heartbeat("one", [], names)
+        if name == "producers"
+        else request(
+            RequestCode.HEART_BEAT,
+            {},
+            dump({"clientID": "one", "consumerDataSet": [{"groupName": each} for each in names]}),
+        )
+    )
+    with Watch(fresh.broker, f"a heartbeat of {members:,} {name}", size=len(frame)) as watch:
+        with Peer(fresh.broker.address) as peer:
+            peer.ask(frame)
+            assert peer.ask(heartbeat("one", ["Small"])).code == ResponseCode.SUCCESS
+    finish(watch, report)
+
+
+# --- pulls that wait ---------------------------------------------------------------------------------------
+
+
+def test_one_connection_cannot_take_long_polling_from_the_others(fresh: World, report: Report) -> None:
+    """100,352 pulls of one connection: some are held, the others answered at once; another's pull is held."""
+    address = fresh.broker.address
+    with Peer(address) as attacker, Watch(fresh.broker, "100,352 pulls of one connection") as watch:
+        assert attacker.ask(create_topic("Held", 1024)).code == ResponseCode.SUCCESS
+        for group in range(98):
+            pulls = b"".join(pull(f"H{group}", "Held", queue, suspend_ms=25_000) for queue in range(1024))
+            attacker.attack([pulls], create_topic("Held", 1024))
+        with Peer(address) as other:
+            began = time.monotonic()
+            answer = other.ask(pull("Other", "Held", 0, suspend_ms=1_000))
+            assert answer.code == ResponseCode.PULL_NOT_FOUND
+            assert time.monotonic() - began >= 0.9
+    finish(watch, report)
+
+
+def test_ten_thousand_held_pulls_take_less_than_a_twentieth_of_a_core(fresh: World, report: Report) -> None:
+    """Of 1,000 connections; beside the innocent pair, which goes on."""
+    broker = fresh.broker
+    with Peer(broker.address) as peer:
+        assert peer.ask(create_topic("Held", 10)).code == ResponseCode.SUCCESS
+    idle = broker.processor_seconds()
+    time.sleep(2)
+    idle = broker.processor_seconds() - idle
+    with Crowd(broker.address, 1_000) as crowd, Watch(broker, "10,000 held pulls") as watch:
+        crowd.send(lambda n: b"".join(pull(f"H{n}", "Held", queue, suspend_ms=25_000) for queue in range(10)))
+        crowd.send(lambda n: request(RequestCode.GET_MAX_OFFSET, {"topic": "Held", "queueId": "0"}))
+        assert crowd.all_answered(20)
+        used = broker.processor_seconds()
+        time.sleep(2)
+        used = broker.processor_seconds() - used
+        assert (used - idle) / 2 < 0.05, (used, idle)
+        assert sum(member.answers for member in crowd.members) == 1_000
+    finish(watch, report)
+
+
+# --- peers that do not read, or want no answer ---------------------------------------------------------------
+
+
+def test_peers_that_do_not_read_have_a_bound(fresh: World, report: Report) -> None:
+    """Fifty ask for large answers and read none of them."""
+    broker = fresh.broker
+    with Peer(broker.address) as peer:
+        topics = [{"topicName": f"A-rather-long-name-of-a-topic-{number}"} for number in range(5_000)]
+        frame = request(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, dump({"topicConfigList": topics}))
+        assert peer.ask(frame).code == ResponseCode.SUCCESS
+    peers = [Peer(broker.address, receive_buffer=4096) for _ in range(50)]
+    try:
+        with Watch(broker, "50 peers that do not read") as watch:
+            for _ in range(8):
+                for peer in peers:
+                    peer.send(request(RequestCode.GET_ALL_TOPIC_CONFIG))
+            time.sleep(3)
+        finish(watch, report)
+    finally:
+        for peer in peers:
+            peer.close()
+
+
+def test_a_stop_does_not_wait_for_a_peer_that_does_not_read(fresh: World) -> None:
+    broker = fresh.broker
+    with Peer(broker.address) as peer:
+        topics = [{"topicName": f"A-rather-long-name-of-a-topic-{number}"} for number in range(5_000)]
+        peer.ask(request(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, dump({"topicConfigList": topics})))
+    with Peer(broker.address, receive_buffer=4096) as peer:
+        peer.send(request(RequestCode.GET_ALL_TOPIC_CONFIG) * 20)
+        time.sleep(1)
+        assert broker.stop() <= 5
+    fresh.restart()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        RequestCode.UPDATE_CONSUMER_OFFSET,
+        RequestCode.HEART_BEAT,
+        RequestCode.QUERY_MESSAGE,
+        RequestCode.GET_BROKER_RUNTIME_INFO,
+    ],
+    ids=lambda code: code.name,
+)
+def test_a_flood_that_wants_no_answer_has_a_bound(fresh: World, report: Report, code: RequestCode) -> None:
+    """Each carries a megabyte that nobody needs."""
+    frame = request(code, small_fields(code), bytes(MIB), flag=ONEWAY)
+    with Watch(fresh.broker, f"a flood of {code.name} that wants no answer", size=len(frame)) as watch:
+        with Peer(fresh.broker.address) as peer:
+            for _ in range(400):
+                if peer.is_open:
+                    peer.send(frame)
+        with Peer(fresh.broker.address) as peer:
+            assert peer.ask(request(RequestCode.GET_MAX_OFFSET, {"topic": TOPIC, "queueId": "0"})).code == 0
+    finish(watch, report)
+
+
+def test_bodies_of_held_pulls_have_a_bound(fresh: World, report: Report) -> None:
+    """A pull carries nothing; one that brings a megabyte, and is held, is not kept with it."""
+    with Peer(fresh.broker.address) as peer:
+        assert peer.ask(create_topic("Held", 1024)).code == ResponseCode.SUCCESS
+        with Watch(fresh.broker, "held pulls with bodies of 1 MiB", size=MIB) as watch:
+            last = request(RequestCode.GET_MAX_OFFSET, {"topic": "Held", "queueId": "0"})
+            answers = peer.attack((_with_body("Fat", queue) for queue in range(500)), last)
+            assert answers or not peer.is_open
+    finish(watch, report)
+
+
+def _with_body(group: str, queue: int) -> bytes:
+    fields = small_fields(RequestCode.PULL_MESSAGE) | {
+        "consumerGroup": group,
+        "topic": "Held",
+        "queueId": str(queue),
+        "sysFlag": "6",
+        "suspendTimeoutMillis": "25000",
+    }
+    return request(RequestCode.PULL_MESSAGE, fields, bytes(MIB))
+
+
+def read_all(peer: Peer) -> list[Answer]:
+    """What comes until the server closes."""
+    answers = []
+    try:
+        while True:
+            answers.append(peer.read())
+    except Closed:
+        return answers

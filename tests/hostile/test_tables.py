@@ -1,0 +1,117 @@
+"""Servers that hold much already: what one request may then ask for, and how long they take to start."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from tests.hostile.frames import request
+from tests.hostile.innocent import GROUP
+from tests.hostile.measure import Watch
+from tests.hostile.peer import Peer, ask_once, wait_until
+from tests.hostile.report import Report
+from tests.hostile.samples import item, small_fields
+from tests.hostile.shapes import dump
+from tests.hostile.test_crowds import BUDGET, finish
+from tests.hostile.world import Served, World
+
+pytestmark = [pytest.mark.matrix, pytest.mark.slow]
+
+TOPICS = 50_000
+STARTS_WITHIN = 5.0
+CHAIN = 100_000
+
+
+def test_fifty_thousand_topics_are_made_registered_listed_and_read_at_the_next_start(
+    fresh: World, report: Report
+) -> None:
+    """No request for all of them, and no registration, holds the loop; the name server gives out the last of them."""
+    broker, namesrv = fresh.broker, fresh.namesrv
+    with Peer(broker.address) as peer, Watch(broker, "50,000 topics are made") as watch:
+        for start in range(0, TOPICS, 5_000):
+            topics = [{"topicName": f"Topic-{number}"} for number in range(start, start + 5_000)]
+            answer = peer.ask(request(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, dump({"topicConfigList": topics})))
+            assert answer.code == ResponseCode.SUCCESS, answer
+    finish(watch, report)
+
+    with Watch(namesrv, "50,000 topics are registered") as watch:
+        last = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": f"Topic-{TOPICS - 1}"})
+        assert wait_until(lambda: ask_once(namesrv.address, last).code == ResponseCode.SUCCESS, 60)
+    finish(watch, report)
+
+    lists = [
+        (broker, RequestCode.GET_ALL_TOPIC_CONFIG, {}),
+        (broker, RequestCode.GET_BROKER_RUNTIME_INFO, {}),
+        (broker, RequestCode.CLEAN_UNUSED_TOPIC, {}),
+        (namesrv, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}),
+        (namesrv, RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "DefaultCluster"}),
+        (namesrv, RequestCode.GET_UNIT_TOPIC_LIST, {}),
+        (namesrv, RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": "broker-a"}),
+        (namesrv, RequestCode.ADD_WRITE_PERM_OF_BROKER, {"brokerName": "broker-a"}),
+        (namesrv, RequestCode.UNREGISTER_BROKER, small_fields(RequestCode.UNREGISTER_BROKER)),
+    ]
+    for served, code, fields in lists:
+        with Peer(served.address) as peer, Watch(served, f"{code.name} of 50,000 topics") as watch:
+            assert peer.ask(request(code, fields)).code == ResponseCode.SUCCESS
+        finish(watch, report)
+    seconds = restarted(broker, namesrv.address)
+    assert seconds <= STARTS_WITHIN, seconds
+
+
+def restarted(broker: Served, name_server: str) -> float:
+    """Stop a broker and start it on the same store; returns the processor time that it needs until it serves."""
+    broker.stop()
+    broker.start(name_server=name_server, same_store=True)
+    return broker.processor_seconds()
+
+
+def test_a_query_along_a_chain_of_keys_with_one_hash(fresh: World, report: Report) -> None:
+    """100,000 entries whose keys all have the hash of the one that is asked for."""
+    broker = fresh.broker
+    alike = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=11)]
+    properties = b"KEYS\x01" + " ".join(alike[:1_000]).encode() + b"\x02"
+    with Peer(broker.address) as peer:
+        fields = small_fields(RequestCode.SEND_BATCH_MESSAGE) | {"b": "Chain"}
+        for _ in range(CHAIN // 10_000):
+            answer = peer.ask(request(RequestCode.SEND_BATCH_MESSAGE, fields, item(b"x", properties) * 10))
+            assert answer.code == ResponseCode.SUCCESS, answer
+        time.sleep(1)
+        wanted = small_fields(RequestCode.QUERY_MESSAGE) | {"topic": "Chain", "key": alike[-1], "maxNum": "64"}
+        with Watch(broker, "a query along 100,000 keys with one hash") as watch:
+            assert peer.ask(request(RequestCode.QUERY_MESSAGE, wanted)).code in (
+                ResponseCode.SUCCESS,
+                ResponseCode.QUERY_NOT_FOUND,
+            )
+    finish(watch, report)
+
+
+def test_groups_have_a_bound_and_are_not_written_whole_for_each_new_one(fresh: World, report: Report) -> None:
+    """5,000 new groups, by pulls: each is made on first use."""
+    broker = fresh.broker
+    with Peer(broker.address) as peer, Watch(broker, "5,000 new groups") as watch:
+        used = broker.processor_seconds()
+        frames = (
+            request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": f"New-{number}"}) for number in range(5_000)
+        )
+        last = request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": GROUP})
+        answers = peer.attack(frames, last)
+        assert len(answers) == 5_001
+        used = broker.processor_seconds() - used
+    finish(watch, report, most=BUDGET)
+    assert used < 5, used
+
+
+def test_topics_that_come_and_go_do_not_end_the_broker(fresh: World, report: Report) -> None:
+    """500 are made and deleted, while each change is registered with the name server."""
+    broker = fresh.broker
+    create = small_fields(RequestCode.UPDATE_AND_CREATE_TOPIC)
+    with Peer(broker.address) as peer, Watch(broker, "500 topics that come and go") as watch:
+        for number in range(500):
+            name = f"Gone-{number % 50}"
+            made = peer.ask(request(RequestCode.UPDATE_AND_CREATE_TOPIC, create | {"topic": name}))
+            gone = peer.ask(request(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": name}))
+            assert (made.code, gone.code) == (0, 0)
+    finish(watch, report)
