@@ -264,9 +264,13 @@ class Connection(Outbound):
         if self.retired and not len(self._in_flight):
             self._settled.set()
 
+    def stop_reading(self) -> None:
+        """Begin no request that has not been read yet. Plain; harmless twice."""
+        self._inbound.stop()
+
     async def finish(self) -> None:
         """Read no more, and wait until all that was taken is answered and all that was answered has left."""
-        self._inbound.stop()
+        self.stop_reading()
         while self.is_open and (self._inbound.parked or self._transport.pending):
             if self._inbound.parked:
                 await self._inbound.wait_answered()

@@ -20,11 +20,14 @@ from rocketpy.wire.hosts import format_address, parse_address
 from rocketpy.wire.message_id import UniqueIds
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
+from rocketpy_broker_sim.broker.delay import DelayStage
 from rocketpy_broker_sim.broker.lanes import Lanes
 from rocketpy_broker_sim.broker.processors.pull import pull_again
-from rocketpy_broker_sim.broker.putting import packed_address
+from rocketpy_broker_sim.broker.put_pipeline import Place, PutPipeline
+from rocketpy_broker_sim.broker.putting import StoreStage, packed_address
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.runtime_info import runtime_info
+from rocketpy_broker_sim.broker.send_checks import SendChecks
 from rocketpy_broker_sim.broker.statistics import BrokerStatistics
 from rocketpy_broker_sim.broker.subsystems.clients import Clients
 from rocketpy_broker_sim.broker.subsystems.counting import Counting
@@ -100,26 +103,25 @@ class Broker:
 
     def _keeping(self, config: BrokerConfig, storage: Storage, hooks: Sequence[RequestHook]) -> list[Subsystem]:
         """The parts that have something to keep."""
-        storing = Storing(
-            storage,
-            config.store,
-            self.statistics,
-            hooks,
-            most_waiting=config.send_thread_pool_queue_capacity,
-            hear=self._hear,
-        )
+        storing = Storing(storage, config, self.statistics, self._hear, hooks)
         delays = Delays(config, storage, storing)
         tables = Tables(config, storage, storing.store)
         saving = Saving(config, (storing, delays, tables))
         self.storing = storing
         self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
         self.put, self.commit = storing.put, storing.commit
-        self.note_topic = storing.turn.made_topic
         storing.turn.subscribe(self._arrived)
         self.schedule, self.delay_levels = delays.schedule, delays.level_count
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
         tables.topics.on_change = self._topics_changed
         self.persistence = saving.persistence
+        self.pipeline = PutPipeline(
+            {
+                Place.CHECKS: SendChecks(self),
+                Place.DELAY_LEVEL: DelayStage(delays.level_count),
+                Place.STORE: StoreStage(storing.place, self.config),
+            }
+        )
         return [storing, delays, tables, saving, Counting(self.statistics, storing)]
 
     def _serving(

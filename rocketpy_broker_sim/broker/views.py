@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rocketpy.wire.message_id import UniqueIds
     from rocketpy_broker_sim.broker.cleaning import Cleaning
     from rocketpy_broker_sim.broker.persistence import Persistence
+    from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
     from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
     from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
-    from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult
 
 __all__ = [
     "BrokerAdminView",
@@ -85,24 +85,16 @@ class _Waiters(Protocol):
 # --- messages ------------------------------------------------------------------------------------------
 
 
-class PutView(_Config, _Topics, Protocol):
+class PutView(_Config, _Topics, _Turn, Protocol):
     """Putting a message.
 
     Attributes:
         store_host: Address of the broker, as records carry it.
-        delay_levels: How many levels of delay there are.
+        pipeline: Leads messages into the store.
     """
 
     store_host: bytes
-    delay_levels: int
-
-    def put(self, message: IncomingMessage, *, wait: bool = True) -> PutMessageResult:
-        """Put a message, or a batch."""
-        ...
-
-    def note_topic(self, name: str) -> None:
-        """This request makes a topic for what it puts: its answer waits until name servers have heard of that."""
-        ...
+    pipeline: PutPipeline
 
 
 class SendView(PutView, _Groups, Protocol):

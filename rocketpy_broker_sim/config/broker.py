@@ -155,7 +155,7 @@ class BrokerConfig:
     """Consumer groups that may exist."""
     max_clients_per_group: int = own(2000)
     """Clients that a group may have."""
-    max_groups_per_client: int = own(4096)
+    max_groups_per_client: int = own(2048)
     """Groups that a client may consume in, and as many that it may produce in."""
     max_memberships: int = own(1_000_000)
     """Groups of all clients together, each counted once for each of its clients; of producers as many."""
