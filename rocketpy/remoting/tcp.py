@@ -143,12 +143,16 @@ class TcpListener(trio.abc.Listener[trio.SocketStream]):
             ClosedResourceError: the listener is closed.
         """
         while True:
-            if self._socket.fileno() < 0:
-                raise trio.ClosedResourceError
+            self._check_open()
             await trio.lowlevel.wait_readable(self._socket)
+            self._check_open()  # it may have been closed between the event and this task's turn
             accepted = self._take()
             if accepted is not None:
                 return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+
+    def _check_open(self) -> None:
+        if self._socket.fileno() < 0:
+            raise trio.ClosedResourceError
 
     def _take(self) -> socket.socket | None:
         """A connection, None when it has gone again."""
