@@ -176,7 +176,7 @@ class _Walker:
     def topic(self, key: str, value: dict[str, Any]) -> None:
         """One topic."""
         value.pop("attributes", None)
-        self.wrapper.topic_config_table[key] = TopicConfig.from_json(value)
+        self.wrapper.topic_config_table[key] = _plain_topic(value) or TopicConfig.from_json(value)
 
     def mapping(self, key: str, value: dict[str, Any]) -> None:
         """One static topic."""
@@ -281,6 +281,32 @@ class _Walker:
         match = _SPACE.match(self.text, self.position)
         if match is None or match.end() != len(self.text):
             raise _Dialect("text after the end of the value")
+
+
+def _plain_topic(value: dict[str, Any]) -> TopicConfig | None:
+    """A topic that is written as every broker writes it, without a look at each of its types; None for others."""
+    try:
+        name, filter_type, order = value["topicName"], value["topicFilterType"], value["order"]
+        numbers = (value["readQueueNums"], value["writeQueueNums"], value["perm"], value["topicSysFlag"])
+    except KeyError:
+        return None
+    is_plain = type(name) is str and type(order) is bool and filter_type == "SINGLE_TAG"
+    if not is_plain or any(type(each) is not int or not 0 <= each < 1 << 31 for each in numbers):
+        return None
+    reads, writes, perm, flag = numbers
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=reads,
+        write_queue_nums=writes,
+        perm=perm,
+        topic_sys_flag=flag,
+        order=order,
+        attributes=_NO_ATTRIBUTES,
+    )
+
+
+_NO_ATTRIBUTES: dict[str, str] = {}
+"""Shared by all, and never changed: a name server looks at no attributes."""
 
 
 # --- the compressed form ---------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def topics(count):
     return [TopicConfig(topic_name=f"Many-{n:06}", read_queue_nums=4, write_queue_nums=4) for n in range(count)]
 
 
-def longest(make, *, tries=3):
+def longest(make, *, tries=2):
     """The processor time of the longest step of some work, and what it returned."""
     best, result = 9.9, None
     for _ in range(tries):
