@@ -81,6 +81,10 @@ class _Link:
     """Topics that it is being told now."""
     version: DataVersion | None = None
     """The state of the table that it knows."""
+    declaration: bytes = b""
+    """What it answered of topics that are to be consumed in order."""
+    ordered: frozenset[str] = frozenset()
+    """The same as names."""
     hurry: trio.Event = attrs.Factory(trio.Event)
     connection: Connection | None = None
     waiting: list[Hearing] = attrs.Factory(list)
@@ -336,7 +340,10 @@ class Registration:
         link.version = version
         if answer.body:
             # What operators have declared at the name server: topics to be consumed in order.
-            self._topics.declare_ordered(KVTable.decode(answer.body).table)
+            if answer.body != link.declaration:
+                link.ordered = frozenset(KVTable.decode(answer.body).table)
+                link.declaration = answer.body
+            self._topics.declare_ordered(link.ordered)
 
     async def _unregister(self, link: _Link) -> None:
         connection = self._pool.nowait(link.address)

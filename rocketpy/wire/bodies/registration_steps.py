@@ -29,6 +29,8 @@ _AT_ONCE = 16 * 1024
 """Bytes of JSON that are read in one step: some milliseconds."""
 _MOST_OF_ONE = 64 * 1024
 """Characters of the settings of one topic, or of any other part that is parsed at once."""
+_MOST_OF_DIALECT = 1024 * 1024
+"""Bytes that are read as fastjson reads them, which takes a hundred times as long."""
 _TOPICS_A_STEP = 32
 _TOKENS_A_STEP = 1000
 _MOST_TOKENS = 1_000_000
@@ -71,10 +73,13 @@ def decode_steps(
     try:
         found = yield from walker.wrapper_alone() if version < _BODY_SINCE else walker.body()
     except _Dialect as exc:
-        # Java's own dialect, which brokers of Apache do not use here but for static topics.
-        if len(data) > _MOST_OF_ONE * 4:
+        # fastjson's dialect, which brokers of Apache do not use here but for static topics.
+        if len(data) > _MOST_OF_DIALECT:
             raise RemoteProtocolError(f"RegisterBrokerBody: {exc}, and too long to be read in another way") from exc
-        return RegisterBrokerBody.decode_any(data, version=version, compressed=False, limits=limits)
+        if version < _BODY_SINCE:
+            wrapper = yield from TopicConfigAndMappingSerializeWrapper.decode_steps(data)
+            return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
+        return (yield from RegisterBrokerBody.decode_steps(data))
     return found
 
 

@@ -253,7 +253,7 @@ async def test_a_version_and_a_route_of_a_topic_are_bounded(autojump_clock):
         assert answer.code == ResponseCode.SYSTEM_ERROR
         answer = await peer.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, data=b" " * (3 << 20) + b"{}", topic="t")
         assert answer.code == ResponseCode.INVALID_PARAMETER
-        for bad in (b"[]", b"{}", b'{"queueDatas":7}', b'{"queueDatas":[7]}'):
+        for bad in (b"", b"[]", b'{"queueDatas":7}', b'{"queueDatas":[7]}'):
             answer = await peer.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, data=bad, topic="t")
             assert answer.code == ResponseCode.SYSTEM_ERROR
 
