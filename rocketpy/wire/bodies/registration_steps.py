@@ -19,10 +19,11 @@ from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMapp
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
 
-__all__ = ["MOST_INFLATED", "MOST_TOPICS", "decode_steps"]
+__all__ = ["MOST_INFLATED", "decode_steps", "most_topics"]
 
-MOST_TOPICS = 100_000
-"""Topics of one registration."""
+_ROOM = 13 * 1024 * 1024
+_TIMES = 3
+_BYTES_A_TOPIC = 640
 MOST_INFLATED = 16 * 1024 * 1024
 """Bytes of the compressed form when it is inflated; and it may become no more than a hundred times as large."""
 _AT_ONCE = 16 * 1024
@@ -46,6 +47,23 @@ _INT32 = struct.Struct(">i")
 Steps = Generator[None, None, None]
 
 
+def most_topics(size: int) -> int:
+    """How many topics a registration of so many bytes may hold.
+
+    What is made of them, the table of the name server included, takes no more than four times its bytes and 16 MiB:
+    some 60,000 topics as brokers write them, or 20,000 in the compressed form.
+    """
+    return (_ROOM + _TIMES * size) // _BYTES_A_TOPIC
+
+
+def _check_count(count: int, most: int) -> None:
+    if count > most:
+        raise RemoteProtocolError(
+            f"RegisterBrokerBody: more than {most} topics in a registration of this size: "
+            "set enableSplitRegistration at the broker"
+        )
+
+
 def decode_steps(
     data: bytes, *, version: int, compressed: bool = False, limits: WireLimits = DEFAULT_LIMITS
 ) -> Generator[None, None, RegisterBrokerBody]:
@@ -67,7 +85,7 @@ def decode_steps(
         return RegisterBrokerBody.decode_any(data, version=version, compressed=compressed, limits=limits)
     if not is_json:
         inflated = yield from _inflate(data)
-        return (yield from _Parts(inflated, limits).read(version >= _MAPPINGS_SINCE))
+        return (yield from _Parts(inflated, most_topics(len(data))).read(version >= _MAPPINGS_SINCE))
     walker = _Walker(_text(data), limits)
     yield
     try:
@@ -111,6 +129,7 @@ class _Walker:
     def __init__(self, text: str, limits: WireLimits) -> None:
         self.text = text
         self.limits = limits
+        self.most = most_topics(len(text))
         self.position = 0
         self.tokens_left = _MOST_TOKENS
         self.wrapper = TopicConfigAndMappingSerializeWrapper()
@@ -169,10 +188,7 @@ class _Walker:
             if value is not None:
                 take(key, value)
             count += 1
-            if count > MOST_TOPICS:
-                raise RemoteProtocolError(
-                    f"RegisterBrokerBody: more than {MOST_TOPICS} topics at once: set enableSplitRegistration"
-                )
+            _check_count(count, self.most)
             if count % _TOPICS_A_STEP == 0:
                 yield
             if not self.goes_on():
@@ -344,9 +360,9 @@ def _inflate(data: bytes) -> Generator[None, None, bytes]:
 class _Parts:
     """Reads the inflated parts in order, every length checked against what is left."""
 
-    def __init__(self, data: bytes, limits: WireLimits) -> None:
+    def __init__(self, data: bytes, most: int) -> None:
         self.data = data
-        self.limits = limits
+        self.most = most
         self.position = 0
 
     def read(self, with_mappings: bool) -> Generator[None, None, RegisterBrokerBody]:
@@ -380,11 +396,7 @@ class _Parts:
     def count(self) -> int:
         """How many parts follow."""
         value = self.number()
-        if value > MOST_TOPICS:
-            raise RemoteProtocolError(
-                f"RegisterBrokerBody: {value} topics at once are over the limit of {MOST_TOPICS}: "
-                "set enableSplitRegistration at the broker"
-            )
+        _check_count(value, self.most)
         return value
 
     def part(self) -> bytes:

@@ -14,7 +14,7 @@ from rocketpy.errors import RemoteProtocolError, RocketMQError
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.wire.bodies.registration import RegisterBrokerBody, TopicConfigAndMappingSerializeWrapper, encode_steps
-from rocketpy.wire.bodies.registration_steps import MOST_TOPICS, decode_steps
+from rocketpy.wire.bodies.registration_steps import decode_steps, most_topics
 from rocketpy.wire.bodies.route import ClusterInfo, KVTable, QueueData, TopicRouteData
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicList, TopicQueueMappingInfo
 from rocketpy.wire.codes import RequestCode, ResponseCode
@@ -144,9 +144,15 @@ def test_a_small_compressed_registration_does_not_become_a_large_one(name):
 
 
 def test_more_topics_at_once_than_there_may_be_are_refused():
-    table = b",".join(b'"%d":null' % n for n in range(MOST_TOPICS + 1))
+    """What becomes of a registration in memory goes with its size; that of 50,000 topics of a real broker is taken."""
+    data = drain(encode_steps(topics(50_000), DataVersion()))
+    assert most_topics(len(data)) > 50_000
+    table = b",".join(b'"%d":null' % n for n in range(100_000))
     with pytest.raises(RemoteProtocolError, match="enableSplitRegistration"):
         drain(decode_steps(_TABLE + table + b"}}}", version=479))
+    packed = drain(encode_steps(topics(30_000), DataVersion(), compressed=True))
+    with pytest.raises(RemoteProtocolError, match="enableSplitRegistration"):
+        drain(decode_steps(packed, version=479, compressed=True))
 
 
 # --- over the wire ---------------------------------------------------------------------------------------
