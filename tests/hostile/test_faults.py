@@ -85,9 +85,9 @@ class Work:
             await self._send(queue, b"%d-%d" % (queue, self._number) + b"." * 300)
         await self._ask(RequestCode.PULL_MESSAGE, await self.client.pull(queue=self._number % 2, offset=0))
         await self._ask(RequestCode.QUERY_MESSAGE, await query(self.client, f"key{self._number - 1}"))
-        if self._number % 4 == 0:
+        if self._number % 2 == 0:
             await self._make_topic(f"Made{self._number}")
-        if self._number % 5 == 0:
+        else:
             await self._delete_topic()
 
     async def _send(self, queue: int, body: bytes) -> None:
@@ -105,10 +105,13 @@ class Work:
         answer = await self.client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
         if answer.code == ResponseCode.SUCCESS:
             self.topics.append(name)
+            await self.client.send(topic=name)
         await self._ask(RequestCode.UPDATE_AND_CREATE_TOPIC, answer)
 
     async def _delete_topic(self) -> None:
-        name = self.topics.pop(0) if self.topics else "NoSuchTopic"
+        if not self.topics:
+            return
+        name = self.topics.pop(0)
         answer = await self.client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": name})
         await self._ask(RequestCode.DELETE_TOPIC_IN_BROKER, answer)
 
@@ -146,7 +149,7 @@ async def work_for(work: Work, seconds: float) -> None:
         await trio.sleep(0.5)
 
 
-@pytest.mark.parametrize(("call", "code", "seconds", "mode"), cells())
+@pytest.mark.parametrize(("call", "code", "seconds", "mode"), list(cells()))
 async def test_a_fault_of_the_disk(
     tmp_path: Path,
     autojump_clock: MockClock,
@@ -159,7 +162,7 @@ async def test_a_fault_of_the_disk(
 ) -> None:
     caplog.set_level(logging.WARNING)
     settings = {**SMALL, "flush_disk_type": mode, "warm_maped_file_enable": call == "mmap"}
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         calls = SystemCalls(tmp_path, patch)
         async with broker_and_client(storage=RealStorage(tmp_path), **settings) as (broker, client):  # type: ignore[arg-type]
             work = Work(client)
@@ -168,6 +171,7 @@ async def test_a_fault_of_the_disk(
             calls.fail(call, code, times=None if seconds else 1)
             await work_for(work, seconds or 3)
             calls.heal()
+            assert calls.struck, "the fault was never there"
             assert set(work.refused) <= REFUSALS
             if await ends_writing(broker, call, code):
                 await still_reads(work, caplog.text)
