@@ -37,8 +37,11 @@ MAX_WAITING = 16_384
 """Requests that may wait in memory."""
 MAX_WAITING_BYTES = 32 * 1024 * 1024
 """Bytes of the log that they may span; their properties are a part of it."""
-CHUNK = 1000
-"""Records that one step reads from the log."""
+CHUNK = 250
+"""Requests that one step dispatches, and records that it reads from the log: a few milliseconds of work, and no more
+than sixteen where each goes to a queue that is new."""
+WINDOW = 256 * 1024
+"""Bytes that it reads from the log at a time."""
 
 
 class Reput:
@@ -141,10 +144,10 @@ class Reput:
         """The requests that wait, up to a position, and how far they go."""
         waiting = self._waiting
         last = waiting[-1]
-        if last.position + last.size <= end:
+        if last.position + last.size <= end and len(waiting) <= CHUNK:
             self._waiting = []
             return waiting, (last.position + last.size, last.store_timestamp)
-        count = bisect_right(waiting, end, key=lambda request: request.position + request.size)
+        count = min(CHUNK, bisect_right(waiting, end, key=lambda request: request.position + request.size))
         taken, self._waiting = waiting[:count], waiting[count:]
         if not taken:
             return taken, self.done
@@ -164,7 +167,7 @@ class Reput:
     def _reread(self, end: int) -> tuple[Sequence[DispatchRequest], tuple[int, int]]:
         """The next records of the log that were not dispatched, and how far they go."""
         stop = min(end, self._waiting[0].position) if self._waiting else end
-        scan = LogScan(self._log.row, self.done[0], self._config)
+        scan = LogScan(self._log.row, self.done[0], self._config, window=WINDOW)
         done, whole = self.done, True
         requests: list[DispatchRequest] = []
         for record in scan:

@@ -196,3 +196,22 @@ def test_threat_L9_a_log_that_cannot_be_read_again_is_told_and_tried_again(monke
     assert store.can_reput
     catch_up(store)
     assert bodies(store) == [b"%d" % n for n in range(6)]
+
+
+def test_much_that_waits_is_dispatched_a_part_at_a_time(monkeypatch):
+    """After a flush that hung thousands of messages become readable at once; a step of them is a few milliseconds."""
+    monkeypatch.setattr(reput, "CHUNK", 10)
+    seen = []
+    store = open_store(on_arrival=seen.append, flush_disk_type=SYNC)
+    for n in range(35):
+        store.put(message(b"%d" % n))
+    store.commit_pending()
+    store.reput()
+    store.flush_commit_log()
+    ends = []
+    while store.can_reput:
+        store.reput()
+        ends.append(store.max_offset("Orders", 0))
+    assert ends == [10, 20, 30, 35]
+    assert [arrival.max_offset for arrival in seen] == ends
+    assert len(bodies(store)) == 32
