@@ -38,8 +38,11 @@ MAX_WAITING = 16_384
 MAX_WAITING_BYTES = 32 * 1024 * 1024
 """Bytes of the log that they may span; their properties are a part of it."""
 CHUNK = 250
-"""Requests that one step dispatches, and records that it reads from the log: a few milliseconds of work, and no more
-than sixteen where each goes to a queue that is new."""
+"""Requests that one step dispatches, and records that it reads from the log: a few milliseconds of work."""
+NEW_QUEUE = 12
+"""So many requests cost as much as one whose queue has no file yet."""
+FEW = 32
+"""Requests that need no count of what they cost."""
 WINDOW = 256 * 1024
 """Bytes that it reads from the log at a time."""
 
@@ -144,10 +147,11 @@ class Reput:
         """The requests that wait, up to a position, and how far they go."""
         waiting = self._waiting
         last = waiting[-1]
-        if last.position + last.size <= end and len(waiting) <= CHUNK:
+        if last.position + last.size <= end and len(waiting) <= FEW:
             self._waiting = []
             return waiting, (last.position + last.size, last.store_timestamp)
-        count = min(CHUNK, bisect_right(waiting, end, key=lambda request: request.position + request.size))
+        count = bisect_right(waiting, end, key=lambda request: request.position + request.size)
+        count = _share(waiting, min(count, CHUNK))
         taken, self._waiting = waiting[:count], waiting[count:]
         if not taken:
             return taken, self.done
@@ -170,12 +174,15 @@ class Reput:
         scan = LogScan(self._log.row, self.done[0], self._config, window=WINDOW)
         done, whole = self.done, True
         requests: list[DispatchRequest] = []
+        cost = 0
         for record in scan:
-            if record.position >= stop or len(requests) == CHUNK:
+            if record.position >= stop or cost >= CHUNK:
                 whole = record.position >= stop
                 break
             done = (record.position + record.size, record.store_timestamp)
-            requests.extend(self._request_of(record))
+            for request in self._request_of(record):
+                requests.append(request)
+                cost += _cost(request)
         else:
             self._check_end(scan, stop)
         if whole:
@@ -202,3 +209,18 @@ class Reput:
             path=folder,
             offset=scan.position,
         )
+
+
+def _cost(request: DispatchRequest) -> int:
+    """What a request costs, in those whose queue has files."""
+    return 1 if request.queue.row.files else NEW_QUEUE
+
+
+def _share(waiting: Sequence[DispatchRequest], most: int) -> int:
+    """How many of the first requests one step takes: up to `most`, and up to what they may cost together."""
+    cost = 0
+    for number in range(most):
+        cost += _cost(waiting[number])
+        if cost > CHUNK and number:
+            return number
+    return most
