@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.log.commit_log import CommitLog
     from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.put_result import Arrival
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.running_flags import RunningFlags
 
 __all__ = ["MAX_FAILURES", "Reput"]
@@ -174,15 +175,15 @@ class Reput:
         scan = LogScan(self._log.row, self.done[0], self._config, window=WINDOW)
         done, whole = self.done, True
         requests: list[DispatchRequest] = []
-        cost = 0
+        cost, spent = _Cost(), 0
         for record in scan:
-            if record.position >= stop or cost >= CHUNK:
+            if record.position >= stop or spent >= CHUNK:
                 whole = record.position >= stop
                 break
             done = (record.position + record.size, record.store_timestamp)
             for request in self._request_of(record):
                 requests.append(request)
-                cost += _cost(request)
+                spent = cost.add(request)
         else:
             self._check_end(scan, stop)
         if whole:
@@ -211,16 +212,27 @@ class Reput:
         )
 
 
-def _cost(request: DispatchRequest) -> int:
-    """What a request costs, in those whose queue has files."""
-    return 1 if request.queue.row.files else NEW_QUEUE
+class _Cost:
+    """What requests cost together, in those whose queue has files."""
+
+    def __init__(self) -> None:
+        self._new: set[ConsumeQueue] = set()
+        self._count = 0
+
+    def add(self, request: DispatchRequest) -> int:
+        """Count one more; what all of them cost."""
+        self._count += 1
+        queue = request.queue
+        if not queue.row.files and queue not in self._new:
+            self._new.add(queue)
+            self._count += NEW_QUEUE - 1
+        return self._count
 
 
 def _share(waiting: Sequence[DispatchRequest], most: int) -> int:
     """How many of the first requests one step takes: up to `most`, and up to what they may cost together."""
-    cost = 0
+    cost = _Cost()
     for number in range(most):
-        cost += _cost(waiting[number])
-        if cost > CHUNK and number:
+        if cost.add(waiting[number]) > CHUNK and number:
             return number
     return most
