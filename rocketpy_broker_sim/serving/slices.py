@@ -248,5 +248,8 @@ class Slices:
             error = exc
         finally:
             self._spent += clock() - began
-        work.done(answer, error)
+        try:
+            work.done(answer, error)
+        finally:
+            error = None  # it holds this frame by its traceback, and with it all that the work had in hand
         return True
