@@ -15,6 +15,7 @@ import trio
 
 from rocketpy.errors import RemoteProtocolError, TransportError
 from rocketpy.logs import get_logger
+from rocketpy.remoting.budget import CONNECTIONS, Budget
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.limits import ServerLimits
 from rocketpy.remoting.network import LOOPBACK, Listener, Network, address_of_listener, addresses_of
@@ -41,6 +42,7 @@ class RemotingServer:
     Attributes:
         addresses: Where it listens, as "host:port", port 0 resolved.
         connections: Those that are open.
+        budget: What they make this server keep.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class RemotingServer:
         hooks: Sequence[RequestHook],
         on_open: ConnectionCallback | None,
         on_close: ConnectionCallback | None,
+        budget: Budget | None = None,
     ) -> None:
         self.addresses = [address_of_listener(listener) for listener in listeners]
         self.connections: set[Connection] = set()
@@ -62,16 +65,11 @@ class RemotingServer:
         self._on_close = on_close
         self._timers = Timers()
         self._per_host: Counter[str] = Counter()
-        self._unparsed = 0
+        self.budget = budget or Budget(limits.max_kept)
         self._log = PeerLog(_logger)
         self._scope = trio.CancelScope()
         self._stopping = False
         self._ended = trio.Event()
-
-    @property
-    def unparsed(self) -> int:
-        """Bytes that all connections keep of frames that are not whole yet."""
-        return self._unparsed
 
     async def stop(self, grace: float) -> None:
         """Accept no more, let what is under way finish for up to `grace` seconds, then close everything.
@@ -149,7 +147,7 @@ class RemotingServer:
             self._timers,
             hooks=self._hooks,
             limits=self._limits.connection,
-            on_unparsed=self._note_unparsed,
+            on_kept=self._note_kept,
         )
         self._per_host[host] += 1
         self.connections.add(connection)
@@ -161,17 +159,11 @@ class RemotingServer:
 
     # --- what connections report -----------------------------------------------------------------------
 
-    def _note_unparsed(self, change: int) -> None:
-        """Keep the sum of begun frames; above its bound, whoever holds most of it goes."""
-        self._unparsed += change
-        if self._unparsed > self._limits.max_unparsed:
-            greediest = max(self.connections, key=lambda connection: connection.unparsed)
-            greediest.close(
-                RemoteProtocolError(
-                    f"{self._unparsed} bytes of begun frames are kept for all connections: the one that holds most,"
-                    f" {greediest.unparsed}, was closed"
-                )
-            )
+    def _note_kept(self, connection: Connection, change: int) -> None:
+        if change > 0:
+            self.budget.note(connection, change, CONNECTIONS)
+        else:
+            self.budget.release(connection, -change, CONNECTIONS)
 
     def _note_closed(self, connection: Connection) -> None:
         self.connections.discard(connection)
@@ -197,11 +189,13 @@ async def serve(
     hooks: Sequence[RequestHook] = (),
     on_open: ConnectionCallback | None = None,
     on_close: ConnectionCallback | None = None,
+    budget: Budget | None = None,
     task_status: trio.TaskStatus[RemotingServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen and serve until cancelled or stopped; started with the RemotingServer.
 
-    Without a host this listens on loopback only. Port 0 takes a free port.
+    Without a host this listens on loopback only. Port 0 takes a free port. A budget bounds what peers make the server
+    keep; without one it has one of its own, of `ServerLimits.max_kept`.
 
     Raises:
         TransportError: the address cannot be listened on.
@@ -211,7 +205,7 @@ async def serve(
         listeners = await network.listen(address, port)
     except OSError as exc:
         raise TransportError(_cannot_listen(address, port, exc), address=f"{address}:{port}") from exc
-    server = RemotingServer(listeners, handler, limits or ServerLimits(), hooks, on_open, on_close)
+    server = RemotingServer(listeners, handler, limits or ServerLimits(), hooks, on_open, on_close, budget)
     task_status.started(server)
     await server.run()
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from typing import NoReturn
 
 import trio
@@ -41,6 +42,8 @@ class Transport(ABC):
         """Bytes that are written and not yet taken by the stream."""
         self.sent = 0
         """Bytes that the stream has taken since the beginning."""
+        self.on_sent: Callable[[], None] | None = None
+        """Called when the stream has taken some bytes, for a connection that keeps so many that they are counted."""
         self._chunks: deque[bytes | memoryview] = deque()
         self._parked: trio.lowlevel.Task | None = None
         self._progress = trio.lowlevel.ParkingLot()
@@ -122,6 +125,8 @@ class Transport(ABC):
         self.sent += count
         if self._progress:
             self._progress.unpark_all()
+        if self.on_sent is not None:
+            self.on_sent()
 
     def _lost(self, exc: Exception) -> ConnectionLostError:
         return ConnectionLostError(f"the connection to {self.peer} broke: {exc}", address=self.peer)
