@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["RemotingServer", "serve"]
 
 _logger = get_logger(__name__)
-_RESOURCES_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+_NO_LISTENER = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
+"""The listening socket itself is gone: no later try can be better."""
+_TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _ACCEPT_PAUSE = 0.1
 _CLOSE_WITHIN = 1.0
 
@@ -122,13 +124,21 @@ class RemotingServer:
             except trio.ClosedResourceError:
                 return
             except OSError as exc:
-                if exc.errno not in _RESOURCES_EXHAUSTED:
+                if exc.errno in _NO_LISTENER:
                     raise
-                self._log.warn("accept", f"no connection can be accepted ({exc}): trying again, raise the limit")
+                self._log.warn("accept", _cannot_accept(exc))
                 await trio.sleep(_ACCEPT_PAUSE)
                 continue
-            if not self._admit(stream, nursery):
+            if not self._admitted(stream, nursery):
                 await trio.aclose_forcefully(stream)
+
+    def _admitted(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> bool:
+        """Whether a connection is served now; what the system fails at is that connection's end alone."""
+        try:
+            return self._admit(stream, nursery)
+        except OSError as exc:
+            self._log.warn("accept", _cannot_accept(exc))
+            return False
 
     def _admit(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> bool:
         """Start to serve a connection, if the bounds allow one more."""
@@ -219,6 +229,16 @@ def _cannot_listen(host: str, port: int, exc: OSError) -> str:
     if exc.errno in (errno.EACCES, errno.EPERM):
         return f"{reason}; ports below 1024 need privileges: choose a higher one"
     return reason
+
+
+def _cannot_accept(exc: OSError) -> str:
+    if exc.errno in _TOO_MANY_FILES:
+        remedy = "raise the limit of open files (ulimit -n)"
+    elif exc.errno in (errno.ENOMEM, errno.ENOBUFS):
+        remedy = "free memory on this machine"
+    else:
+        remedy = "the log of this machine's kernel may say more"
+    return f"no connection can be accepted ({exc}): trying again; {remedy}"
 
 
 def _host_of(address: str) -> str:
