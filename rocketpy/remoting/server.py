@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.errors import RemoteProtocolError, TransportError
-from rocketpy.logs import get_logger
+from rocketpy.logs import get_logger, tell_left_out
 from rocketpy.remoting.budget import CONNECTIONS, Budget
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.limits import ServerLimits
@@ -68,7 +68,7 @@ class RemotingServer:
         self._timers = Timers()
         self._per_host: Counter[str] = Counter()
         self.budget = budget or Budget(limits.max_kept)
-        self._log = PeerLog(_logger)
+        self._log = PeerLog(_logger, timers=self._timers)
         self._scope = trio.CancelScope()
         self._stopping = False
         self._ended = trio.Event()
@@ -108,6 +108,8 @@ class RemotingServer:
             with trio.move_on_after(_CLOSE_WITHIN, shield=True):
                 for listener in self._listeners:
                     await trio.aclose_forcefully(listener)
+            self._log.tell()
+            tell_left_out()
             self._ended.set()
 
     async def _close_listeners(self) -> None:
