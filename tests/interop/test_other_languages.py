@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from tests.interop.requirement import require
 from tests.interop.settings import QUICK_RETRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.interop.apache import Apache, Cluster
@@ -41,9 +42,16 @@ AT_LAST_WITHIN = 60.0
 MAKERS = {"cpp": cpp, "javascript": javascript, "go": golang}
 
 
-def installed(make: Callable[[], Client | str]) -> Client:
+@pytest.fixture(scope="session")
+def making() -> Iterator[dict[str, Future[Client | str]]]:
+    """All clients, which are installed side by side; tests of one run while another is still being built."""
+    with ThreadPoolExecutor(len(MAKERS)) as pool:
+        yield {name: pool.submit(make) for name, make in MAKERS.items()}
+
+
+def installed(making: Future[Client | str]) -> Client:
     """A client; without it the test is skipped, or fails where nothing may be skipped."""
-    made = make()
+    made = making.result()
     if isinstance(made, str):
         require(made)
         raise AssertionError("it does not come back")
@@ -51,9 +59,15 @@ def installed(make: Callable[[], Client | str]) -> Client:
 
 
 @pytest.fixture(params=MAKERS)
-def client(request: pytest.FixtureRequest) -> Client:
-    """Each of the clients, installed."""
-    return installed(MAKERS[request.param])
+def client(request: pytest.FixtureRequest, making: dict[str, Future[Client | str]]) -> Client:
+    """Each of the clients."""
+    return installed(making[request.param])
+
+
+@pytest.fixture
+def clients(making: dict[str, Future[Client | str]]) -> list[Client]:
+    """All of them."""
+    return [installed(each) for each in making.values()]
 
 
 @pytest.fixture
@@ -187,10 +201,9 @@ def test_members_share_the_queues_and_the_one_that_stays_takes_over(
 
 
 def test_all_go_on_when_our_broker_is_started_again(
-    our_servers: Cluster, fresh_name: Callable[[str], str], tmp_path: Path
+    clients: list[Client], our_servers: Cluster, fresh_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     """All at once, since the C++ and the Go client need up to half a minute: until their next heartbeat."""
-    clients = [installed(make) for make in MAKERS.values()]
     topic, name, namesrv = fresh_name("Restarted"), fresh_name("broker"), our_servers.namesrv
     groups = [fresh_name("group") for _ in clients]
     with port_block() as port, ExitStack() as stack:
@@ -222,11 +235,10 @@ def test_all_go_on_when_our_broker_is_started_again(
 
 @pytest.mark.one_line("5.3.3", "it sends and reads as 4.9.7 does")
 def test_every_client_reads_what_every_other_sends(
-    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]
+    clients: list[Client], apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
     topic, namesrv = fresh_name("Everybody"), our_servers.namesrv
     our_servers.create_topic(topic, queues=2)
-    clients = [installed(make) for make in MAKERS.values()]
     for each in clients:
         each.produce(namesrv, topic, fresh_name("group"), ("sync", "large"), 1)
     java_produce(apache, namesrv, topic, 1, tags="java", keys="key-%d", properties="shop=nördlich", body_size=LARGE)
