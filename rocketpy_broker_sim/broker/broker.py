@@ -20,11 +20,14 @@ from rocketpy.wire.hosts import format_address, parse_address
 from rocketpy.wire.message_id import UniqueIds
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
+from rocketpy_broker_sim.broker.delay import DelayStage
 from rocketpy_broker_sim.broker.lanes import Lanes
 from rocketpy_broker_sim.broker.processors.pull import pull_again
-from rocketpy_broker_sim.broker.putting import packed_address
+from rocketpy_broker_sim.broker.put_pipeline import Place, PutPipeline
+from rocketpy_broker_sim.broker.putting import StoreStage, packed_address
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.runtime_info import runtime_info
+from rocketpy_broker_sim.broker.send_checks import SendChecks
 from rocketpy_broker_sim.broker.statistics import BrokerStatistics
 from rocketpy_broker_sim.broker.subsystems.clients import Clients
 from rocketpy_broker_sim.broker.subsystems.counting import Counting
@@ -95,23 +98,41 @@ class Broker:
         self.refresh_settings()
         self._network = network or TcpNetwork()
         self.statistics = BrokerStatistics(trio.current_time)
-        storing = Storing(
-            storage,
-            config.store,
-            self.statistics,
-            hooks,
-            most_waiting=config.send_thread_pool_queue_capacity,
-            hear=self._hear,
-        )
+        self.slices = Slices()
+        self.subsystems = [*self._keeping(config, storage, hooks), *self._serving(config, name_servers, limits)]
+
+    def _keeping(self, config: BrokerConfig, storage: Storage, hooks: Sequence[RequestHook]) -> list[Subsystem]:
+        """The parts that have something to keep."""
+        storing = Storing(storage, config, self.statistics, self._hear, hooks)
         delays = Delays(config, storage, storing)
         tables = Tables(config, storage, storing.store)
-        self.slices = Slices()
+        saving = Saving(config, (storing, delays, tables))
+        self.storing = storing
+        self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
+        self.put, self.commit = storing.put, storing.commit
+        storing.turn.subscribe(self._arrived)
+        self.schedule, self.delay_levels = delays.schedule, delays.level_count
+        self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
+        tables.topics.on_change = self._topics_changed
+        self.persistence = saving.persistence
+        self.pipeline = PutPipeline(
+            {
+                Place.CHECKS: SendChecks(self),
+                Place.DELAY_LEVEL: DelayStage(delays.level_count),
+                Place.STORE: StoreStage(storing.place, self.config),
+            }
+        )
+        return [storing, delays, tables, saving, Counting(self.statistics, storing)]
+
+    def _serving(
+        self, config: BrokerConfig, name_servers: Sequence[str], limits: ServerLimits | None
+    ) -> list[Subsystem]:
+        """The parts that have to do with those outside."""
         clients = Clients(config, self.slices)
-        saving = Saving(config, (storing, delays, tables, clients))
-        self._offer(storing, delays, tables, saving, clients)
-        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), storing.turn, self.slices)
-        pulls = Pulls(config, self.lanes, storing.turn, partial(pull_again, self))
-        self.held_pulls = pulls.held
+        self.consumers, self.producers = clients.consumers, clients.producers
+        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn, self.slices)
+        self.pulls = Pulls(config, self.lanes, self.turn, self.topics, partial(pull_again, self))
+        self.waiters = self.pulls.waiters
         self._port = Port(
             config,
             self._network,
@@ -121,30 +142,8 @@ class Broker:
             on_close=clients.forget,
             settle=self._settle,
         )
-        self._naming = Naming(config, self._network, tables.topics, name_servers, lambda: self.address)
-        self.subsystems: list[Subsystem] = [
-            storing,
-            delays,
-            tables,
-            saving,
-            Counting(self.statistics, storing),
-            clients,
-            pulls,
-            self._port,
-            self._naming,
-        ]
-
-    def _offer(self, storing: Storing, delays: Delays, tables: Tables, saving: Saving, clients: Clients) -> None:
-        """What of its subsystems requests, tests and programs around a broker may reach."""
-        self.storing = storing
-        self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
-        self.put, self.commit = storing.put, storing.commit
-        self.note_topic = storing.turn.made_topic
-        storing.turn.subscribe(self._arrived)
-        self.schedule, self.delay_levels = delays.schedule, delays.level_count
-        self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
-        self.persistence = saving.persistence
-        self.consumers, self.producers = clients.consumers, clients.producers
+        self._naming = Naming(config, self._network, self.topics, name_servers, lambda: self.address)
+        return [clients, self.pulls, self._port, self._naming]
 
     @property
     def server(self) -> RemotingServer | None:
@@ -177,7 +176,12 @@ class Broker:
     def _arrived(self, arrival: Arrival) -> None:
         if arrival.topic == SCHEDULE_TOPIC:
             self.schedule.on_arrival(arrival.queue_id)
-        self.held_pulls.arrived(arrival)
+        self.waiters.arrived(arrival)
+
+    def _topics_changed(self, names: list[str]) -> None:
+        self.pulls.topics_changed(names)
+        if self.registration is not None:
+            self.registration.topics_changed(names)
 
     def _hear(self, topic: str, done: Callable[[], object]) -> None:
         """Call a function once the name servers have heard of a topic; at once where there is none."""
@@ -195,10 +199,10 @@ class Broker:
             _, port = parse_address(address)
             self.store_host = packed_address(format_address(self._network.local_ip(), port))
 
-    def _settle(self) -> None:
+    async def _settle(self) -> None:
         """The last answers are about to leave: nothing waits any more."""
         for subsystem in reversed(self.subsystems):
-            subsystem.settle()
+            await subsystem.settle()
         self.turn.finish()
 
     # --- start and end ---------------------------------------------------------------------------------

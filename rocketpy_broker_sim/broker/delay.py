@@ -1,12 +1,13 @@
 """Messages with a delay level: put aside into the schedule topic, and what they were meant for.
 
-Sends, messages that consumers give back and committed transactions all go through `put_aside` on their way into the
+Sends, messages that consumers give back and committed transactions all go through `DelayStage` on their way into the
 log; the schedule service reads `target` when they are due. REAL_TOPIC, REAL_QID and DELAY stay in the properties of the
 delivered message, as with Apache's broker. Plays the part of the delay half of HookUtils.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rocketpy.message import PropertyName
@@ -14,9 +15,10 @@ from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
 
 if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.put_pipeline import Put
     from rocketpy_broker_sim.store.put_result import IncomingMessage
 
-__all__ = ["TIMER_PROPERTIES", "delay_level", "level_of_queue", "put_aside", "queue_of_level", "target"]
+__all__ = ["TIMER_PROPERTIES", "DelayStage", "delay_level", "level_of_queue", "put_aside", "queue_of_level", "target"]
 
 TIMER_PROPERTIES = (PropertyName.TIMER_DELIVER_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS)
 """How a client asks for a moment of its own; a delay level takes precedence over it."""
@@ -50,6 +52,27 @@ def put_aside(message: IncomingMessage, properties: dict[str, str], level: int, 
     message.properties = encode_properties(properties)
     message.topic = SCHEDULE_TOPIC
     message.queue_id = queue_of_level(level)
+
+
+class DelayStage:
+    """The stage of the put pipeline that puts messages with a delay level aside.
+
+    Args:
+        levels: how many levels there are.
+    """
+
+    watches = frozenset({PropertyName.DELAY, *TIMER_PROPERTIES})
+
+    def __init__(self, levels: int) -> None:
+        self._levels = levels
+
+    def take(self, puts: Sequence[Put]) -> None:
+        """Put aside what asks for a level; a text that is no number asks for none."""
+        for put in puts:
+            if put.message is not None and put.properties is not None:
+                level = delay_level(put.properties)
+                if level is not None and level > 0:
+                    put_aside(put.message, put.properties, level, self._levels)
 
 
 def queue_of_level(level: int) -> int:

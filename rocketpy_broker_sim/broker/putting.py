@@ -1,19 +1,24 @@
-"""Around every put: the addresses that a record carries, and what a producer is told when a put is refused."""
+"""The last stage of the put pipeline, and what is around every put: addresses of records, words for refusals."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConfigError
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.hosts import pack_host
+from rocketpy.wire.properties import encode_properties
+from rocketpy_broker_sim.broker.put_pipeline import step
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.put_pipeline import Put
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult
 
-__all__ = ["packed_address", "refusal_of"]
+__all__ = ["StoreStage", "packed_address", "refusal_of"]
 
 _NOWHERE = bytes(8)
 
@@ -26,6 +31,33 @@ def packed_address(address: str) -> bytes:
         return pack_host(host.strip("[]"), int(port))
     except (ConfigError, ValueError):
         return _NOWHERE
+
+
+class StoreStage:
+    """Gives messages their place in queue and log; the turn writes them.
+
+    Args:
+        place: gives one message its place; says whether its answer has to wait for the disk.
+        config: the settings.
+    """
+
+    watches = frozenset[str]()
+
+    def __init__(self, place: Callable[[IncomingMessage, bool], PutMessageResult], config: BrokerConfig) -> None:
+        self._place = place
+        self._config = config
+
+    def take(self, puts: Sequence[Put]) -> None:
+        """Place a run."""
+        step(puts, self._take)
+
+    def _take(self, put: Put) -> None:
+        assert put.message is not None
+        if put.properties is not None:
+            put.message.properties = encode_properties(put.properties)
+        put.result = result = self._place(put.message, put.wait)
+        if result.status is not PutMessageStatus.PUT_OK:
+            put.refusal = refusal_of(result.status, self._config)
 
 
 def refusal_of(status: PutMessageStatus, config: BrokerConfig) -> tuple[ResponseCode, str]:

@@ -41,10 +41,9 @@ BrokerProcessor = Callable[["Broker", "Connection", "RemotingCommand"], "Remotin
 _COMING = "membership"
 """The order in which a client comes and goes: heartbeats and goodbyes stay as they were sent."""
 
+_SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+"""One processor takes them all, so that those which follow each other are one run."""
 _TABLE: dict[RequestCode, tuple[BrokerProcessor, str]] = {
-    RequestCode.SEND_MESSAGE: (send.send_message, "send"),
-    RequestCode.SEND_MESSAGE_V2: (send.send_message, "send"),
-    RequestCode.SEND_BATCH_MESSAGE: (send.send_message, "send"),
     RequestCode.PULL_MESSAGE: (pull.pull_message, "pull"),
     RequestCode.LITE_PULL_MESSAGE: (pull.pull_message, "lite pull"),
     RequestCode.HEART_BEAT: (client_manage.heart_beat, "heartbeat"),
@@ -87,7 +86,9 @@ _TABLE: dict[RequestCode, tuple[BrokerProcessor, str]] = {
 
 def routes_of(broker: Broker) -> dict[int, Route]:
     """The table, bound to one broker."""
-    return {int(code): Route(partial(processor, broker), lane) for code, (processor, lane) in _TABLE.items()}
+    table = {int(code): Route(partial(processor, broker), lane) for code, (processor, lane) in _TABLE.items()}
+    sends = Route(send.SendProcessor(broker), "send")
+    return table | {int(code): sends for code in _SENDS}
 
 
 def default_route(broker: Broker) -> Route:

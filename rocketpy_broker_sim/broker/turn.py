@@ -8,6 +8,7 @@ Plays the part of the asynchronous put in SendMessageProcessor.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
 from rocketpy_broker_sim.store.disk.failure import FileCreationError
+from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -26,17 +28,32 @@ if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.durability import Durability
+    from rocketpy_broker_sim.broker.put_pipeline import Put
     from rocketpy_broker_sim.broker.put_times import PutTimes
     from rocketpy_broker_sim.broker.replies import Replies
     from rocketpy_broker_sim.broker.write_conditions import WriteConditions
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import Arrival
 
-__all__ = ["Turn"]
+__all__ = ["RunProcessor", "Turn"]
 
 _logger = get_logger(__name__)
 
+LARGE = 16 * 1024
+"""Bytes of a body after which a run is carried out at once: it takes its time, which is looked at then."""
 Listener = Callable[["Arrival"], object]
+
+
+class RunProcessor(ABC):
+    """A processor that takes the requests of a connection which follow each other in one go."""
+
+    @abstractmethod
+    def __call__(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        """Carry out one request, as any processor does."""
+
+    @abstractmethod
+    def take(self, connection: Connection, requests: Sequence[RemotingCommand]) -> Sequence[Replies]:
+        """Carry out several, in order. Whatever fails belongs to a request, and is its reply."""
 
 
 class Turn:
@@ -79,13 +96,22 @@ class Turn:
         self._position = NOTHING_PUT
         self._for_disk = False
         self._new_topic: str | None = None
+        self._run: tuple[RunProcessor, Connection, list[RemotingCommand]] | None = None
         self._dirty = False
         self._is_refused = False
 
     # --- while processors run ---
 
     def run(self, processor: Processor, connection: Connection, request: RemotingCommand) -> None:
-        """Run one processor; its answer leaves with `finish`, and what it raises becomes its answer."""
+        """Run one processor; its answer leaves with `finish`, and what it raises becomes its answer.
+
+        Requests that can be taken in one go are gathered until another one comes, or the turn ends.
+        """
+        if isinstance(processor, RunProcessor) and not self._hooks:
+            self._gather(processor, connection, request)
+            return
+        if self._run is not None:
+            self._take_run()
         self._position = NOTHING_PUT
         self._for_disk = False
         self._new_topic = None
@@ -103,6 +129,28 @@ class Turn:
             )
             self._replies.append(reply)
 
+    def _gather(self, processor: RunProcessor, connection: Connection, request: RemotingCommand) -> None:
+        run = self._run
+        if run is not None and run[1] is connection and run[0] is processor:
+            run[2].append(request)
+        else:
+            if run is not None:
+                self._take_run()
+            self._run = (processor, connection, [request])
+        if len(request.body) > LARGE:
+            self._take_run()
+
+    def _take_run(self) -> None:
+        """Carry out what has been gathered."""
+        if self._run is None:
+            return
+        (processor, connection, requests), self._run = self._run, None
+        began = trio.current_time()
+        for each in processor.take(connection, requests):
+            self._replies.append(each)
+            if each.position != NOTHING_PUT:
+                self._note_puts(len(each), began)
+
     def _run_with_hooks(
         self, processor: Processor, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand | None:
@@ -119,18 +167,21 @@ class Turn:
 
     def depends_on(self, position: int, *, wait_for_disk: bool) -> None:
         """The answer of the running processor must not leave before the log is written up to there."""
-        self._note_puts(1)
+        self._note_puts(1, trio.current_time())
         self._position = max(self._position, position)
         self._for_disk = self._for_disk or wait_for_disk
 
-    def made_topic(self, name: str) -> None:
-        """The running processor made a topic for what it puts: its answer waits until that can be found."""
-        self._new_topic = name
+    def rests_on(self, put: Put) -> None:
+        """The answer of the running processor depends on what became of a put."""
+        if put.new_topic is not None:
+            self._new_topic = put.new_topic
+        if put.result is not None and put.result.status is PutMessageStatus.PUT_OK:
+            self.depends_on(put.result.end, wait_for_disk=put.wait)
 
-    def _note_puts(self, count: int) -> None:
+    def _note_puts(self, count: int, began: float) -> None:
         if not self._dirty:
             self._dirty = True
-            self._began = trio.current_time()
+            self._began = began
         self._puts += count
 
     def note_arrival(self, arrival: Arrival) -> None:
@@ -145,6 +196,8 @@ class Turn:
 
     def finish(self) -> None:
         """Write what was put, let the answers go, then wake the consumers that wait."""
+        if self._run is not None:
+            self._take_run()
         if not self._dirty:
             if self._replies:
                 self._send(None)
@@ -164,6 +217,7 @@ class Turn:
         Raises:
             StoreError: nothing of it was stored.
         """
+        self._take_run()
         failure = self._commit()
         if failure is not None:
             raise failure

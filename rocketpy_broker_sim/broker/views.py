@@ -12,18 +12,19 @@ if TYPE_CHECKING:
     from rocketpy.wire.bodies.topics import DataVersion
     from rocketpy.wire.message_id import UniqueIds
     from rocketpy_broker_sim.broker.cleaning import Cleaning
-    from rocketpy_broker_sim.broker.long_polling import HeldPulls
     from rocketpy_broker_sim.broker.persistence import Persistence
+    from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
+    from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
     from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
     from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
     from rocketpy_broker_sim.broker.tables.producers import ProducerTable
     from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.broker.turn import Turn
+    from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
-    from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult
 
 __all__ = [
     "BrokerAdminView",
@@ -77,31 +78,23 @@ class _Turn(Protocol):
     turn: Turn
 
 
-class _HeldPulls(Protocol):
-    held_pulls: HeldPulls
+class _Waiters(Protocol):
+    waiters: Waiters
 
 
 # --- messages ------------------------------------------------------------------------------------------
 
 
-class PutView(_Config, _Topics, Protocol):
+class PutView(_Config, _Topics, _Turn, Protocol):
     """Putting a message.
 
     Attributes:
         store_host: Address of the broker, as records carry it.
-        delay_levels: How many levels of delay there are.
+        pipeline: Leads messages into the store.
     """
 
     store_host: bytes
-    delay_levels: int
-
-    def put(self, message: IncomingMessage, *, wait: bool = True) -> PutMessageResult:
-        """Put a message, or a batch."""
-        ...
-
-    def note_topic(self, name: str) -> None:
-        """This request makes a topic for what it puts: its answer waits until name servers have heard of that."""
-        ...
+    pipeline: PutPipeline
 
 
 class SendView(PutView, _Groups, Protocol):
@@ -124,14 +117,16 @@ class SendBackView(PutView, _Groups, _Store, Protocol):
     """CONSUMER_SEND_MSG_BACK."""
 
 
-class PullView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, _HeldPulls, Protocol):
+class PullView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, Protocol):
     """PULL_MESSAGE.
 
     Attributes:
         statistics: Hears of what was given.
+        pulls: Holds those that find nothing.
     """
 
     statistics: BrokerStatistics
+    pulls: Pulls
 
 
 class QueryView(_Config, _Store, Protocol):
@@ -159,7 +154,7 @@ class PositionView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, Prot
     """Where groups stand, as their members ask and tell."""
 
 
-class ResetView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, _HeldPulls, _Persistence, Protocol):
+class ResetView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, _Waiters, _Persistence, Protocol):
     """Where groups shall stand, as an administrator tells."""
 
 

@@ -15,10 +15,9 @@ from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import AUTO_CREATE_TOPIC, check_topic
-from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level, put_aside
-from rocketpy_broker_sim.broker.putting import refusal_of
-from rocketpy_broker_sim.store.put_result import GetMessageStatus, IncomingMessage, PutMessageStatus
+from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES
+from rocketpy_broker_sim.broker.put_pipeline import Place, Put
+from rocketpy_broker_sim.store.put_result import GetMessageStatus, IncomingMessage
 
 if TYPE_CHECKING:
     from rocketpy.message import Message, MessageExt
@@ -91,9 +90,13 @@ def put(brokers: Sequence[Broker], message: Message, turn: int) -> str:
     broker, queue_id = places[(turn if key is None else crc32(key.encode())) % len(places)]
     properties = dict(message.properties)
     properties[PropertyName.UNIQUE_KEY] = message_id = broker.unique_ids.next()
-    result = broker.put(_incoming(broker, message, queue_id, properties))
-    if result.status is not PutMessageStatus.PUT_OK:
-        raise BrokerError.for_code(*refusal_of(result.status, broker.config), doing=f"storing {message!r}")
+    put = Put(_incoming(broker, message, queue_id, properties), properties)
+    broker.pipeline.take([put], behind=Place.CHECKS)
+    if put.error is not None:
+        raise put.error
+    if put.refusal is not None:
+        raise BrokerError.for_code(*put.refusal, doing=f"storing {message!r}")
+    broker.turn.rests_on(put)
     broker.commit()
     return message_id
 
@@ -113,7 +116,7 @@ def _incoming(broker: Broker, message: Message, queue_id: int, properties: dict[
     if any(name in properties for name in TIMER_PROPERTIES):
         raise ConfigError("the broker has no accurate timer: give the message a delay_level instead of a moment")
     properties.update(broker.added_property_map)
-    incoming = IncomingMessage(
+    return IncomingMessage(
         message.topic,
         queue_id,
         message.body,
@@ -122,9 +125,3 @@ def _incoming(broker: Broker, message: Message, queue_id: int, properties: dict[
         born_host=broker.store_host,
         store_host=broker.store_host,
     )
-    level = delay_level(properties)
-    if level:
-        put_aside(incoming, properties, level, broker.delay_levels)
-    else:
-        incoming.properties = encode_properties(properties)
-    return incoming

@@ -1,277 +1,89 @@
 """Taking messages: SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE. Plays the part of SendMessageProcessor.
 
-The checks come in Apache's order, and the broker adds MSG_REGION, TRACE_ON, CLUSTER and, where it is missing, UNIQ_KEY.
-Properties that only the system may write are dropped: a client could reach other topics with them. This is the hottest
-path of the broker; what is usual is done with as little as possible.
+This is the hottest path of the broker. The requests that a connection brings at once go through the put pipeline as
+one run. Where they have the same header but for what changes from message to message, and no property that a stage
+watches, they are checked, stored and answered together (`plain_run`).
 """
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from rocketpy.errors import BrokerError, MessageDecodeError
-from rocketpy.message import PropertyName
-from rocketpy.seams import random_source, wall_ms
-from rocketpy.wire.batch import decode_batch
+from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.send import SendMessageRequestHeader
-from rocketpy.wire.names import (
-    DLQ_PREFIX,
-    NOT_ALLOWED_SEND,
-    RETRY_PREFIX,
-    dlq_topic,
-    group_of_retry_topic,
-    is_valid_topic,
-)
-from rocketpy.wire.properties import decode_properties, encode_properties
-from rocketpy.wire.sysflag import COMPRESSED, COMPRESSION_TYPE_MASK, INNER_BATCH, MULTI_TAGS, Permission, TopicSysFlag
-from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level, put_aside
-from rocketpy_broker_sim.broker.putting import packed_address, refusal_of
-from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageStatus
+from rocketpy_broker_sim.broker.put_pipeline import Put, Sent
+from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
+from rocketpy_broker_sim.broker.turn import RunProcessor
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
-    from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.replies import Replies
     from rocketpy_broker_sim.broker.views import SendView
 
-__all__ = ["SYSTEM_PROPERTIES", "send_message"]
-
-SYSTEM_PROPERTIES = frozenset(
-    {
-        PropertyName.REAL_TOPIC,
-        PropertyName.REAL_QUEUE_ID,
-        PropertyName.POP_CK,
-        PropertyName.INNER_BASE,
-        PropertyName.INNER_MULTI_DISPATCH,
-        PropertyName.INNER_MULTI_QUEUE_OFFSET,
-        PropertyName.TRANSACTION_ID,
-        PropertyName.TRANSACTION_PREPARED_QUEUE_OFFSET,
-        PropertyName.TRANSACTION_CHECK_TIMES,
-        PropertyName.TIMER_OUT_MS,
-        PropertyName.TIMER_ENQUEUE_MS,
-        PropertyName.TIMER_DEQUEUE_MS,
-        PropertyName.TIMER_ROLL_TIMES,
-        PropertyName.TIMER_DEL_UNIQUE_KEY,
-        PropertyName.CRC32,
-    }
-)
-"""What only a broker writes. Dropped when a client sends it."""
-
-_ADDED = frozenset({PropertyName.MSG_REGION, PropertyName.TRACE_SWITCH, PropertyName.CLUSTER})
-_SPECIAL = frozenset({PropertyName.DELAY, PropertyName.TRANSACTION_PREPARED, PropertyName.INNER_NUM, *TIMER_PROPERTIES})
-_WATCHED = SYSTEM_PROPERTIES | _ADDED | _SPECIAL
-_SYSTEM_BYTES = tuple(f"{name}\x01".encode() for name in sorted(SYSTEM_PROPERTIES))
-_BODY = itemgetter(1)
-_CLIENT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK
-"""Bits of the flag word that are the client's to set; the others say what a broker has done with the message."""
+__all__ = ["SendProcessor"]
 
 
-def send_message(broker: SendView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """Put one message or one batch."""
-    if request.code == RequestCode.SEND_MESSAGE:
-        header = SendMessageRequestHeader.from_ext(request.ext_fields)
-    else:
-        header = SendMessageRequestHeader.from_short_ext(request.ext_fields)
-    try:
-        topic = _topic(broker, connection, header)
-        queue_id = _queue_id(connection, header, topic)
-        message = IncomingMessage(
-            header.topic,
-            queue_id,
-            request.body,
-            "",
-            header.flag,
-            header.sys_flag & _CLIENT_FLAGS,
-            header.born_timestamp,
-            packed_address(connection.address),
-            broker.store_host,
-            header.reconsume_times or 0,
-        )
-        properties = decode_properties(header.properties or "")
-        if header.batch:
-            _fill_batch(broker, header, message, properties)
-        else:
-            _fill(broker, header, message, properties)
-    except BrokerError as exc:
-        return request.answer(exc.code, exc.remark, dict(broker.send_fields))
-    result = broker.put(message, wait=properties.get(PropertyName.WAIT, "true").lower() == "true")
-    if result.status is not PutMessageStatus.PUT_OK:
-        code, remark = refusal_of(result.status, broker.config)
-        return request.answer(code, remark, dict(broker.send_fields))
-    # In this order clients of ours read the answer in one pass (`fast_answer`).
-    fields = {"msgId": result.offset_message_id, "queueId": str(queue_id), "queueOffset": str(result.queue_offset)}
-    unique_key = properties.get(PropertyName.UNIQUE_KEY)
-    if unique_key is not None:
-        fields["transactionId"] = unique_key
-    return request.answer(ResponseCode.SUCCESS, None, fields | broker.send_fields)
+class SendProcessor(RunProcessor):
+    """Puts what producers send.
 
-
-def _refuse(code: ResponseCode, remark: str) -> NoReturn:
-    raise BrokerError.for_code(code, remark)
-
-
-# --- where it goes -------------------------------------------------------------------------------------
-
-
-def _topic(broker: SendView, connection: Connection, header: SendMessageRequestHeader) -> TopicConfig:
-    """The topic, made on first use where that is allowed.
-
-    Raises:
-        BrokerError: it may not be sent to.
+    Args:
+        broker: takes it.
     """
-    config, name = broker.config, header.topic
-    start = config.start_accept_send_request_time_stamp
-    if start and wall_ms() < start:
-        _refuse(ResponseCode.SYSTEM_ERROR, "the broker takes no messages yet (startAcceptSendRequestTimeStamp)")
-    topic = broker.topics.get(name)
-    if topic is not None and topic.order and not Permission.is_writable(config.broker_permission):
-        _refuse(ResponseCode.NO_PERMISSION, f"sending to the broker {config.broker_name} is forbidden")
-    if topic is None and not is_valid_topic(name):
-        _refuse(
-            ResponseCode.INVALID_PARAMETER, f"the topic {name[:127]!r} is blank, too long or has illegal characters"
-        )
-    if name in NOT_ALLOWED_SEND or name.startswith(DLQ_PREFIX):
-        _refuse(ResponseCode.NO_PERMISSION, f"sending to the topic {name} is forbidden")
-    return topic or _new_topic(broker, header)
 
+    def __init__(self, broker: SendView) -> None:
+        self._broker = broker
 
-def _new_topic(broker: SendView, header: SendMessageRequestHeader) -> TopicConfig:
-    is_retry = header.topic.startswith(RETRY_PREFIX)
-    sys_flag = 0
-    if header.unit_mode:
-        sys_flag = TopicSysFlag.UNIT_SUB if is_retry else TopicSysFlag.UNIT
-    topic = broker.topics.create_on_send(header.topic, header.default_topic, header.default_topic_queue_nums, sys_flag)
-    if topic is None and is_retry:
-        topic = broker.topics.create_retry(header.topic, 1, Permission.READ | Permission.WRITE, sys_flag)
-    if topic is None:
-        _refuse(
-            ResponseCode.TOPIC_NOT_EXIST,
-            f"the topic {header.topic} does not exist and is not made on first use: create it first",
-        )
-    broker.note_topic(topic.topic_name)
-    return topic
+    def __call__(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """Put one message or one batch."""
+        put = self._put_of(connection, request)
+        self._broker.pipeline.take([put] if put.is_under_way else [])
+        self._broker.turn.rests_on(put)
+        if put.error is not None:
+            raise put.error
+        return self._answer(connection, request, put)
 
+    def take(self, connection: Connection, requests: Sequence[RemotingCommand]) -> Sequence[Replies]:
+        """Put what several requests bring, in order."""
+        puts = [self._put_of(connection, request) for request in requests]
+        self._broker.pipeline.take([put for put in puts if put.is_under_way])
+        return [
+            Reply(
+                connection,
+                request,
+                self._answer(connection, request, put),
+                NOTHING_PUT if put.result is None or put.refusal is not None else put.result.end,
+                for_disk=put.wait,
+                new_topic=put.new_topic,
+            )
+            for request, put in zip(requests, puts, strict=True)
+        ]
 
-def _queue_id(connection: Connection, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
-    """The queue asked for; a negative one means any.
+    def _put_of(self, connection: Connection, request: RemotingCommand) -> Put:
+        try:
+            if request.code == RequestCode.SEND_MESSAGE:
+                header = SendMessageRequestHeader.from_ext(request.ext_fields)
+            else:
+                header = SendMessageRequestHeader.from_short_ext(request.ext_fields)
+        except Exception as exc:  # noqa: BLE001  it is the answer to this request alone
+            return Put(error=exc)
+        return Put(sent=Sent(connection, request, header))
 
-    Raises:
-        BrokerError: the topic has no such queue.
-    """
-    queue_id = header.queue_id
-    if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
-        _refuse(
-            ResponseCode.INVALID_PARAMETER,
-            f"queue id {queue_id} is illegal: {topic.topic_name} has {topic.write_queue_nums} queues to write",
-        )
-    return queue_id if queue_id >= 0 else random_source().randrange(max(1, topic.write_queue_nums))
-
-
-# --- what is stored ------------------------------------------------------------------------------------
-
-
-def _fill(
-    broker: SendView, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
-) -> None:
-    """Complete a single message; may send it elsewhere: to the dead letters, to the schedule topic.
-
-    Raises:
-        BrokerError: the broker does not take it.
-    """
-    text = header.properties or ""
-    if not message.body:
-        _refuse(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
-    if PropertyName.UNIQUE_KEY not in properties:
-        properties[PropertyName.UNIQUE_KEY] = broker.unique_ids.next()
-        text = _joined(text, f"{PropertyName.UNIQUE_KEY}\x01{properties[PropertyName.UNIQUE_KEY]}\x02")
-    if _WATCHED.isdisjoint(properties) and not message.topic.startswith(RETRY_PREFIX):
-        message.properties = _joined(text, broker.added_properties)
-        return
-    for name in SYSTEM_PROPERTIES | _ADDED:
-        properties.pop(name, None)
-    properties.update(broker.added_property_map)
-    _refuse_what_is_missing(broker, properties)
-    if message.topic.startswith(RETRY_PREFIX):
-        _redirect_dead_letter(broker, header, message, properties)
-    level = delay_level(properties)
-    if level is None:
-        _refuse(ResponseCode.MESSAGE_ILLEGAL, "the delay level is not a number")
-    if level > 0:
-        put_aside(message, properties, level, broker.delay_levels)
-    elif any(name in properties for name in TIMER_PROPERTIES):
-        _refuse(ResponseCode.SYSTEM_ERROR, "accurate timer message is not enabled: send with a delay level instead")
-    else:
-        message.properties = encode_properties(properties)
-
-
-def _joined(text: str, more: str) -> str:
-    return text + more if not text or text[-1] == "\x02" else f"{text}\x02{more}"
-
-
-def _refuse_what_is_missing(broker: SendView, properties: dict[str, str]) -> None:
-    """Refuse what would be stored and then never do what the client means by it."""
-    if properties.get(PropertyName.TRANSACTION_PREPARED, "").lower() == "true":
-        remark = f"sending transaction messages to the broker {broker.config.broker_name} is forbidden"
-        _refuse(ResponseCode.NO_PERMISSION, remark)
-    if PropertyName.INNER_NUM in properties:
-        _refuse(ResponseCode.MESSAGE_ILLEGAL, "the message says it is a batch stored as one, and is none")
-
-
-def _redirect_dead_letter(
-    broker: SendView, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
-) -> None:
-    """Send a message that its group gave back too often to the dead letters of the group."""
-    group = group_of_retry_topic(message.topic) or ""
-    settings = broker.groups.find(group)
-    if settings is None:
-        _refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"the consumer group {group} does not exist")
-    most = settings.retry_max_times if header.max_reconsume_times is None else header.max_reconsume_times
-    if message.reconsume_times <= most:
-        return
-    properties[PropertyName.DELAY] = "-1"
-    message.topic, message.queue_id = dlq_topic(group), 0
-    if message.topic not in broker.topics:
-        broker.note_topic(message.topic)
-    if broker.topics.create_retry(message.topic, 1, Permission.READ | Permission.WRITE, 0) is None:
-        _refuse(ResponseCode.SYSTEM_ERROR, f"the topic {message.topic} does not exist and cannot be made")
-
-
-def _fill_batch(
-    broker: SendView, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
-) -> None:
-    """Complete a batch: its items are stored one by one, with consecutive offsets.
-
-    The properties of the batch follow those of every item, as Apache's broker stores them.
-
-    Raises:
-        BrokerError: it is no batch, or may not go where it wants to.
-    """
-    if message.topic.startswith(RETRY_PREFIX):
-        _refuse(ResponseCode.MESSAGE_ILLEGAL, f"a batch cannot go to the retry topic {message.topic}")
-    if header.sys_flag & INNER_BATCH:
-        _refuse(ResponseCode.MESSAGE_ILLEGAL, "batches are not stored as one message here")
-    try:
-        items = decode_batch(message.body)
-    except MessageDecodeError as exc:
-        _refuse(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {exc}")
-    if not items or not all(map(_BODY, items)):
-        _refuse(ResponseCode.MESSAGE_ILLEGAL, "the batch has no message, or one without a body")
-    # Rarely true, and told of all of them together for less than of one after the other.
-    if _is_forged(b"\x02".join([item[2] for item in items])):
-        items = [item._replace(properties=_clean(item.properties)) for item in items]
-    message.batch = items
-    own = {name: value for name, value in properties.items() if name not in _WATCHED}
-    message.properties = encode_properties(own) + broker.added_properties
-
-
-def _is_forged(properties: bytes) -> bool:
-    """Whether there may be a property that only a broker writes."""
-    return any(map(properties.__contains__, _SYSTEM_BYTES))
-
-
-def _clean(properties: bytes) -> bytes:
-    """The properties of an item without those that only a broker writes."""
-    found = decode_properties(properties.decode("utf-8", "replace"))
-    return encode_properties({name: value for name, value in found.items() if name not in SYSTEM_PROPERTIES}).encode()
+    def _answer(self, connection: Connection, request: RemotingCommand, put: Put) -> RemotingCommand:
+        broker, sent, result = self._broker, put.sent, put.result
+        if put.error is not None:
+            return answer_for_error(request, put.error, connection.address)
+        if put.refusal is not None or sent is None or result is None:
+            code, remark = put.refusal or (ResponseCode.SYSTEM_ERROR, "")
+            return request.answer(code, remark, dict(broker.send_fields))
+        # In this order clients of ours read the answer in one pass (`fast_answer`).
+        fields = {
+            "msgId": result.offset_message_id,
+            "queueId": str(sent.queue_id),
+            "queueOffset": str(result.queue_offset),
+        }
+        if sent.unique_key is not None:
+            fields["transactionId"] = sent.unique_key
+        return request.answer(ResponseCode.SUCCESS, None, fields | broker.send_fields)

@@ -15,10 +15,9 @@ from rocketpy.seams import random_source
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from rocketpy.wire.names import dlq_topic, retry_topic
-from rocketpy.wire.properties import encode_properties
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
-from rocketpy_broker_sim.broker.delay import put_aside
 from rocketpy_broker_sim.broker.processors.checks import check_group
+from rocketpy_broker_sim.broker.put_pipeline import Place, Put
 from rocketpy_broker_sim.broker.stored import StoredRecord, stored_record
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
@@ -47,19 +46,26 @@ def send_back(broker: SendBackView, connection: Connection, request: RemotingCom
         return request.answer(ResponseCode.NO_PERMISSION, remark)
     if group.retry_queue_nums <= 0:
         return request.answer()  # the group wants nothing again
-    queue_id = _retry_queue(broker, group, header)
+    put = Put(wait=False)
+    queue_id = _retry_queue(broker, group, header, put)
     record = _look_up(broker, header.offset)
     if _is_dead(header, group, record, request.version):
-        _bury(broker, name, record)
+        _bury(broker, name, record, put)
     else:
         _retry(broker, name, queue_id, header.delay_level, record)
-    result = broker.put(record.message, wait=False)
-    if result.status is PutMessageStatus.PUT_OK:
+    put.message, put.properties = record.message, record.properties
+    broker.pipeline.take([put], behind=Place.CHECKS)
+    broker.turn.rests_on(put)
+    if put.error is not None:
+        raise put.error
+    if put.result is None or put.result.status is PutMessageStatus.PUT_OK:
         return request.answer()
-    return request.answer(ResponseCode.SYSTEM_ERROR, result.status.name)
+    return request.answer(ResponseCode.SYSTEM_ERROR, put.result.status.name)
 
 
-def _retry_queue(broker: SendBackView, group: SubscriptionGroupConfig, header: ConsumerSendMsgBackRequestHeader) -> int:
+def _retry_queue(
+    broker: SendBackView, group: SubscriptionGroupConfig, header: ConsumerSendMsgBackRequestHeader, put: Put
+) -> int:
     """A queue of the group's retry topic, which is made on first use.
 
     Raises:
@@ -67,7 +73,7 @@ def _retry_queue(broker: SendBackView, group: SubscriptionGroupConfig, header: C
     """
     name = retry_topic(group.group_name)
     if name not in broker.topics:
-        broker.note_topic(name)
+        put.new_topic = name
     topic = broker.topics.create_retry(
         name,
         group.retry_queue_nums,
@@ -120,16 +126,15 @@ def _retry(broker: SendBackView, group: str, queue_id: int, level: int, record: 
     _mark(record)
     message = record.message
     message.topic, message.queue_id, message.store_host = retry_topic(group), queue_id, broker.store_host
-    put_aside(message, record.properties, level, broker.delay_levels)
+    record.properties[PropertyName.DELAY] = str(level)
 
 
-def _bury(broker: SendBackView, group: str, record: StoredRecord) -> None:
+def _bury(broker: SendBackView, group: str, record: StoredRecord, put: Put) -> None:
     name = dlq_topic(group)
     if name not in broker.topics:
-        broker.note_topic(name)
+        put.new_topic = name
     topic = broker.topics.create_retry(name, 1)
     _mark(record)
     message = record.message
     message.topic, message.queue_id, message.store_host = topic.topic_name, 0, broker.store_host
     record.properties[PropertyName.DELAY] = "0"
-    message.properties = encode_properties(record.properties)

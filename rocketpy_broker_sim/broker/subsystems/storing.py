@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.durability import Hear
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
-    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage
 
 __all__ = ["Storing"]
@@ -42,11 +42,10 @@ class Storing(Subsystem):
 
     Args:
         storage: where.
-        config: the settings of the store.
+        config: the settings.
         statistics: hears what can be read.
-        hooks: see every request and its answer.
-        most_waiting: how many answers may wait for the disk.
         hear: tells of topics that the name servers have heard of.
+        hooks: see every request and its answer.
 
     Attributes:
         turn: What requests run in; it stores what they put.
@@ -57,39 +56,39 @@ class Storing(Subsystem):
     def __init__(
         self,
         storage: Storage,
-        config: MessageStoreConfig,
+        config: BrokerConfig,
         statistics: BrokerStatistics,
-        hooks: Sequence[RequestHook] = (),
-        *,
-        most_waiting: int,
         hear: Hear,
+        hooks: Sequence[RequestHook] = (),
     ) -> None:
+        settings = config.store
         self.storage = storage
         self.booted_at = 0
         self._statistics = statistics
-        self.store = MessageStore(storage, config, on_arrival=self._note_arrival, clock=StoredClock(trio.current_time))
-        self.conditions = WriteConditions(config, trio.current_time, self.store.pool)
+        clock = StoredClock(trio.current_time)
+        self.store = MessageStore(storage, settings, on_arrival=self._note_arrival, clock=clock)
+        self.conditions = WriteConditions(settings, trio.current_time, self.store.pool)
         self.put_times = PutTimes(trio.current_time)
         self.gate = Durability(
             self.store,
             self.put_times,
-            sync_timeout=config.sync_flush_timeout / 1000
-            if config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+            sync_timeout=settings.sync_flush_timeout / 1000
+            if settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
             else None,
-            most=most_waiting,
+            most=config.send_thread_pool_queue_capacity,
             hear=hear,
         )
         self.turn = Turn(self.store, self.gate, self.conditions, self.put_times, hooks)
         self.disk = Disk(self.store)
-        self.cleaning = Cleaning(self.store.retention, config, self.store.flags)
+        self.cleaning = Cleaning(self.store.retention, settings, self.store.flags)
         self._reput = ReputService(self.store, self.turn)
         self._index = IndexCatchUpService(self.store)
         self._allocation = FileAllocation(self.store.files_ahead)
         self._transient_commit: TransientCommit | None = None
         if self.store.pool is not None:
-            self._transient_commit = TransientCommit(self.store, config, self.turn, self.gate)
-        self._log_flush = LogFlush(self.store, self.disk, config, self.gate.written)
-        self._queue_flush = QueueFlush(self.store, self.disk, config, self.gate.written)
+            self._transient_commit = TransientCommit(self.store, settings, self.turn, self.gate)
+        self._log_flush = LogFlush(self.store, self.disk, settings, self.gate.written)
+        self._queue_flush = QueueFlush(self.store, self.disk, settings, self.gate.written)
         self._group_commit = GroupCommit(self.disk, self.store, self.turn, self.gate)
 
     # --- putting ---
@@ -103,15 +102,24 @@ class Storing(Subsystem):
             message: what to put.
             wait: whether the answer has to wait for the disk too, where the settings say so.
         """
-        refusal = self.conditions.refusal()
-        if refusal is None and wait and self.gate.is_full:
-            refusal = PutMessageStatus.TOO_MANY_WAIT
-        if refusal is not None:
-            return PutMessageResult(refusal)
-        result = self.store.put(message) if message.batch is None else self.store.put_batch(message)
+        result = self.place(message, wait)
         if result.status is PutMessageStatus.PUT_OK:
             self.turn.depends_on(result.end, wait_for_disk=wait)
         return result
+
+    def place(self, message: IncomingMessage, wait: bool) -> PutMessageResult:
+        """Give a message its place; whose answer depends on it is for the caller to say."""
+        refusal = self.refusal(wait=wait)
+        if refusal is not None:
+            return PutMessageResult(refusal)
+        return self.store.put(message) if message.batch is None else self.store.put_batch(message)
+
+    def refusal(self, *, wait: bool) -> PutMessageStatus | None:
+        """Why nothing may be put now whose answer has to wait for the disk, or has not; None when it may."""
+        refusal = self.conditions.refusal()
+        if refusal is None and wait and self.gate.is_full:
+            return PutMessageStatus.TOO_MANY_WAIT
+        return refusal
 
     def commit(self) -> None:
         """Store what was put outside any request.
