@@ -88,6 +88,11 @@ def test_a_library_that_the_cpp_client_lacks_is_named(monkeypatch: pytest.Monkey
     assert "apt-get install" in reason
 
 
+def test_the_cpp_client_is_for_one_kind_of_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpp.platform, "machine", lambda: "aarch64")
+    assert "for Linux on x86_64" in str(cpp.cpp.__wrapped__())
+
+
 def test_a_wheel_that_pip_cannot_install_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
         assert "rocketmq==0.4.4" in command
