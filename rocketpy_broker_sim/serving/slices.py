@@ -91,14 +91,19 @@ def is_sliced(processor: Callable[..., object]) -> bool:
 
 
 class Steadily:
-    """A clock that goes on by the same at each look: what a slice holds is the same in every run."""
+    """A clock that goes on by the same at each look: what a slice holds is the same in every run.
 
-    def __init__(self) -> None:
+    Args:
+        step: seconds.
+    """
+
+    def __init__(self, step: float = _STEP_SECONDS) -> None:
+        self._step = step
         self._now = 0.0
 
     def __call__(self) -> float:
         """Seconds."""
-        self._now += _STEP_SECONDS
+        self._now += self._step
         return self._now
 
 
@@ -251,6 +256,5 @@ class Slices:
         try:
             work.done(answer, error)
         finally:
-            # It knows this frame, and those that hold the body of the request: a cycle, left to the next collection.
-            error = None
+            error = None  # it holds this frame by its traceback, and with it all that the work had in hand
         return True

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rocketpy.errors import BrokerError
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import is_valid_group, is_valid_stored_topic
 from rocketpy.wire.sysflag import Permission
 
-if TYPE_CHECKING:
-    from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
-
-__all__ = [
-    "MAX_GROUP",
-    "MAX_QUEUES",
-    "check_group",
-    "check_group_settings",
-    "check_permission",
-    "check_queue_id",
-    "check_queues",
-    "check_topic",
-    "invalid",
-]
-
-MAX_GROUP = 65_536
-"""Bytes of the settings of one group as it comes in a request. Apache's has no bound; a usual one has 500."""
-_MOST_DELAYS = 256
-_MOST_SUBSCRIPTIONS = 256
-_LONGEST_TEXT = 4096
+__all__ = ["MAX_QUEUES", "check_group", "check_permission", "check_queue_id", "check_queues", "check_topic", "invalid"]
 
 MAX_QUEUES = 65_536
 """Queues of a topic on one broker. Apache's has no bound; clients make lists of them."""
@@ -59,24 +38,6 @@ def check_group(name: str) -> str:
     if not is_valid_group(name):
         raise invalid("the group is blank, too long, or has characters besides letters, digits and the four of '%|_-'")
     return name
-
-
-def check_group_settings(group: SubscriptionGroupConfig) -> None:
-    """Lists and texts within a group's settings: all of them are kept, and written with each change of the group.
-
-    Raises:
-        BrokerError: one of them is longer than any that means something.
-    """
-    policy = group.group_retry_policy.customized_retry_policy
-    if policy is not None and len(policy.next) > _MOST_DELAYS:
-        raise invalid(f"{len(policy.next)} delays of retries: a group has at most {_MOST_DELAYS}")
-    subscriptions = group.subscription_data_set or ()
-    if len(subscriptions) > _MOST_SUBSCRIPTIONS:
-        raise invalid(f"{len(subscriptions)} subscriptions in its settings: a group has at most {_MOST_SUBSCRIPTIONS}")
-    for each in subscriptions:
-        for text in (each.topic, each.expression, each.expression_type):
-            if text is not None and len(text) > _LONGEST_TEXT:
-                raise invalid(f"a subscription with {len(text)} characters of text: at most {_LONGEST_TEXT} are kept")
 
 
 def check_queue_id(queue_id: int) -> int:
