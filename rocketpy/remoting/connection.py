@@ -175,6 +175,7 @@ class Connection(Outbound):
             try:
                 await self._transport.aclose()
             finally:
+                _let_go(self.error)
                 self._ended.set()
 
     async def _read(self) -> None:
@@ -336,6 +337,16 @@ class Connection(Outbound):
         )
         error.__cause__ = self.error
         return error
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Forget where an error came from, and what it came of: its frames hold requests of the peer with their bodies.
+
+    The connection keeps its error, and the frames hold the connection: only a collection of garbage would free them.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 @asynccontextmanager
