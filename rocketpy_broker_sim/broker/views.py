@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
+    from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 __all__ = [
     "BrokerAdminView",
@@ -96,7 +97,7 @@ class PutView(_Config, _Topics, _Turn, Protocol):
     pipeline: PutPipeline
 
 
-class SendView(PutView, _Groups, Protocol):
+class SendView(PutView, _Groups, _Store, Protocol):
     """SEND_MESSAGE and its kin.
 
     Attributes:
@@ -110,6 +111,10 @@ class SendView(PutView, _Groups, Protocol):
     send_fields: dict[str, str]
     added_properties: str
     added_property_map: dict[str, str]
+
+    def refusal(self, *, wait: bool) -> PutMessageStatus | None:
+        """Why nothing may be put now; None when it may."""
+        ...
 
 
 class SendBackView(PutView, _Groups, _Store, Protocol):

@@ -2,28 +2,37 @@
 
 This is the hottest path of the broker. The requests that a connection brings at once go through the put pipeline as
 one run. Where they have the same header but for what changes from message to message, and no property that a stage
-watches, they are checked, stored and answered together (`plain_run`).
+watches, they are checked, stored and answered together (`plain_runs`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, cast
 
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.send import SendMessageRequestHeader
+from rocketpy.wire.send_layout import LaidOutSend
+from rocketpy_broker_sim.broker.plain_runs import PlainRuns
 from rocketpy_broker_sim.broker.put_pipeline import Put, Sent
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
+from rocketpy_broker_sim.broker.send_checks import SendChecks
 from rocketpy_broker_sim.broker.turn import RunProcessor
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
+    from rocketpy.wire.send_layout import SendLayout
     from rocketpy_broker_sim.broker.replies import Replies
     from rocketpy_broker_sim.broker.views import SendView
 
 __all__ = ["SendProcessor"]
+
+
+def _layout(request: RemotingCommand) -> SendLayout | None:
+    return request.layout if isinstance(request, LaidOutSend) else None
 
 
 class SendProcessor(RunProcessor):
@@ -35,6 +44,7 @@ class SendProcessor(RunProcessor):
 
     def __init__(self, broker: SendView) -> None:
         self._broker = broker
+        self._plain = PlainRuns(broker, SendChecks(broker))
 
     def __call__(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Put one message or one batch."""
@@ -47,6 +57,17 @@ class SendProcessor(RunProcessor):
 
     def take(self, connection: Connection, requests: Sequence[RemotingCommand]) -> Sequence[Replies]:
         """Put what several requests bring, in order."""
+        replies: list[Replies] = []
+        for layout, group in groupby(requests, _layout):
+            run = list(group)
+            plain = self._plain.take(connection, cast("list[LaidOutSend]", run)) if layout is not None else None
+            if plain is not None:
+                replies.append(plain)
+            else:
+                replies += self._take(connection, run)
+        return replies
+
+    def _take(self, connection: Connection, requests: Sequence[RemotingCommand]) -> Sequence[Replies]:
         puts = [self._put_of(connection, request) for request in requests]
         self._broker.pipeline.take([put for put in puts if put.is_under_way])
         return [
