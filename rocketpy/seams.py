@@ -216,6 +216,10 @@ class Storage(Protocol):
         """Take an exclusive lock on a file, made when missing. Returns the release; OSError when another holds it."""
         ...
 
+    def lock_folder(self, path: str) -> Callable[[], None]:
+        """Take an exclusive lock on a folder that is there, without leaving anything in it; otherwise as `lock`."""
+        ...
+
     def usage(self, path: str = "") -> float:
         """Share of the disk in use that a folder lies on, or will once it is made: 0.0 to 1.0."""
         ...

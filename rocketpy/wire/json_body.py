@@ -43,7 +43,7 @@ from rocketpy.wire.json_scalars import (
     object_of,
 )
 from rocketpy.wire.lenient_json import parse_json, parse_json_steps, run_steps, write_json
-from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
+from rocketpy.wire.limits import DEFAULT_LIMITS, REQUEST_LIMITS, WireLimits
 
 __all__ = ["Body", "Int32", "body", "member"]
 
@@ -128,7 +128,7 @@ class Body(Declared):
         return cls.from_json(value)
 
     @classmethod
-    def decode_steps(cls, data: bytes, *, limits: WireLimits = DEFAULT_LIMITS) -> Generator[None, None, Self]:
+    def decode_steps(cls, data: bytes, *, limits: WireLimits = REQUEST_LIMITS) -> Generator[None, None, Self]:
         """`decode` in steps: a generator that returns the body, for those who serve others in between.
 
         A step takes far less than 1 ms, but for single calls of Python's parser. Raises as `decode`.

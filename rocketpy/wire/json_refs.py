@@ -69,6 +69,7 @@ class _Resolver:
             if step is None:
                 return None
             found = _member(found, step)
+            self.budget -= 1
             position = step.end()
         return found
 

@@ -98,16 +98,41 @@ class Broker:
         self.refresh_settings()
         self._network = network or TcpNetwork()
         self.statistics = BrokerStatistics(trio.current_time)
+        self.slices = Slices()
+        self.subsystems = [*self._keeping(config, storage, hooks), *self._serving(config, name_servers, limits)]
+
+    def _keeping(self, config: BrokerConfig, storage: Storage, hooks: Sequence[RequestHook]) -> list[Subsystem]:
+        """The parts that have something to keep."""
         storing = Storing(storage, config, self.statistics, self._hear, hooks)
         delays = Delays(config, storage, storing)
         tables = Tables(config, storage, storing.store)
-        self.slices = Slices()
+        saving = Saving(config, (storing, delays, tables))
+        self.storing = storing
+        self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
+        self.put, self.commit, self.refusal = storing.put, storing.commit, storing.refusal
+        storing.turn.subscribe(self._arrived)
+        self.schedule, self.delay_levels = delays.schedule, delays.level_count
+        self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
+        tables.topics.on_change = self._topics_changed
+        self.persistence = saving.persistence
+        self.pipeline = PutPipeline(
+            {
+                Place.CHECKS: SendChecks(self),
+                Place.DELAY_LEVEL: DelayStage(delays.level_count),
+                Place.STORE: StoreStage(storing.place, self.config),
+            }
+        )
+        return [storing, delays, tables, saving, Counting(self.statistics, storing)]
+
+    def _serving(
+        self, config: BrokerConfig, name_servers: Sequence[str], limits: ServerLimits | None
+    ) -> list[Subsystem]:
+        """The parts that have to do with those outside."""
         clients = Clients(config, self.slices)
-        saving = Saving(config, (storing, delays, tables, clients))
-        self._offer(storing, delays, tables, saving, clients)
-        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), storing.turn, self.slices)
-        pulls = Pulls(config, self.lanes, storing.turn, partial(pull_again, self))
-        self.held_pulls = pulls.held
+        self.consumers, self.producers = clients.consumers, clients.producers
+        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn, self.slices)
+        self.pulls = Pulls(config, self.lanes, self.turn, self.topics, partial(pull_again, self))
+        self.waiters = self.pulls.waiters
         self._port = Port(
             config,
             self._network,
@@ -117,28 +142,8 @@ class Broker:
             on_close=clients.forget,
             settle=self._settle,
         )
-        self._naming = Naming(config, self._network, tables.topics, name_servers, lambda: self.address)
-        counting = Counting(self.statistics, storing)
-        self.subsystems: list[Subsystem] = [storing, delays, tables, saving, counting, clients, pulls]
-        self.subsystems += [self._port, self._naming]
-
-    def _offer(self, storing: Storing, delays: Delays, tables: Tables, saving: Saving, clients: Clients) -> None:
-        """What of its subsystems requests, tests and programs around a broker may reach."""
-        self.storing = storing
-        self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
-        self.put, self.commit, self.refusal = storing.put, storing.commit, storing.refusal
-        storing.turn.subscribe(self._arrived)
-        self.schedule, self.delay_levels = delays.schedule, delays.level_count
-        self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
-        self.persistence = saving.persistence
-        self.consumers, self.producers = clients.consumers, clients.producers
-        self.pipeline = PutPipeline(
-            {
-                Place.CHECKS: SendChecks(self),
-                Place.DELAY_LEVEL: DelayStage(delays.level_count),
-                Place.STORE: StoreStage(storing.place, self.config),
-            }
-        )
+        self._naming = Naming(config, self._network, self.topics, name_servers, lambda: self.address)
+        return [clients, self.pulls, self._port, self._naming]
 
     @property
     def server(self) -> RemotingServer | None:
@@ -171,7 +176,12 @@ class Broker:
     def _arrived(self, arrival: Arrival) -> None:
         if arrival.topic == SCHEDULE_TOPIC:
             self.schedule.on_arrival(arrival.queue_id)
-        self.held_pulls.arrived(arrival)
+        self.waiters.arrived(arrival)
+
+    def _topics_changed(self, names: list[str]) -> None:
+        self.pulls.topics_changed(names)
+        if self.registration is not None:
+            self.registration.topics_changed(names)
 
     def _hear(self, topic: str, done: Callable[[], object]) -> None:
         """Call a function once the name servers have heard of a topic; at once where there is none."""
@@ -189,10 +199,10 @@ class Broker:
             _, port = parse_address(address)
             self.store_host = packed_address(format_address(self._network.local_ip(), port))
 
-    def _settle(self) -> None:
+    async def _settle(self) -> None:
         """The last answers are about to leave: nothing waits any more."""
         for subsystem in reversed(self.subsystems):
-            subsystem.settle()
+            await subsystem.settle()
         self.turn.finish()
 
     # --- start and end ---------------------------------------------------------------------------------

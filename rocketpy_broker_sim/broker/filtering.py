@@ -1,24 +1,21 @@
-"""Which messages of a topic a consumer wants, told by tag. Plays the part of ExpressionMessageFilter.
+"""From what a consumer subscribes to the filter that the store and the waiters ask. Plays ExpressionMessageFilter.
 
-The broker compares hashes only, so it may let through a message whose tag has the same hash; the client compares the
-text. What is declared here is the bound on what a request may ask the broker to compare.
+A filter has two phases, by the entry of the queue and by the message. Tags need the first alone: the broker compares
+hashes, so it may let through a message whose tag has the same hash, and the client compares the text, as with Apache's
+broker. What is declared here is the bound on what a request may ask the broker to compare.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rocketpy.errors import ConfigError
 from rocketpy.wire.bodies.subscription import ALL, SubscriptionData, build, is_tag_type
+from rocketpy_broker_sim.store.filtering import MessageFilter
 
-__all__ = ["MAX_EXPRESSION", "MAX_TAGS", "Match", "bounded_subscription", "check_bounds", "tag_match"]
+__all__ = ["MAX_EXPRESSION", "MAX_TAGS", "bounded_subscription", "check_bounds", "filter_of"]
 
 MAX_EXPRESSION = 4096
 """Characters of a tag expression."""
 MAX_TAGS = 256
-
-Match = Callable[[int], bool]
-"""Says by the tag hash of a message whether a consumer wants it."""
 
 
 def check_bounds(wanted: SubscriptionData) -> None:
@@ -48,8 +45,8 @@ def bounded_subscription(topic: str, expression: str | None, expression_type: st
     return wanted
 
 
-def tag_match(wanted: SubscriptionData) -> Match | None:
-    """The test on a tag hash; None when every message is wanted."""
+def filter_of(wanted: SubscriptionData) -> MessageFilter | None:
+    """The filter of a subscription by tags; None when every message is wanted."""
     if wanted.class_filter_mode or not wanted.sub_string or wanted.sub_string == ALL:
         return None
-    return frozenset(wanted.code_set).__contains__
+    return MessageFilter(frozenset(wanted.code_set))

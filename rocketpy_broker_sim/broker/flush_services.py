@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.errors import StoreError
+from rocketpy_broker_sim.store.disk.failure import FlushPostponedError
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.durability import Progress
@@ -48,7 +49,12 @@ class LogFlush:
             while True:
                 await self._written.reach(self._store.flushed_position + 1)
                 await self._gather()
-                await self._disk.flush_log()
+                try:
+                    await self._disk.flush_log()
+                except FlushPostponedError as exc:
+                    await self._disk.wait_for_better_times(exc)
+                else:
+                    self._disk.note_success()
         except StoreError as exc:
             self._disk.note_failure(exc)
 
@@ -85,7 +91,13 @@ class QueueFlush:
             while True:
                 await self._written.reach(self._seen + 1)
                 await trio.sleep(self._config.flush_interval_consume_queue / 1000)
-                await self._flush()
+                try:
+                    await self._flush()
+                except FlushPostponedError as exc:
+                    self._seen = min(self._seen, self._store.written_position - 1)  # there is something to do still
+                    await self._disk.wait_for_better_times(exc)
+                else:
+                    self._disk.note_success()
         except StoreError as exc:
             self._disk.note_failure(exc)
 

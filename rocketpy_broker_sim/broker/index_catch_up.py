@@ -1,14 +1,16 @@
-"""IndexCatchUpService: lets the key index catch up with a long log, a little at a time, beside the broker's work.
+"""IndexCatchUpService: lets the key index catch up with the log, a little at a time, beside the broker's work.
 
-It ends when there is nothing left to do, which mostly is at once. Plays a part of ReputMessageService.
+It has something to do after a start with a long log, and after a disk refused the index, which is then tried again
+every few seconds. Plays a part of ReputMessageService.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
-from rocketpy.services import ticks
+from rocketpy.services import run_blocking, ticks
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.message_store import MessageStore
@@ -19,6 +21,8 @@ STEP = 100
 """Records at a time: about a millisecond of work."""
 PAUSE = 0.001
 """Seconds between two steps, in which the broker does everything else."""
+TRY_AGAIN_EVERY = 5.0
+"""Seconds between two looks at an index that the disk refused."""
 _logger = get_logger(__name__)
 
 
@@ -29,11 +33,27 @@ class IndexCatchUpService:
         self._store = store
 
     async def serve(self) -> None:
+        """Catch up whenever the index is behind, until cancelled."""
+        await self._catch_up()
+        async for _ in ticks(TRY_AGAIN_EVERY):
+            if self._store.index.failed:
+                await self._try_again()
+                await self._catch_up()
+
+    async def _catch_up(self) -> None:
         """Take steps until none is left."""
-        if not self._store.index.is_behind:
+        if not self._store.index.is_behind or self._store.index.failed:
             return
         async for _ in ticks(PAUSE):
             if not self._store.catch_up_index(STEP):
                 break
         if not self._store.index.failed:
             _logger.info("the index has caught up with the log")
+
+    async def _try_again(self) -> None:
+        index = self._store.index_catch_up
+        try:
+            await run_blocking(index.write_again)
+            index.try_again()
+        except StoreError as exc:
+            _logger.debug("%s", exc)  # that it was given up has been said

@@ -1,8 +1,8 @@
 """Keeps the configuration files of a broker up to date: at once after a change, offsets every few seconds, at stop.
 
-Changes that come together are written together, in a thread, so that a burst of new topics costs a few writes and the
-loop none. Who has to know that a change is on the disk asks with `after_save`. Plays the part of the calls of persist()
-in the managers of BrokerController.
+Changes that come together are encoded in slices and written in a thread, together, so that a burst of new topics costs
+a few writes and holds up nobody. Who has to know that a change is on the disk asks with `after_save`. Plays the part of
+the calls of persist() in the managers of BrokerController.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking, ticks
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.serving.slices import in_slices
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -106,10 +107,10 @@ class Persistence:
     async def _save(self, table: StoredTable) -> StoreError | None:
         if not table.changed:
             return None
-        data = table.encode()
         # Cleared first: a change during the write is one for the next round.
         table.changed = False
         try:
+            data = await in_slices(table.encode_steps())
             await run_blocking(table.file.save, data)
         except StoreError as exc:
             table.changed = True

@@ -1,7 +1,8 @@
 """ReputService: brings messages into their queues that the turn which wrote them could not bring there.
 
-A disk that refuses is asked again every second, until the store gives up; when there is much to catch up with, the
-loop sees to its connections between two chunks. It sleeps while there is nothing of either.
+A disk that refuses is asked again every second, for as long as it takes; when it has refused for half a minute no more
+messages are taken meanwhile. When there is much to catch up with, the loop sees to its connections between two chunks.
+It sleeps while there is nothing of either.
 Plays the part of ReputMessageService.
 """
 
@@ -36,17 +37,26 @@ class ReputService:
     def __init__(self, store: MessageStore, turn: Turn) -> None:
         self._store = store
         self._turn = turn
+        self._is_given_up = False
+
+    def _tell(self) -> None:
+        """Say once that no more messages are taken, and once that they are again."""
+        is_given_up = self._store.flags.has(RunningFlag.QUEUE_ERROR)
+        if is_given_up and not self._is_given_up:
+            _logger.error("no more messages are taken until those that are there can be brought into their queues")
+        elif self._is_given_up and not is_given_up:
+            _logger.warning("messages are brought into their queues and taken again")
+        self._is_given_up = is_given_up
 
     async def serve(self) -> None:
         """Catch up whenever the turn says that there is something to catch up with, until cancelled."""
         while True:
             await self._turn.wait_behind()
             if self._turn.is_stalled:
-                if self._store.flags.has(RunningFlag.QUEUE_ERROR):
-                    _logger.error("no more messages are taken or brought into their queues until the broker restarts")
-                    continue
+                self._tell()
                 await trio.sleep(RETRY_AFTER)
                 self._turn.reput()
+                self._tell()
             else:
                 await trio.lowlevel.checkpoint()
             self._turn.make_readable()

@@ -14,6 +14,7 @@ from rocketpy.wire.codes import CURRENT_VERSION
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.record import read_head
 from rocketpy_broker_sim.broker.delay import queue_of_level
+from rocketpy_broker_sim.broker.waiter_index import Reason
 from rocketpy_broker_sim.config import MASTER_ID
 from rocketpy_broker_sim.store.log import commit_log
 from rocketpy_broker_sim.store.queue import consume_queue
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.schedule import ScheduleService
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics, Totals
     from rocketpy_broker_sim.broker.subsystem import Subsystem
+    from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.broker.write_conditions import WriteConditions
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
@@ -37,6 +39,7 @@ __all__ = [
     "measures_of_messages",
     "measures_of_puts",
     "measures_of_store",
+    "measures_of_waiters",
     "runtime_info",
 ]
 
@@ -201,4 +204,13 @@ def measures_of_delays(schedule: ScheduleService, store: MessageStore) -> dict[s
     return {
         f"scheduleMessageOffset_{level}": f"{offset},{store.max_offset(SCHEDULE_TOPIC, queue_of_level(level))}"
         for level, offset in schedule.progress().items()
+    }
+
+
+def measures_of_waiters(waiters: Waiters) -> dict[str, str]:
+    """How many pulls wait, the bytes kept for them, and how many were answered for which reason; keys of ours."""
+    return {
+        "heldPulls": str(len(waiters)),
+        "heldPullBytes": str(waiters.size),
+        **{f"heldPullsEnded_{reason.value}": str(waiters.counts[reason]) for reason in Reason},
     }

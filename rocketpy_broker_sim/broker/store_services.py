@@ -13,6 +13,7 @@ from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking
 from rocketpy_broker_sim.broker.flush_thread import FlushThread
+from rocketpy_broker_sim.store.disk.failure import FlushPostponedError
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.durability import Durability
@@ -23,6 +24,8 @@ __all__ = ["Disk", "GroupCommit"]
 
 AGAIN_AFTER = 1.0
 """Seconds to the next flush after one that failed."""
+RETRY_AFTER = 0.2
+"""Seconds to the next try of a flush that could not begin."""
 _logger = get_logger(__name__)
 
 
@@ -44,11 +47,13 @@ class Disk:
         self._queue_turn = trio.Lock()
         self.thread = FlushThread()
         self._failed = False
+        self._postponed = False
 
     async def flush_log(self) -> None:
         """Return when the disk has the log as it is written now.
 
         Raises:
+            FlushPostponedError: it could not begin; nothing is lost, and a later call may succeed.
             StoreError: the disk failed, and nothing is stored any more until the broker is restarted.
         """
         async with self._log_turn:
@@ -78,6 +83,19 @@ class Disk:
         async with self._queue_turn:
             self._store.prepare_flush()
             await run_blocking(self._store.flush_queues, least_pages)
+
+    async def wait_for_better_times(self, exc: FlushPostponedError) -> None:
+        """Return when it is time to try a flush again that could not begin; said once, until one succeeds."""
+        if not self._postponed:
+            _logger.error("%s; it is tried again until it succeeds", exc)
+        self._postponed = True
+        await trio.sleep(RETRY_AFTER)
+
+    def note_success(self) -> None:
+        """A flush succeeded."""
+        if self._postponed:
+            self._postponed = False
+            _logger.warning("the store is flushed again")
 
     def note_failure(self, exc: StoreError) -> None:
         """Tell the operator once that the disk failed; the broker goes on giving what it has."""
@@ -109,12 +127,16 @@ class GroupCommit:
             await self._gate.written.reach(done + 1)
             try:
                 await self._disk.flush_log()
+            except FlushPostponedError as exc:
+                await self._disk.wait_for_better_times(exc)  # answers wait on, up to their deadlines
+                continue
             except StoreError as exc:
                 count = self._gate.refuse()
                 if count:
                     _logger.error("the messages of %d sends may be lost: %s", count, exc)
                 await trio.sleep(AGAIN_AFTER)
                 continue
+            self._disk.note_success()
             done = self._store.flushed_position
             self._gate.release()
             self._turn.make_readable()

@@ -57,8 +57,11 @@ class Subsystem:
 
     # --- the stop ---
 
-    def settle(self) -> None:
-        """Answer all that waits, and let nothing wait from now on: the last answers are about to leave."""
+    async def settle(self) -> None:
+        """Answer all that waits, and let nothing wait from now on: the last answers are about to leave.
+
+        Cancelled when it takes too long; what waits then is not answered.
+        """
 
     async def leave(self) -> None:
         """Take leave of those outside. Bounded in time whatever they do; services and the other parts still run."""

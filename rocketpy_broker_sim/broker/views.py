@@ -12,16 +12,17 @@ if TYPE_CHECKING:
     from rocketpy.wire.bodies.topics import DataVersion
     from rocketpy.wire.message_id import UniqueIds
     from rocketpy_broker_sim.broker.cleaning import Cleaning
-    from rocketpy_broker_sim.broker.long_polling import HeldPulls
     from rocketpy_broker_sim.broker.persistence import Persistence
     from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
+    from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
     from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
     from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
     from rocketpy_broker_sim.broker.tables.producers import ProducerTable
     from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.broker.turn import Turn
+    from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import PutMessageStatus
@@ -78,8 +79,8 @@ class _Turn(Protocol):
     turn: Turn
 
 
-class _HeldPulls(Protocol):
-    held_pulls: HeldPulls
+class _Waiters(Protocol):
+    waiters: Waiters
 
 
 # --- messages ------------------------------------------------------------------------------------------
@@ -121,14 +122,16 @@ class SendBackView(PutView, _Groups, _Store, Protocol):
     """CONSUMER_SEND_MSG_BACK."""
 
 
-class PullView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, _HeldPulls, Protocol):
+class PullView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, Protocol):
     """PULL_MESSAGE.
 
     Attributes:
         statistics: Hears of what was given.
+        pulls: Holds those that find nothing.
     """
 
     statistics: BrokerStatistics
+    pulls: Pulls
 
 
 class QueryView(_Config, _Store, Protocol):
@@ -156,7 +159,7 @@ class PositionView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, Prot
     """Where groups stand, as their members ask and tell."""
 
 
-class ResetView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, _HeldPulls, _Persistence, Protocol):
+class ResetView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, _Waiters, _Persistence, Protocol):
     """Where groups shall stand, as an administrator tells."""
 
 

@@ -107,7 +107,7 @@ def _refuse_broadcasting(brokers: Sequence[Broker], group: str) -> None:
 async def _have_told(brokers: Sequence[Broker], group: str, pause: float) -> None:
     """Let the consumers of a group say where they stand, and give them time for it."""
     for broker in brokers:
-        broker.held_pulls.release(group)
+        broker.waiters.recall(group)
         broker.turn.finish()
     await trio.sleep(pause)
 

@@ -155,12 +155,14 @@ class BrokerConfig:
     """Consumer groups that may exist."""
     max_clients_per_group: int = own(2000)
     """Clients that a group may have."""
-    max_groups_per_client: int = own(4096)
+    max_groups_per_client: int = own(2048)
     """Groups that a client may consume in, and as many that it may produce in."""
     max_memberships: int = own(1_000_000)
     """Groups of all clients together, each counted once for each of its clients; of producers as many."""
     max_held_pulls: int = own(100_000)
     """Pulls that may be held at once."""
+    max_held_pulls_per_connection: int = own(10_000)
+    """Pulls of one connection that may be held at once."""
     max_hold_millis: int = own(30_000)
     """No pull is held longer, whatever it asks for."""
 

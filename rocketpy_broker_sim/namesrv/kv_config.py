@@ -1,37 +1,121 @@
 """KVConfig: values by namespace and key that operators keep at a name server, in memory and in kvConfig.json.
 
-Plays the part of KVConfigManager. Order-topic settings are the one namespace that the protocol itself reads.
+Plays the part of KVConfigManager. Order-topic settings are the one namespace that the protocol itself reads. As with
+Apache's, the empty namespace and the empty key are names like others.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Generator, Mapping
+from json.encoder import encode_basestring
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rocketpy.errors import ConfigError, NoPermissionError, StoreCorruptError, StoreError
+import attrs
+
+from rocketpy.errors import NoPermissionError, StoreCorruptError, StoreError
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.namesrv.long_answers import kv_table_body
+from rocketpy_broker_sim.namesrv.queue_table import drain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rocketpy.seams import Storage
 
-__all__ = ["FILE_NAME", "ORDER_TOPIC_CONFIG", "KVConfig"]
+__all__ = ["FILE_NAME", "ORDER_TOPIC_CONFIG", "KVChange", "KVConfig", "KVDraft"]
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 FILE_NAME = "kvConfig.json"
 MAX_ENTRIES = 10_000
 MAX_SIZE = 4 * 1024 * 1024
 """Characters of all entries: the whole table is written with every change."""
+_ENTRIES_A_STEP = 256
+
+_Table = dict[str, dict[str, str]]
+
+
+@attrs.frozen(kw_only=True)
+class KVChange:
+    """A value that is set, or removed when it is None."""
+
+    namespace: str
+    key: str
+    value: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Characters."""
+        return len(self.namespace) + len(self.key) + len(self.value or "")
+
+
+class KVDraft:
+    """A table with some changes, of which the namespaces that change are copies."""
+
+    def __init__(self, table: _Table, entries: int, size: int) -> None:
+        self.table = dict(table)
+        self.entries = entries
+        self.size = size
+        self.is_changed = False
+        self._own: set[str] = set()
+
+    def apply(self, change: KVChange) -> None:
+        """Make a change.
+
+        Raises:
+            NoPermissionError: the table would be too large.
+        """
+        pairs = self.table.get(change.namespace, {})
+        former = pairs.get(change.key)
+        if change.value == former:
+            return
+        entries = self.entries - (former is not None) + (change.value is not None)
+        size = self.size + len(change.value or "") - len(former or "")
+        if former is None:
+            size += len(change.key) + (0 if pairs else len(change.namespace))
+        if change.value is None:
+            size -= len(change.key) + (len(change.namespace) if len(pairs) == 1 else 0)
+        _check(entries, size, is_new=former is None, former_size=self.size)
+        self._set(change)
+        self.entries, self.size, self.is_changed = entries, size, True
+
+    def _set(self, change: KVChange) -> None:
+        if change.namespace not in self._own:
+            self._own.add(change.namespace)
+            self.table[change.namespace] = dict(self.table.get(change.namespace, {}))
+        pairs = self.table[change.namespace]
+        if change.value is not None:
+            pairs[change.key] = change.value
+            return
+        del pairs[change.key]
+        if not pairs:
+            del self.table[change.namespace]
+            self._own.discard(change.namespace)
+
+
+def _check(entries: int, size: int, *, is_new: bool, former_size: int) -> None:
+    if is_new and entries > MAX_ENTRIES:
+        raise NoPermissionError(ResponseCode.NO_PERMISSION, f"no more than {MAX_ENTRIES} key-value entries are kept")
+    if size > max(MAX_SIZE, former_size):
+        raise NoPermissionError(
+            ResponseCode.NO_PERMISSION, f"no more than {MAX_SIZE} characters of key-value entries are kept"
+        )
 
 
 class KVConfig:
-    """Namespaces of key-value pairs; persisted after every change when a storage is given."""
+    """Namespaces of key-value pairs; a change counts when it is on the disk, where a storage is given."""
 
     def __init__(self, storage: Storage | None = None, path: str = FILE_NAME) -> None:
         self._storage = storage
         self._path = path
-        self._table: dict[str, dict[str, str]] = {}
+        self._table: _Table = {}
+        self._entries = 0
+        self._size = 0
+        self._bodies: dict[str, bytes] = {}
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is written to a file."""
+        return self._storage is not None
 
     def load(self) -> None:
         """Read what was persisted, if anything was.
@@ -49,63 +133,97 @@ class KVConfig:
             raise StoreCorruptError(f"{where} is not a key-value file: repair it or move it away", path=where) from exc
         except OSError as exc:
             raise StoreError(f"{where} cannot be read: {exc.strerror}") from exc
+        self._entries = sum(map(len, self._table.values()))
+        self._size = _size(self._table)
+
+    # --- asking ---
 
     def get(self, namespace: str, key: str) -> str | None:
         """One value."""
         return self._table.get(namespace, {}).get(key)
 
-    def namespace(self, namespace: str) -> dict[str, str] | None:
-        """A copy of one namespace, None when there is none."""
+    def namespace(self, namespace: str) -> Mapping[str, str] | None:
+        """One namespace as it is now, None when there is none."""
         pairs = self._table.get(namespace)
-        return None if pairs is None else dict(pairs)
+        return None if pairs is None else MappingProxyType(pairs)
+
+    def body_steps(self, namespace: str) -> Generator[None, None, bytes]:
+        """A namespace as the body of an answer, made in steps once for each of its states."""
+        pairs = self._table.get(namespace)
+        known = self._bodies.get(namespace)
+        if known is None:
+            known = yield from kv_table_body(pairs or {})
+            if self._table.get(namespace) is pairs:
+                self._bodies = {namespace: known}
+        return known
+
+    # --- changing ---
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value.
+        """Set a value at once.
 
         Raises:
             NoPermissionError: the table is full.
-            ConfigError: a name is empty.
             StoreError: the file cannot be written; the old value stays.
         """
-        if not namespace or not key:
-            raise ConfigError("a key-value entry needs a namespace and a key")
-        pairs = self._table.get(namespace, {})
-        table = {**self._table, namespace: {**pairs, key: value}}
-        if key not in pairs and sum(map(len, table.values())) > MAX_ENTRIES:
-            raise NoPermissionError(
-                ResponseCode.NO_PERMISSION, f"no more than {MAX_ENTRIES} key-value entries are kept"
-            )
-        if _size(table) > max(MAX_SIZE, _size(self._table)):
-            raise NoPermissionError(
-                ResponseCode.NO_PERMISSION, f"no more than {MAX_SIZE} characters of key-value entries are kept"
-            )
-        self._replace(table)
+        self.change(KVChange(namespace=namespace, key=key, value=value))
 
     def delete(self, namespace: str, key: str) -> None:
-        """Remove a value; fine when there is none.
+        """Remove a value at once; fine when there is none.
 
         Raises:
             StoreError: the file cannot be written; the value stays.
         """
-        pairs = dict(self._table.get(namespace, {}))
-        if pairs.pop(key, None) is None:
-            return
-        others = {name: each for name, each in self._table.items() if name != namespace}
-        self._replace({**others, namespace: pairs} if pairs else others)
+        self.change(KVChange(namespace=namespace, key=key))
 
-    def _replace(self, table: dict[str, dict[str, str]]) -> None:
-        """Make it the table once it is on the disk: what could not be written does not count."""
-        self._persist(table)
-        self._table = table
+    def change(self, change: KVChange) -> None:
+        """Make a change at once, on the disk too.
 
-    def _persist(self, table: dict[str, dict[str, str]]) -> None:
+        Raises:
+            NoPermissionError: the table is full.
+            StoreError: the file cannot be written; the table stays as it was.
+        """
+        draft = self.draft()
+        draft.apply(change)
+        if draft.is_changed:
+            self.save(drain(self.encode_steps(draft)))
+            self.take_over(draft)
+
+    def draft(self) -> KVDraft:
+        """Begin to change it. What was drafted counts when it is taken over."""
+        return KVDraft(self._table, self._entries, self._size)
+
+    def encode_steps(self, draft: KVDraft) -> Generator[None, None, bytes]:
+        """The file of a draft."""
+        lines = []
+        for count, (name, pairs) in enumerate(draft.table.items()):
+            lines.append(f"{',' if count else ''}\n  {encode_basestring(name)}: {{")
+            for number, (key, value) in enumerate(pairs.items()):
+                comma = "," if number else ""
+                lines.append(f"{comma}\n   {encode_basestring(key)}: {encode_basestring(value)}")
+                if number % _ENTRIES_A_STEP == 0:
+                    yield
+            lines.append("\n  }")
+        table = f"{{{''.join(lines)}\n }}" if lines else "{}"
+        return f'{{\n "configTable": {table}\n}}'.encode()
+
+    def save(self, data: bytes) -> None:
+        """Write the file, where there is one. Blocking.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
         if self._storage is None:
             return
-        data = json.dumps({"configTable": table}, indent=1, ensure_ascii=False).encode()
         try:
             self._storage.write_bytes_atomic(self._path, data)
         except OSError as exc:
             raise StoreError(f"{self._storage.describe(self._path)} cannot be written: {exc.strerror}") from exc
+
+    def take_over(self, draft: KVDraft) -> None:
+        """Make a draft the table."""
+        self._table, self._entries, self._size = draft.table, draft.entries, draft.size
+        self._bodies = {}
 
 
 def _size(table: Mapping[str, Mapping[str, str]]) -> int:

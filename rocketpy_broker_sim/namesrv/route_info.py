@@ -1,21 +1,33 @@
 """RouteInfo: which brokers live, which queues they hold, and when they are forgotten. Pure tables without a clock.
 
 Every change goes through here: registration, unregistration, heartbeats, expiry, write permission. `route_query` reads
-the same tables. Plays the part of RouteInfoManager.
+the same tables. What grows with the number of topics is done in steps, between which others read and change the tables:
+what is known of a broker is looked up again after each. Plays the part of RouteInfoManager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import attrs
 
 from rocketpy.logs import get_logger
-from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
+from rocketpy.wire.bodies.registration import Piece, TopicConfigAndMappingSerializeWrapper
 from rocketpy.wire.bodies.route import BrokerData, QueueData
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMappingInfo
-from rocketpy.wire.sysflag import Permission
 from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, change_after_joining, change_after_leaving
+from rocketpy_broker_sim.namesrv.queue_table import (
+    TOPICS_A_STEP,
+    QueueTable,
+    Steps,
+    drain,
+    may_read,
+    may_read_and_write,
+    weight_of_mapping,
+    weight_of_topic,
+)
+from rocketpy_broker_sim.namesrv.rounds import Rounds
 
 __all__ = ["DEFAULT_EXPIRY_MS", "BrokerKey", "Identity", "LiveBroker", "Registered", "Registration", "RouteInfo"]
 
@@ -24,6 +36,14 @@ logger = get_logger(__name__)
 MAX_TOPICS = 100_000
 MAX_BROKERS = 10_000
 """More topics or brokers than these are refused: nobody who can reach the port may fill our memory."""
+
+MAX_BYTES = 128 * 1024 * 1024
+MAX_BYTES_OF_ONE = 64 * 1024 * 1024
+"""What brokers and their topics may take in memory, as it is reckoned here: all, and those of one connection."""
+BYTES_A_BROKER = 4096
+"""What a broker is reckoned to take besides its topics, and the addresses of its filter servers."""
+_FEW = 4 * TOPICS_A_STEP
+"""Topics of a broker up to which it is swept up at once."""
 
 DEFAULT_EXPIRY_MS = 120_000
 """A broker that names no heartbeat timeout of its own is forgotten after this silence."""
@@ -65,6 +85,10 @@ class LiveBroker:
     """The connection that it registered over: when that closes, the broker is gone."""
     ha_address: str
 
+    def is_expired(self, now: float) -> bool:
+        """Whether it has been silent for too long."""
+        return self.last_update + self.timeout < now
+
 
 @attrs.frozen(kw_only=True)
 class Registration:
@@ -80,6 +104,8 @@ class Registration:
     filter_servers: tuple[str, ...]
     connection: object
     now: float
+    piece: Piece | None = None
+    """Which piece it is, as brokers of ours say."""
 
 
 @attrs.frozen
@@ -95,9 +121,11 @@ class RouteInfo:
 
     Args:
         on_min_broker_changed: told when the lowest id among the brokers of one name has changed.
+        later: does work in steps when there is time for it; None does it at once.
 
     Attributes:
         delete_topic_with_registration: whether a topic that a registration leaves out is forgotten.
+        table: which queues of which topics the brokers hold.
     """
 
     def __init__(
@@ -105,24 +133,52 @@ class RouteInfo:
         *,
         delete_topic_with_registration: bool = False,
         on_min_broker_changed: Callable[[MinBrokerChange], None] = lambda change: None,
+        later: Callable[[Steps[object]], object] | None = None,
     ) -> None:
-        self.queues: dict[str, dict[str, QueueData]] = {}
-        """topic -> broker name -> queues."""
+        self.table = QueueTable()
         self.brokers: dict[str, BrokerData] = {}
         self.clusters: dict[str, set[str]] = {}
         self.live: dict[BrokerKey, LiveBroker] = {}
         self.filter_servers: dict[BrokerKey, tuple[str, ...]] = {}
-        self.queue_mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
         self.delete_topic_with_registration = delete_topic_with_registration
         self._on_min_broker_changed = on_min_broker_changed
+        self._later = later or drain
+        self._rounds = Rounds()
+        self._by_connection: dict[object, dict[BrokerKey, None]] = {}
+        self._clusters_of: dict[str, set[str]] = {}
+        self._reserved = 0
+
+    @property
+    def queues(self) -> Mapping[str, Mapping[str, QueueData]]:
+        """topic -> broker name -> queues; not to be changed."""
+        return self.table.queues
+
+    @property
+    def queue_mappings(self) -> Mapping[str, Mapping[str, TopicQueueMappingInfo]]:
+        """topic -> broker name -> queues of a static topic; not to be changed."""
+        return self.table.mappings
 
     # --- registration ----------------------------------------------------------------------------------
 
     def register(self, registration: Registration) -> Registered | None:
-        """Take a broker's topics over. None when it is refused: outdated, or a lone topic of a stranger."""
-        identity = registration.identity
-        if self._is_too_much(registration):
+        """`register_steps`, all of them at once."""
+        return drain(self.register_steps(registration))
+
+    def register_steps(self, registration: Registration) -> Steps[Registered | None]:
+        """Take a broker's topics over.
+
+        Returns:
+            None when it is refused: outdated, a lone topic of a stranger, one too many, or too much.
+        """
+        weight = yield from self._weight_of(registration)
+        if weight is None or self._is_too_much(registration, weight):
+            logger.warning("refused %s: there are too many brokers or topics already", registration.identity)
             return None
+        with self._reserving(weight):
+            return (yield from self._register(registration))
+
+    def _register(self, registration: Registration) -> Steps[Registered | None]:
+        identity = registration.identity
         broker, is_new = self._broker_data(registration)
         lowers_id = identity.broker_id < min(broker.broker_addrs, default=0)
         self._forget_other_ids_of_address(broker, identity)
@@ -131,16 +187,42 @@ class RouteInfo:
             return None
         self._forget_former_name(identity)
         is_first = is_new or identity.broker_id not in broker.broker_addrs
+        is_changed = is_first or self.is_changed(identity.key, _version(registration))
         broker.broker_addrs[identity.broker_id] = identity.address
         self.clusters.setdefault(identity.cluster, set()).add(identity.broker_name)
-        self._take_topics(broker, registration, is_first=is_first)
-        self._mark_alive(registration)
+        self._clusters_of.setdefault(identity.broker_name, set()).add(identity.cluster)
+        live = self._mark_alive(registration)
         if lowers_id:
             self._on_min_broker_changed(change_after_joining(broker, registration.ha_address))
-        return self._answer(broker, identity)
+        yield from self._take_topics(broker, registration, live, is_changed=is_changed)
+        return self._answer(broker, identity) if self.live.get(identity.key) is live else None
 
-    def _is_too_much(self, registration: Registration) -> bool:
-        new_topics = sum(name not in self.queues for name in registration.topics.topic_config_table)
+    @contextmanager
+    def _reserving(self, weight: int) -> Iterator[None]:
+        """Registrations that are under way count as if they were done."""
+        self._reserved += weight
+        try:
+            yield
+        finally:
+            self._reserved -= weight
+
+    def _weight_of(self, registration: Registration) -> Steps[int | None]:
+        """What a registration adds in memory; None when it brings too many topics."""
+        name, topics = registration.identity.broker_name, registration.topics
+        new_topics = weight = 0
+        for count, topic in enumerate(topics.topic_config_table, 1):
+            if not self.table.holds(name, topic):
+                weight += weight_of_topic(topic)
+                new_topics += topic not in self.table.queues
+            if count % TOPICS_A_STEP == 0:
+                yield
+        for count, mapping in enumerate(topics.topic_queue_mapping_info_map.values(), 1):
+            weight += weight_of_mapping(mapping)
+            if count % TOPICS_A_STEP == 0:
+                yield
+        return weight if len(self.table.queues) + new_topics <= MAX_TOPICS else None
+
+    def _is_too_much(self, registration: Registration, weight: int) -> bool:
         identity = registration.identity
         # One process may come under many names, and one name in many clusters.
         brokers = max(
@@ -148,10 +230,11 @@ class RouteInfo:
             len(self.brokers) + (identity.broker_name not in self.brokers),
             len(self.clusters) + (identity.cluster not in self.clusters),
         )
-        if len(self.queues) + new_topics <= MAX_TOPICS and brokers <= MAX_BROKERS:
-            return False
-        logger.warning("refused %s: there are too many brokers or topics already", identity)
-        return True
+        of_connection = self._by_connection.get(registration.connection, {})
+        names = {self.live[key].identity.broker_name for key in of_connection} | {identity.broker_name}
+        of_one = sum(self.table.bytes_of[name] for name in names) + BYTES_A_BROKER * len(names)
+        total = self.table.bytes + BYTES_A_BROKER * brokers + self._reserved
+        return brokers > MAX_BROKERS or of_one + weight > MAX_BYTES_OF_ONE or total + weight > MAX_BYTES
 
     def _broker_data(self, registration: Registration) -> tuple[BrokerData, bool]:
         identity = registration.identity
@@ -185,7 +268,9 @@ class RouteInfo:
         if old is None or old.data_version.state_version <= _version(registration).state_version:
             return False
         logger.warning("refused %s: a newer one lives at %r", identity, old_address)
-        self.live.pop(identity.key, None)
+        former = self.live.pop(identity.key, None)
+        if former is not None:
+            self._forget_connection_of(former)
         return True
 
     def _is_lone_topic_of_stranger(self, broker: BrokerData, registration: Registration) -> bool:
@@ -200,7 +285,9 @@ class RouteInfo:
         if broker is not None and not broker.broker_addrs:
             del self.brokers[identity.broker_name]
 
-    def _take_topics(self, broker: BrokerData, registration: Registration, *, is_first: bool) -> None:
+    def _take_topics(
+        self, broker: BrokerData, registration: Registration, live: LiveBroker, *, is_changed: bool
+    ) -> Steps[None]:
         identity, topics = registration.identity, registration.topics
         is_prime_slave = (
             registration.acting_master is not None
@@ -209,42 +296,47 @@ class RouteInfo:
         )
         if identity.broker_id != 0 and not is_prime_slave:
             return
-        changed = is_first or self.is_changed(identity.key, _version(registration))
-        if self.delete_topic_with_registration and not topics.topic_queue_mapping_info_map:
-            self._remove_missing_topics(identity.broker_name, topics.topic_config_table.keys())
-        for name, config in topics.topic_config_table.items():
-            if changed or identity.broker_name not in self.queues.get(name, {}):
-                read_only = is_prime_slave and broker.enable_acting_master
-                self._put_queues(identity.broker_name, name, config, read_only=read_only)
-        if changed:
-            self._put_mappings(identity.broker_name, topics)
+        table, name = self.table, identity.broker_name
+        yield from self._remove_missing_topics(registration)
+        read_only = is_prime_slave and broker.enable_acting_master
+        for count, (topic, config) in enumerate(topics.topic_config_table.items(), 1):
+            if self.live.get(identity.key) is not live:
+                return  # it has left, or came again in another way
+            if is_changed or not table.holds(name, topic):
+                table.put(topic, _queues(name, config, read_only=read_only))
+            if count % TOPICS_A_STEP == 0:
+                yield
+        if not is_changed:
+            return
+        # A broker speaks of its own part of its own topics: what it says of others would never be forgotten.
+        for count, (topic, mapping) in enumerate(topics.topic_queue_mapping_info_map.items(), 1):
+            if mapping.bname == name and table.holds(name, topic):
+                table.put_mapping(name, topic, mapping)
+            if count % TOPICS_A_STEP == 0:
+                yield
 
-    def _put_queues(self, broker_name: str, topic: str, config: TopicConfig, *, read_only: bool) -> None:
-        self.queues.setdefault(topic, {})[broker_name] = QueueData(
-            broker_name=broker_name,
-            read_queue_nums=config.read_queue_nums,
-            write_queue_nums=config.write_queue_nums,
-            perm=config.perm & ~Permission.WRITE if read_only else config.perm,
-            topic_sys_flag=config.topic_sys_flag,
+    def _remove_missing_topics(self, registration: Registration) -> Steps[None]:
+        """Forget what a whole registration leaves out, where the settings say so. Not with static topics: they move."""
+        topics, name = registration.topics, registration.identity.broker_name
+        if not self.delete_topic_with_registration or topics.topic_queue_mapping_info_map:
+            return
+        held = self.table.held.get(name, set())
+        kept = self._rounds.note(
+            registration.identity.key, registration.piece, topics.topic_config_table.keys(), name, held
         )
+        if kept is not None:
+            yield from self.table.remove_others(name, kept)
 
-    def _put_mappings(self, broker_name: str, topics: TopicConfigAndMappingSerializeWrapper) -> None:
-        """A broker speaks of its own part of its own topics: what it says of others would never be forgotten."""
-        for topic, mapping in topics.topic_queue_mapping_info_map.items():
-            if mapping.bname == broker_name and broker_name in self.queues.get(topic, {}):
-                self.queue_mappings.setdefault(topic, {})[broker_name] = mapping
-
-    def _remove_missing_topics(self, broker_name: str, kept: Iterable[str]) -> None:
-        names = set(kept)
-        for topic in [t for t, by_broker in self.queues.items() if broker_name in by_broker and t not in names]:
-            self._remove_queues(topic, broker_name)
-
-    def _mark_alive(self, registration: Registration) -> None:
+    def _mark_alive(self, registration: Registration) -> LiveBroker:
         identity = registration.identity
         timeout_ms = registration.timeout_ms or DEFAULT_EXPIRY_MS
-        if identity.key not in self.live:
+        former = self.live.get(identity.key)
+        if former is None:
             logger.info("%s registered", identity)
-        self.live[identity.key] = LiveBroker(
+        else:
+            self._forget_connection_of(former)
+        self._by_connection.setdefault(registration.connection, {})[identity.key] = None
+        live = self.live[identity.key] = LiveBroker(
             identity=identity,
             last_update=registration.now,
             timeout=timeout_ms / 1000,
@@ -256,6 +348,13 @@ class RouteInfo:
             self.filter_servers[identity.key] = registration.filter_servers
         else:
             self.filter_servers.pop(identity.key, None)
+        return live
+
+    def _forget_connection_of(self, live: LiveBroker) -> None:
+        keys = self._by_connection.get(live.connection, {})
+        keys.pop(live.identity.key, None)
+        if not keys:
+            self._by_connection.pop(live.connection, None)
 
     def _answer(self, broker: BrokerData, identity: Identity) -> Registered:
         master = broker.broker_addrs.get(0)
@@ -279,11 +378,19 @@ class RouteInfo:
 
     def expired(self, now: float) -> list[Identity]:
         """Brokers that have been silent for too long."""
-        return [live.identity for live in self.live.values() if live.last_update + live.timeout < now]
+        return [live.identity for live in self.live.values() if live.is_expired(now)]
 
     def of_connection(self, connection: object) -> list[Identity]:
         """Brokers that registered over a connection."""
-        return [live.identity for live in self.live.values() if live.connection is connection]
+        return [self.live[key].identity for key in self._by_connection.get(connection, ())]
+
+    def leave_steps(self, connection: object) -> Steps[None]:
+        """Forget the brokers that registered over a connection, as it has closed."""
+        for identity in self.of_connection(connection):
+            live = self.live.get(identity.key)
+            if live is not None and live.connection is connection:
+                self.unregister([identity])
+            yield
 
     def unregister(self, identities: Iterable[Identity]) -> None:
         """Forget brokers, and their queues with the last of a name."""
@@ -292,6 +399,8 @@ class RouteInfo:
             if live is not None and live.identity.broker_name == identity.broker_name:
                 logger.info("%s left", identity)
                 del self.live[identity.key]
+                self._forget_connection_of(live)
+                self._rounds.forget(identity.key)
                 self.filter_servers.pop(identity.key, None)
             broker = self.brokers.get(identity.broker_name)
             if broker is None:
@@ -308,62 +417,82 @@ class RouteInfo:
 
     def _without_master(self, broker: BrokerData) -> None:
         """Its slaves still serve reads; writes stop when one of them acts as master."""
-        if not broker.enable_acting_master or min(broker.broker_addrs) == 0:
-            return
-        for by_broker in self.queues.values():
-            queue = by_broker.get(broker.broker_name)
-            if queue is not None:
-                queue.perm &= ~Permission.WRITE
+
+        def is_without() -> bool:
+            known = self.brokers.get(broker.broker_name)
+            return known is broker and broker.enable_acting_master and min(broker.broker_addrs, default=0) != 0
+
+        if is_without():
+            name = broker.broker_name
+            self._do(len(self.table.held.get(name, ())), self.table.change_perms(name, may_read, is_without))
 
     def _remove_broker(self, identity: Identity) -> None:
         del self.brokers[identity.broker_name]
         # It may have registered under several clusters: a stale one would be given out for ever.
-        for cluster in [c for c, names in self.clusters.items() if identity.broker_name in names]:
+        for cluster in self._clusters_of.pop(identity.broker_name, ()):
             self.clusters[cluster].discard(identity.broker_name)
             if not self.clusters[cluster]:
                 del self.clusters[cluster]
-        for topic in [t for t, by_broker in self.queues.items() if identity.broker_name in by_broker]:
-            self._remove_queues(topic, identity.broker_name)
+        count = len(self.table.held.get(identity.broker_name, ()))
+        self._do(count, self.table.forget(identity.broker_name))
+
+    def _do(self, count: int, steps: Steps[object]) -> None:
+        """Do what there is to do for so many topics: at once when they are few, else as there is time."""
+        if count <= _FEW:
+            drain(steps)
+        else:
+            self._later(steps)
 
     # --- topics and permissions ------------------------------------------------------------------------
 
-    def _remove_queues(self, topic: str, broker_name: str) -> None:
-        by_broker = self.queues.get(topic, {})
-        by_broker.pop(broker_name, None)
-        mappings = self.queue_mappings.get(topic, {})
-        mappings.pop(broker_name, None)
-        if not mappings:
-            self.queue_mappings.pop(topic, None)
-        if not by_broker:
-            self.queues.pop(topic, None)
-
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic everywhere, or at the brokers of one cluster."""
-        names = list(self.queues.get(topic, {})) if cluster is None else list(self.clusters.get(cluster, ()))
-        for broker_name in names:
-            self._remove_queues(topic, broker_name)
+        found = list(self.table.queues.get(topic, ()))
+        kept = found if cluster is None else self.clusters.get(cluster, set()).intersection(found)
+        for broker_name in kept:
+            self.table.remove(topic, broker_name)
 
     def register_topic(self, topic: str, queues: Mapping[str, QueueData]) -> bool:
+        """`register_topic_steps`, all of them at once."""
+        return drain(self.register_topic_steps(topic, queues))
+
+    def register_topic_steps(self, topic: str, queues: Mapping[str, QueueData]) -> Steps[bool]:
         """Add the queues that a topic has at brokers. False when nothing was: one is not known, or it is one too many.
 
         Apache's keeps those before the first unknown broker of a topic that exists; here it is all of them or none.
         """
-        is_too_many = topic not in self.queues and len(self.queues) >= MAX_TOPICS
-        if not queues or is_too_many or not queues.keys() <= self.brokers.keys():
+        is_too_many = topic not in self.table.queues and len(self.table.queues) >= MAX_TOPICS
+        weight = len(queues) * weight_of_topic(topic)
+        is_too_much = self.table.bytes + self._reserved + weight > MAX_BYTES
+        if not queues or is_too_many or is_too_much or not queues.keys() <= self.brokers.keys():
             logger.warning("topic %r is not registered: its brokers are not known, or there are too many topics", topic)
             return False
-        self.queues.setdefault(topic, {}).update(queues)
+        with self._reserving(weight):
+            for count, (name, queue) in enumerate(queues.items(), 1):
+                if name in self.brokers:
+                    self.table.put(topic, queue)
+                if count % TOPICS_A_STEP == 0:
+                    yield
         return True
 
     def set_write_permission(self, broker_name: str, *, allowed: bool) -> int:
+        """`write_permission_steps`, all of them at once."""
+        return drain(self.write_permission_steps(broker_name, allowed=allowed))
+
+    def write_permission_steps(self, broker_name: str, *, allowed: bool) -> Steps[int]:
         """Give or take the write permission of every queue of a broker. Returns how many topics it has."""
-        count = 0
-        for by_broker in self.queues.values():
-            queue = by_broker.get(broker_name)
-            if queue is not None:
-                queue.perm = Permission.READ | Permission.WRITE if allowed else queue.perm & ~Permission.WRITE
-                count += 1
-        return count
+        change = may_read_and_write if allowed else may_read
+        return (yield from self.table.change_perms(broker_name, change, lambda: True))
+
+
+def _queues(broker_name: str, config: TopicConfig, *, read_only: bool) -> QueueData:
+    return QueueData(
+        broker_name=broker_name,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=may_read(config.perm) if read_only else config.perm,
+        topic_sys_flag=config.topic_sys_flag,
+    )
 
 
 def _version(registration: Registration) -> DataVersion:

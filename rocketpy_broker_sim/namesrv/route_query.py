@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.bodies.route import BrokerData, BrokerMemberGroup, ClusterInfo, QueueData, TopicRouteData
@@ -16,6 +17,8 @@ __all__ = [
     "all_topics",
     "cluster_info",
     "member_group",
+    "names_by_flag",
+    "names_of_cluster",
     "near",
     "route_of",
     "system_topics",
@@ -26,15 +29,18 @@ __all__ = [
 _MEMBER_SYNC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 
-def route_of(tables: RouteInfo, topic: str, *, acting_master: bool = False) -> TopicRouteData | None:
+def route_of(
+    tables: RouteInfo, topic: str, *, acting_master: bool = False, names: Iterable[str] | None = None
+) -> TopicRouteData | None:
     """Brokers and queues of a topic, None when no living broker holds it.
 
     Args:
         tables: what is known.
         topic: its name.
         acting_master: show the lowest slave as master where the master is gone and the slave may act for it.
+        names: the brokers to look at; all when None.
     """
-    queues = tables.queues.get(topic)
+    queues = tables.table.holders(topic, names)
     if not queues:
         return None
     brokers = [_copy(tables.brokers[name]) for name in queues if name in tables.brokers]
@@ -53,7 +59,7 @@ def route_of(tables: RouteInfo, topic: str, *, acting_master: bool = False) -> T
         broker_datas=brokers,
         queue_datas=[copy.copy(queue) for queue in queues.values()],
         filter_server_table=filter_servers,
-        topic_queue_mapping_by_broker=tables.queue_mappings.get(topic),
+        topic_queue_mapping_by_broker=tables.table.mappings_of(topic, queues),
     )
 
 
@@ -95,13 +101,21 @@ def near(route: TopicRouteData, zone: str) -> TopicRouteData:
 
 def all_topics(tables: RouteInfo) -> TopicList:
     """Every topic that a living broker holds."""
-    return TopicList(topic_list=set(tables.queues))
+    return TopicList(topic_list={topic for topic, _ in tables.table.topics()})
 
 
 def topics_of_cluster(tables: RouteInfo, cluster: str) -> TopicList:
     """Topics that any broker of a cluster holds."""
-    names = tables.clusters.get(cluster, set())
-    return TopicList(topic_list={topic for topic, by_broker in tables.queues.items() if names & by_broker.keys()})
+    return TopicList(topic_list={name for name in names_of_cluster(tables, cluster) if name is not None})
+
+
+def names_of_cluster(tables: RouteInfo, cluster: str) -> Iterator[str | None]:
+    """The same one by one, with None for one that was there before; brokers may come and go meanwhile."""
+    seen: set[str] = set()
+    for broker_name in list(tables.clusters.get(cluster, ())):
+        for topic in list(tables.table.held.get(broker_name, ())):
+            yield None if topic in seen else topic
+            seen.add(topic)
 
 
 def system_topics(tables: RouteInfo) -> TopicList:
@@ -113,12 +127,13 @@ def system_topics(tables: RouteInfo) -> TopicList:
 
 def topics_by_flag(tables: RouteInfo, *, have: int, lack: int = 0) -> TopicList:
     """Topics whose system flag holds `have` and none of `lack`, by their first broker."""
-    found = []
-    for topic, by_broker in tables.queues.items():
-        flag = next(iter(by_broker.values())).topic_sys_flag
-        if flag & have and not flag & lack:
-            found.append(topic)
-    return TopicList(topic_list=set(found))
+    return TopicList(topic_list={name for name in names_by_flag(tables, have=have, lack=lack) if name is not None})
+
+
+def names_by_flag(tables: RouteInfo, *, have: int, lack: int = 0) -> Iterator[str | None]:
+    """The same one by one, with None for each of the others."""
+    for topic, queue in tables.table.topics():
+        yield topic if queue.topic_sys_flag & have and not queue.topic_sys_flag & lack else None
 
 
 def cluster_info(tables: RouteInfo) -> ClusterInfo:

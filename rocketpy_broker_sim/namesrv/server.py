@@ -6,7 +6,7 @@ Plays the part of NamesrvController and BrokerHousekeepingService.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,9 +22,11 @@ from rocketpy.remoting.server import RemotingServer, serve
 from rocketpy.services import open_services, outliving, ticks
 from rocketpy_broker_sim.config import NamesrvConfig
 from rocketpy_broker_sim.namesrv.kv_config import FILE_NAME, KVConfig
+from rocketpy_broker_sim.namesrv.kv_writer import KVWriter
 from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, MinBrokerNotifier
 from rocketpy_broker_sim.namesrv.processor import processors
 from rocketpy_broker_sim.namesrv.route_info import RouteInfo
+from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -41,15 +43,22 @@ class NameServer:
     Attributes:
         config: the settings as they are now; some may change at run time.
         routes: brokers and queues.
+        slices: does what takes long, a little at a time.
         kv_config: what operators keep here.
+        kv_writer: writes it where it is kept in a file.
         address: where it listens, "host:port".
     """
 
     def __init__(self, config: NamesrvConfig, storage: Storage | None = None) -> None:
         self.config = config
-        self.routes = RouteInfo(on_min_broker_changed=self._min_broker_changed)
+        self.slices = Slices()
+        self.routes = RouteInfo(
+            on_min_broker_changed=self._min_broker_changed,
+            later=partial(self.slices.spawn, what="sweeping up after a broker"),
+        )
         self.refresh_settings()
         self.kv_config = KVConfig(storage, os.path.basename(config.kv_config_path) or FILE_NAME)
+        self.kv_writer = KVWriter(self.kv_config)
         self.address = ""
         self.remoting: RemotingServer | None = None
         self.notifier: MinBrokerNotifier | None = None
@@ -74,19 +83,24 @@ class NameServer:
 
     def connection_closed(self, connection: Connection) -> None:
         """A broker whose connection ends is gone."""
-        self.routes.unregister(self.routes.of_connection(connection))
+        if self.routes.of_connection(connection):
+            self.slices.spawn(self.routes.leave_steps(connection), "forgetting the brokers of a connection")
 
     async def expire_service(self) -> None:
         """Forget brokers that have gone silent, and end their connections: one that lives after all registers anew."""
         async for _ in ticks(self.config.scan_not_active_broker_interval / 1000):
-            silent = self.routes.expired(self.now())
-            links = [self.routes.live[identity.key].connection for identity in silent]
-            for identity in silent:
-                logger.warning("%s has gone silent", identity)
-            self.routes.unregister(silent)
-            if self.remoting is not None:
-                for connection in self.remoting.connections.intersection(links):
-                    connection.close()
+            self.slices.spawn(self._expire_steps(), "forgetting brokers that have gone silent")
+
+    def _expire_steps(self) -> Generator[None, None, None]:
+        for identity in self.routes.expired(self.now()):
+            live = self.routes.live.get(identity.key)
+            if live is None or not live.is_expired(self.now()):
+                continue
+            logger.warning("%s has gone silent", identity)
+            self.routes.unregister([identity])
+            if self.remoting is not None and live.connection in self.remoting.connections:
+                live.connection.close()
+            yield
 
     def _min_broker_changed(self, change: MinBrokerChange) -> None:
         if self.config.notify_min_broker_id_changed and self.notifier is not None:
@@ -141,6 +155,8 @@ async def _running(server: NameServer, network: Network, limits: ServerLimits | 
         )
         server.address = server.remoting.addresses[0]
         server.start_clock()
+        services.start_soon(server.slices.serve)
+        services.start_soon(server.kv_writer.serve)
         services.start_soon(server.expire_service)
         yield
         await server.remoting.stop(settings.shutdown_wait_time_seconds)

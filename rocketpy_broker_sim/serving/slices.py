@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator
 from inspect import isgeneratorfunction
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
 import trio
@@ -26,12 +26,22 @@ if TYPE_CHECKING:
     from rocketpy.remoting.dispatch import Processor
     from rocketpy.wire.command import RemotingCommand
 
-__all__ = ["MUST_END", "SLICE_SECONDS", "SlicedProcessor", "Slices", "Steadily", "Steps", "is_sliced", "whole"]
+__all__ = [
+    "MUST_END",
+    "SLICE_SECONDS",
+    "SlicedProcessor",
+    "Slices",
+    "Steadily",
+    "Steps",
+    "in_slices",
+    "is_sliced",
+    "whole",
+]
 
 log = get_logger(__name__)
 
-Steps = Generator[bool | None, None, "RemotingCommand | None"]
-"""Work that is done step by step. It yields None, or `MUST_END` once."""
+Steps = Generator[Any, None, "RemotingCommand | None"]
+"""Work that is done step by step. It yields nothing, or `MUST_END` once."""
 SlicedProcessor = Callable[["Connection", "RemotingCommand"], Steps]
 Done = Callable[["RemotingCommand | None", "Exception | None"], None]
 
@@ -55,6 +65,24 @@ def whole(steps: Generator[object, None, T]) -> T:
             next(steps)
         except StopIteration as stop:
             return cast("T", stop.value)
+
+
+async def in_slices(steps: Generator[object, None, T]) -> T:
+    """Do work in the running task, which others interrupt after each slice; what it returns. Always a checkpoint."""
+    clock = clock_here()
+    while True:
+        await trio.lowlevel.checkpoint()
+        end = clock() + SLICE_SECONDS
+        try:
+            while clock() < end:
+                next(steps)
+        except StopIteration as stop:
+            return cast("T", stop.value)
+
+
+def clock_here() -> Callable[[], float]:
+    """The processor time of this thread in seconds, or what stands for it under a mock clock."""
+    return Steadily() if runs_blocking_in_place() else time.thread_time
 
 
 def is_sliced(processor: Callable[..., object]) -> bool:
@@ -106,7 +134,7 @@ class Slices:
     def clock(self) -> float:
         """Processor time of this thread in seconds, or what stands for it under a mock clock."""
         if self._clock is None:
-            self._clock = Steadily() if runs_blocking_in_place() else time.thread_time
+            self._clock = clock_here()
         return self._clock()
 
     # --- beginning -------------------------------------------------------------------------------------

@@ -1,14 +1,17 @@
-"""Topics that were deleted, and up to where the log holds what is left of them: config/deletedTopics.json.
+"""Topics that were deleted, and up to where the log holds what is left of them: config/deletedTopics.json and .log.
 
 The records of a deleted topic stay in the log until their file goes. After a crash, or when queues are built anew, they
 would bring the topic back to life; so it is noted here before its queues are deleted. A topic of that name that is made
-later is not meant. Apache's broker knows no such file and leaves it alone.
+later is not meant. What is noted goes to the end of the .log, a line a topic; when that has grown longer than the
+table, the table is written whole and the .log begins again. Apache's broker knows no such files and leaves them alone.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import RemoteProtocolError
@@ -19,12 +22,15 @@ if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.store.log.scan import LogRecord
 
-__all__ = ["PATH", "DeletedTopics"]
+__all__ = ["LINES_PATH", "PATH", "DeletedTopics"]
 
 FOLDER = "config"
 PATH = f"{FOLDER}/deletedTopics.json"
+LINES_PATH = f"{FOLDER}/deletedTopics.log"
 _KEY = "deletedTopics"
 _MAX_MEMBERS = 10_000_000
+_FEW = 256
+"""So many lines are not worth writing the table whole."""
 
 log = get_logger(__name__)
 
@@ -36,17 +42,33 @@ class DeletedTopics:
         """Nothing is read yet."""
         self._storage = storage
         self._ends: dict[bytes, int] = {}
+        self._lines = 0
+        self._size = 0  # of the lines that are whole
+        self._is_torn = False  # whether something else may stand behind them
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         """(topic, position) of each."""
         return iter([(topic.decode(), end) for topic, end in self._ends.items()])
 
     def load(self) -> None:
-        """Take over the file. What cannot be read is left out: those topics come back, and nothing is lost.
+        """Take over the files. What cannot be read is left out: those topics come back, and nothing is lost.
 
         Raises:
             OSError: The disk refused.
         """
+        self._load_table()
+        with suppress(FileNotFoundError):
+            data = self._storage.read_bytes(LINES_PATH)
+            for line in data.splitlines(keepends=True):
+                found = _read(line)
+                if found is None:  # a crash came while it was written, and so before its topic was deleted
+                    self._is_torn = True
+                    break
+                self._ends[found[0]] = found[1]
+                self._lines += 1
+                self._size += len(line)
+
+    def _load_table(self) -> None:
         try:
             data = self._storage.read_bytes(PATH)
         except FileNotFoundError:
@@ -75,11 +97,20 @@ class DeletedTopics:
         Raises:
             OSError: The disk refused; nothing is noted.
         """
-        before, self._ends = self._ends, {**self._ends, **{topic.encode(): end for topic in topics}}
+        names = [topic.encode() for topic in topics]
+        before = [(name, self._ends.get(name)) for name in names]
+        self._ends.update(dict.fromkeys(names, end))
         try:
-            self._save(begin, end)
+            if self._is_torn or self._lines + len(names) > max(_FEW, len(self._ends)):
+                self._save(begin, end)
+            else:
+                self._add([_line(name, end) for name in names])
         except OSError:
-            self._ends = before
+            for name, known in before:
+                if known is None:
+                    self._ends.pop(name, None)
+                else:
+                    self._ends[name] = known
             raise
 
     def settle(self, begin: int, end: int) -> None:
@@ -92,11 +123,59 @@ class DeletedTopics:
         Raises:
             OSError: The disk refused.
         """
-        if any(not begin < known <= end for known in self._ends.values()):
+        if self._lines or self._is_torn or any(not begin < known <= end for known in self._ends.values()):
             self._save(begin, end)
 
+    def _add(self, lines: list[bytes]) -> None:
+        """Write lines behind those that are there."""
+        data = b"".join(lines)
+        is_new = not self._size
+        if is_new:
+            self._storage.make_dir(FOLDER)
+        self._is_torn = True
+        file = self._storage.open(LINES_PATH, create=True)
+        try:
+            file.pwrite(data, self._size)
+            file.fdatasync()
+        except OSError:
+            with suppress(OSError):
+                file.truncate(self._size)
+            raise
+        finally:
+            file.close()
+        if is_new:
+            self._storage.sync_dir(FOLDER)
+        self._size += len(data)
+        self._lines += len(lines)
+        self._is_torn = False
+
     def _save(self, begin: int, end: int) -> None:
-        self._ends = {topic: min(known, end) for topic, known in self._ends.items() if begin < min(known, end)}
-        table = {topic.decode(): known for topic, known in self._ends.items()}
+        """Write the table whole, and let the lines begin again."""
+        ends = {topic: min(known, end) for topic, known in self._ends.items() if begin < min(known, end)}
+        table = {topic.decode(): known for topic, known in ends.items()}
         self._storage.make_dir(FOLDER)
         self._storage.write_bytes_atomic(PATH, json.dumps({_KEY: table}, indent=1).encode())
+        self._ends = ends
+        if self._lines or self._is_torn:
+            # Found again after a crash here they would say nothing new; what they said of before a torn tail of the log
+            # is left out, so they are gone for good before anything is written there.
+            with suppress(FileNotFoundError):
+                self._storage.unlink(LINES_PATH)
+            self._storage.sync_dir(FOLDER)
+        self._lines = self._size = 0
+        self._is_torn = False
+
+
+def _line(topic: bytes, end: int) -> bytes:
+    """One line: checksum, position, name."""
+    text = b"%d %b" % (end, topic)
+    return b"%08x %b\n" % (zlib.crc32(text), text)
+
+
+def _read(line: bytes) -> tuple[bytes, int] | None:
+    """(topic, position) of a line; None when it is not whole."""
+    crc, _, text = line.removesuffix(b"\n").partition(b" ")
+    position, _, topic = text.partition(b" ")
+    if not line.endswith(b"\n") or crc != b"%08x" % zlib.crc32(text) or not position.isdigit() or not topic:
+        return None
+    return topic, int(position)

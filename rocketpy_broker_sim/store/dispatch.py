@@ -106,8 +106,12 @@ class Dispatcher:
                 return
             self._queues.add_units(queue.max_offset - before)
             self._queues.mark_dirty(queue)
-            codes = taken[0][4] if len(taken) == 1 else [code for request in taken for code in request[4]]
-            self._arrivals.append(Arrival(queue.topic, queue.queue_id, queue.max_offset, codes))
+            if len(taken) == 1:
+                codes, properties = taken[0][4], taken[0][7]
+            else:
+                codes = [code for request in taken for code in request[4]]
+                properties = [each for request in taken for each in request[7]]
+            self._arrivals.append(Arrival(queue.topic, queue.queue_id, queue.max_offset, codes, properties))
             if len(taken) == len(group):
                 return
             done = taken[-1].position

@@ -1,7 +1,8 @@
 """StoreFlush: bringing log, queues and index to the disk, and the checkpoint that says how far they are there.
 
-One thread at a time flushes the log, and one the queues; the loop may go on writing meanwhile. After a failure nothing
-is flushed or taken any more: what the disk really has is then unknown until the store is opened again.
+One thread at a time flushes the log, and one the queues; the loop may go on writing meanwhile. After a flush that
+failed nothing is flushed or taken any more: what the disk really has is then unknown until the store is opened again.
+One that could not begin, for want of files or memory, is tried again, and so is the writing of the checkpoint.
 Plays the part of the flush methods of CommitLog and ConsumeQueueStore, and of the writes to StoreCheckpoint.
 """
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from rocketpy_broker_sim.store.checkpoint import PATH, Checkpoint, read_checkpoint, write_checkpoint
-from rocketpy_broker_sim.store.disk.failure import store_error
+from rocketpy_broker_sim.store.disk.failure import FlushPostponedError, NotBegunError, store_error
 from rocketpy_broker_sim.store.queue import consume_queue
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class StoreFlush:
         """Return when the log as written now has reached the disk.
 
         Raises:
+            FlushPostponedError: It could not begin; nothing is lost.
             StoreError: The disk failed, now or before.
         """
         self._log.flush()
@@ -108,15 +110,17 @@ class StoreFlush:
         forgotten = self._forgotten
         units = self._queues.units  # first: fewer than there are by then are no reason for a doubt
         dispatched = self._dispatched()  # before flushing: what is later may not be covered
+        where = self._storage.describe(consume_queue.FOLDER)
         try:
             self._queues.flush(least_pages)
-            self._index.flush(self._log.flushed)
-            with self._vouching:
-                self._vouch(dispatched if not least_pages else None, units if forgotten == self._forgotten else None)
+        except NotBegunError as exc:
+            raise FlushPostponedError(str(store_error(exc, "flushing the consume queues", where))) from exc
         except OSError as exc:
-            where = self._storage.describe(consume_queue.FOLDER)
             self._log.failure = store_error(exc, "flushing the consume queues", where, fatal=True)
             raise self._log.failure from exc
+        self._index.flush(self._log.flushed)
+        with self._vouching:
+            self._vouch(dispatched if not least_pages else None, units if forgotten == self._forgotten else None)
 
     def forget_units(self, queues: Sequence[ConsumeQueue]) -> None:
         """Let the checkpoint not count the units of queues any more, which are about to be deleted. For the loop.
@@ -125,7 +129,7 @@ class StoreFlush:
         says nothing until the next thorough flush.
 
         Raises:
-            StoreError: As for `flush_log`.
+            FlushPostponedError: The checkpoint could not be written, and nothing was forgotten.
         """
         with self._vouching:
             gone = self._queues.forget_units(queues)
@@ -136,12 +140,10 @@ class StoreFlush:
             has_messages = any(queue.max_offset > queue.min_offset for queue in queues)
             checkpoint = attrs.evolve(self.checkpoint, units=None if has_messages else max(0, units - gone))
             try:
-                write_checkpoint(self._storage, checkpoint)
-            except OSError as exc:
-                where = self._storage.describe(PATH)
-                self._log.failure = store_error(exc, "flushing the checkpoint", where, fatal=True)
-                raise self._log.failure from exc
-            self.checkpoint = checkpoint
+                self._write_checkpoint(checkpoint)
+            except FlushPostponedError:
+                self._queues.units += gone
+                raise
 
     def _vouch(self, dispatched: tuple[int, int] | None, units: int | None) -> None:
         """Write the checkpoint when it has something new to say."""
@@ -162,5 +164,20 @@ class StoreFlush:
             index_end=self._index.progress.end,
         )
         if checkpoint != before:
+            self._write_checkpoint(checkpoint)
+
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Let the file say something else.
+
+        An error ends nothing: both what the file said and what it was to say are true, and it is written whole with the
+        next flush.
+
+        Raises:
+            FlushPostponedError: The disk refused.
+        """
+        try:
             write_checkpoint(self._storage, checkpoint)
-            self.checkpoint = checkpoint
+        except OSError as exc:
+            where = self._storage.describe(PATH)
+            raise FlushPostponedError(str(store_error(exc, "writing the checkpoint", where))) from exc
+        self.checkpoint = checkpoint

@@ -21,6 +21,7 @@ from rocketpy_broker_sim.store.running_flags import RunningFlags
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.filtering import MessageFilter
     from rocketpy_broker_sim.store.log.commit_log import CommitLog
     from rocketpy_broker_sim.store.put_result import GetMessageResult, Match
     from rocketpy_broker_sim.store.queue.table import QueueTable
@@ -59,6 +60,7 @@ class MessageReads:
         *,
         max_bytes: int = MAX_PULL_BYTES,
         match: Match | None = None,
+        wanted: MessageFilter | None = None,
     ) -> GetMessageResult:
         """Messages of a queue from `offset` on, or the reason why there are none.
 
@@ -69,6 +71,7 @@ class MessageReads:
             max_count: How many at most; the limits for memory and disk may lower it.
             max_bytes: How many bytes at most, but always one message.
             match: Says by tags code which messages are wanted; the others are passed over.
+            wanted: Says it in two phases, in place of `match`.
 
         Raises:
             StoreError: The disk refused, or the store may not be read now.
@@ -76,7 +79,7 @@ class MessageReads:
         if self.flags.bits and not self.flags.is_readable:
             raise StoreError(f"nothing is read for now: the store is marked {self.flags}")
         with self._translated("reading messages", f"{consume_queue.FOLDER}/{topic}"):
-            return self._reader.get(topic, queue_id, offset, max_count, max_bytes, match)
+            return self._reader.get(topic, queue_id, offset, max_count, max_bytes, match, wanted)
 
     def read(self, position: int, size: int | None = None) -> bytes | None:
         """The record at a position of the log; None when there is none. With a size, whatever bytes stand there.

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError, StoreError
@@ -43,6 +44,7 @@ from rocketpy_broker_sim.store.queue.table import QueueTable
 from rocketpy_broker_sim.store.recovery import Recovery
 from rocketpy_broker_sim.store.reput import Reput
 from rocketpy_broker_sim.store.retention import Retention
+from rocketpy_broker_sim.store.steps import Steps, finish
 from rocketpy_broker_sim.store.store_state import Phase, StoreState
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ __all__ = ["MessageStore"]
 
 ABORT = "abort"
 LOCK = "lock"
+_FOLDERS = {commit_log.FOLDER: "storePathCommitLog", consume_queue.FOLDER: "storePathRootDir"}
+"""What a broker writes and another one must not, and the settings that say where it lies."""
 MAX_QUERY_BYTES = 15 * 1024 * 1024
 """Of the records that a query gives: peers take no frame above 16 MiB."""
 _RUNNING = Phase.RUNNING
@@ -101,7 +105,7 @@ class MessageStore(MessageReads):
         self._flush = StoreFlush(storage, self._log, self._queues, self.index, lambda: self._reput.done)
         self.retention = Retention(storage, config, self._log, self._queues, self.index, lambda: self._flush.settled)
         self._deleted = DeletedTopics(storage)
-        self._release_lock: Callable[[], None] | None = None
+        self._locks: list[Callable[[], None]] = []
 
     # --- opening and closing
 
@@ -114,8 +118,8 @@ class MessageStore(MessageReads):
             StoreCorruptError: Files are damaged in a way that must not be hidden.
         """
         self.state.advance(Phase.LOADED)
-        self._release_lock = self._lock()
         try:
+            self._lock()
             with self._translated("opening the store", ""):
                 self._open()
         except BaseException:
@@ -123,23 +127,32 @@ class MessageStore(MessageReads):
             raise
         self.state.advance(Phase.RUNNING)
 
-    def _lock(self) -> Callable[[], None]:
-        where = self._storage.describe("")
+    def _lock(self) -> None:
+        """Lock the directory with Apache's lock, and each folder that may lie elsewhere, and so be another's too."""
+        with self._told("", "store directory", "storePathRootDir"):
+            self._locks.append(self._storage.lock(LOCK))
+        for folder, setting in _FOLDERS.items():
+            with self._told(folder, "folder", setting):
+                self._storage.make_dir(folder)
+                self._locks.append(self._storage.lock_folder(folder))
+
+    @contextmanager
+    def _told(self, folder: str, kind: str, setting: str) -> Iterator[None]:
+        """Tell what cannot be locked."""
+        where = self._storage.describe(folder)
         try:
-            return self._storage.lock(LOCK)
+            yield
         except OSError as exc:
             if exc.errno == errno.EAGAIN:
                 raise StoreError(
-                    f"the store directory {where} is in use by another broker: stop that one, or give this one a "
-                    "directory of its own (storePathRootDir)"
+                    f"the {kind} {where} is in use by another broker: stop that one, or give this one a "
+                    f"directory of its own ({setting})"
                 ) from exc
-            raise store_error(exc, "opening the store", where) from exc
+            raise store_error(exc, "opening the store", self._storage.describe("")) from exc
 
     def _open(self) -> None:
         unclean = self._storage.exists(ABORT)
         checkpoint = self._flush.load()
-        for folder in (commit_log.FOLDER, consume_queue.FOLDER):
-            self._storage.make_dir(folder)
         if self.config.enable_consume_queue_ext:
             self._storage.make_dir(consume_queue_ext.FOLDER)
         self._reader.check.seal(checkpoint.sealed_from)
@@ -191,12 +204,13 @@ class MessageStore(MessageReads):
         self._log.close()
         self._queues.close()
         self.index.close()
-        if self._release_lock is not None:
-            self._release_lock()
-            self._release_lock = None
+        while self._locks:
+            self._locks.pop()()
 
     def _finish(self) -> None:
         self._writer.commit()
+        with self._translated("taking back a failed write", commit_log.FOLDER):
+            self._log.mend()
         self.move_buffers()
         self._log.flush()
         self.reput()
@@ -255,7 +269,7 @@ class MessageStore(MessageReads):
 
         Raises:
             StoreError: The disk refused. Messages are taken nevertheless, and a later call tries it again; after
-                thirty failures in a row no more are taken, and none tries, until the store is opened again.
+                thirty failures in a row no more are taken until one succeeds.
         """
         for arrival in self._reput.step(self._visible_end):
             self._on_arrival(arrival)
@@ -352,6 +366,11 @@ class MessageStore(MessageReads):
         """Index up to so many messages that the index lacks; whether others are left."""
         return self._catch_up.step(most)
 
+    @property
+    def index_catch_up(self) -> IndexCatchUp:
+        """What goes on with an index that the disk refused."""
+        return self._catch_up
+
     def query(self, topic: str, key: str, most: int, begin: int, end: int) -> KeyQueryResult:
         """The messages of a topic whose key, or unique id, has the hash of `key`; others may have that hash too.
 
@@ -368,13 +387,18 @@ class MessageStore(MessageReads):
             StoreError: The disk refused.
             StoreCorruptError: Nothing was found but damaged messages; beside others they are left out, and logged.
         """
+        return finish(self.query_steps(topic, key, most, begin, end))
+
+    def query_steps(self, topic: str, key: str, most: int, begin: int, end: int) -> Steps[KeyQueryResult]:
+        """`query` in steps: many messages may have the hash, or share its slot, and each is to be looked at."""
         with self._translated("looking for a key", FOLDER):
-            found = self.index.find(topic, key, most, begin, end)
+            found = yield from self.index.find_steps(topic, key, most, begin, end)
         if not found.positions:
             return KeyQueryResult([], 0, 0)
-        return KeyQueryResult(self._newest(found.positions), found.last_timestamp, found.last_position)
+        records = yield from self._newest(found.positions)
+        return KeyQueryResult(records, found.last_timestamp, found.last_position)
 
-    def _newest(self, positions: Iterable[int]) -> list[bytes]:
+    def _newest(self, positions: Iterable[int]) -> Steps[list[bytes]]:
         """The records at some positions, in the order of the log: as many of the last ones as one answer can hold."""
         records: list[bytes] = []
         total, damage = 0, None
@@ -389,6 +413,7 @@ class MessageStore(MessageReads):
             if total > MAX_QUERY_BYTES:
                 break
             records.append(record)
+            yield
         if damage is not None and not records:
             raise damage
         return [record for record in reversed(records) if record]

@@ -8,8 +8,9 @@ QueryMessageResult.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from itertools import repeat
 from typing import NamedTuple
 
 import attrs
@@ -19,6 +20,7 @@ from rocketpy.wire.message_codec import BatchItem, decode_record
 
 __all__ = [
     "Arrival",
+    "ArrivedEntry",
     "GetMessageResult",
     "GetMessageStatus",
     "IncomingMessage",
@@ -124,18 +126,47 @@ class PlacedRun(NamedTuple):
     end: int
 
 
+class ArrivedEntry(NamedTuple):
+    """One message that can be read now, as its queue knows it.
+
+    Attributes:
+        offset: Where it stands in its queue.
+        tags_code: Hash of its tag.
+        properties: As they are stored.
+        bit_map: What filters left in the extension of the queue; empty without.
+    """
+
+    topic: str
+    queue_id: int
+    offset: int
+    tags_code: int
+    properties: bytes
+    bit_map: bytes
+
+
 class Arrival(NamedTuple):
-    """New messages of one queue that can be read now.
+    """New messages of one queue that can be read now: the last of them stands before the end of the queue.
 
     Attributes:
         max_offset: The queue's end after them.
         tags_codes: Tag hash of each new message, in order.
+        properties: Of each, as they are stored.
+        bit_maps: Of each, what filters left in the extension of the queue; empty while no filter does.
     """
 
     topic: str
     queue_id: int
     max_offset: int
     tags_codes: Sequence[int]
+    properties: Sequence[bytes] = ()
+    bit_maps: Sequence[bytes] = ()
+
+    def entries(self) -> Iterator[ArrivedEntry]:
+        """The messages one by one."""
+        first = self.max_offset - len(self.tags_codes)
+        each = zip(self.tags_codes, self.properties or repeat(b""), self.bit_maps or repeat(b""), strict=False)
+        for number, (code, properties, bit_map) in enumerate(each):
+            yield ArrivedEntry(self.topic, self.queue_id, first + number, code, properties, bit_map)
 
 
 class PutMessageResult:

@@ -6,10 +6,11 @@ Plays the part of DefaultMessageStore.getMessage and of the searches by time in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
+from rocketpy.errors import MessageDecodeError
 from rocketpy.wire.enums import BoundaryType
+from rocketpy.wire.message_codec import decode_record
 from rocketpy_broker_sim.config.store import UNIT_SIZE
 from rocketpy_broker_sim.store.disk.platforms import memory_size
 from rocketpy_broker_sim.store.log.place_holders import PLACE_HOLDER_CODE, is_place_holder
@@ -19,6 +20,7 @@ from rocketpy_broker_sim.store.queue.consume_queue_ext import LAST_ADDRESS
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.filtering import MessageFilter
     from rocketpy_broker_sim.store.log.commit_log import CommitLog
     from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.queue.consume_queue_ext import ConsumeQueueExt
@@ -49,7 +51,14 @@ class QueueReader:
     # --- messages
 
     def get(
-        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int, match: Match | None
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        match: Match | None,
+        wanted: MessageFilter | None = None,
     ) -> GetMessageResult:
         """Up to `max_count` messages from `offset` on, or the reason why there are none."""
         queue = self._queues.find((topic, queue_id))
@@ -64,28 +73,26 @@ class QueueReader:
             return GetMessageResult(GetMessageStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
         if offset > high:
             return GetMessageResult(GetMessageStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
-        return self._found(queue, offset, max_count, max(MIN_PULL_BYTES, min(max_bytes, MAX_PULL_BYTES)), match)
+        test = _Test(self._log, queue.ext, match if wanted is None else wanted.by_code, wanted)
+        return self._found(queue, offset, max_count, max(MIN_PULL_BYTES, min(max_bytes, MAX_PULL_BYTES)), test)
 
-    def _found(
-        self, queue: ConsumeQueue, offset: int, max_count: int, max_bytes: int, match: Match | None
-    ) -> GetMessageResult:
+    def _found(self, queue: ConsumeQueue, offset: int, max_count: int, max_bytes: int, test: _Test) -> GetMessageResult:
         """What lies at an offset inside the queue."""
         log_end = self._log.written[0]
         memory = self._memory * self._config.access_message_in_memory_max_ratio // 100
         picked = _Picked(self._log, self._limits(max_count, max_bytes), log_end - memory)
-        window = max_count if match is None else max(self._config.max_filter_message_size // UNIT_SIZE, max_count)
+        window = max_count if test.wants_all else max(self._config.max_filter_message_size // UNIT_SIZE, max_count)
         limit = min(offset + max(1, window), queue.max_offset)
-        match_entry = _always if match is None or queue.ext is None else partial(_matches_entry, queue.ext, match)
         for _ in range(self._config.travel_cq_file_num_when_get_message):
             at = offset + picked.passed
-            picked.take(queue.units(at, limit - at), match, match_entry)
+            picked.take(queue.units(at, limit - at), test)
             if picked.count or offset + picked.passed >= limit:
                 break
         records, count, following = self._log.read_ranges(picked.ranges), picked.count, offset + picked.passed
         if log_end - picked.last_position > BACKLOG:
             self._prefetch.begin(queue, following, count)
         if offset < queue.inherited:
-            passed = picked.passed if match is None and not picked.has_place_holders else None
+            passed = picked.passed if test.wants_all and not picked.has_place_holders else None
             sound = self.check.sound(queue, offset, records, picked.ranges, count, passed)
             if sound is not None:  # the next read begins with the damage, and says so
                 records, count, following = records[: sound.size], sound.messages, sound.next_offset
@@ -142,14 +149,51 @@ class QueueReader:
         return low
 
 
-def _matches_entry(ext: ConsumeQueueExt, match: Match, address: int) -> bool:
-    """Whether a message matches whose tags code stands in the extension."""
-    entry = ext.get(address)
-    return entry is None or match(entry.tags_code)
+class _Test:
+    """Which units of a read are wanted.
+
+    Attributes:
+        by_code: Says it by the tags code in a unit; None lets every unit through.
+        by_message: Says it by the record, whose position and size it is given; None lets every record through.
+        wants_all: Whether nothing is refused.
+    """
+
+    __slots__ = ("_ext", "_log", "_wanted", "by_code", "by_message", "wants_all")
+
+    def __init__(
+        self, log: CommitLog, ext: ConsumeQueueExt | None, match: Match | None, wanted: MessageFilter | None
+    ) -> None:
+        self._log = log
+        self._ext = ext
+        self._wanted = wanted
+        self.by_code = match
+        if match is None and ext is not None and wanted is not None and wanted.by_bits is not None:
+            self.by_code = _always
+        self.by_message = None if wanted is None or wanted.by_message is None else self._wants_message
+        self.wants_all = self.by_code is None and self.by_message is None
+
+    def by_address(self, address: int) -> bool:
+        """Whether a message is wanted whose tags code, and bit map, stand in the extension."""
+        entry = None if self._ext is None else self._ext.get(address)
+        if entry is None or self.by_code is None:
+            return True  # nothing is known of it: consumers check tags themselves
+        if not self.by_code(entry.tags_code):
+            return False
+        by_bits = None if self._wanted is None else self._wanted.by_bits
+        return by_bits is None or not entry.bit_map or by_bits(entry.bit_map)
+
+    def _wants_message(self, position: int, size: int) -> bool:
+        record = self._log.read(position, size)
+        if record is None or self._wanted is None or self._wanted.by_message is None:
+            return True
+        try:
+            return self._wanted.by_message(decode_record(record).properties)
+        except MessageDecodeError:
+            return True  # the reader is told of the damage
 
 
-def _always(address: int) -> bool:
-    """Take a message of which nothing is known: consumers check tags themselves."""
+def _always(code: int) -> bool:
+    """Let a message through whatever its tag is."""
     return True
 
 
@@ -187,9 +231,10 @@ class _Picked:
         self.last_position = 0
         self.status = GetMessageStatus.NO_MATCHED_MESSAGE
 
-    def take(self, units: Iterator[tuple[int, int, int]], match: Match | None, match_entry: Match) -> None:
+    def take(self, units: Iterator[tuple[int, int, int]], test: _Test) -> None:
         """Go over units until enough is picked; the first message that matches is taken whatever its size."""
         memory_count, memory_bytes, disk_count, disk_bytes = self._limits
+        by_code, by_address, by_message = test.by_code, test.by_address, test.by_message
         log_start, log_end = self._log.start, self._log.written[0]
         memory_from, total, count = self._memory_from, self._bytes, self.count
         passed, begin, end, position = self.passed, 0, 0, self.last_position
@@ -201,7 +246,9 @@ class _Picked:
             ):
                 break
             passed += 1
-            if match is not None and not (match(code) if code > LAST_ADDRESS else match_entry(code)):
+            if (by_code is not None and not (by_code(code) if code > LAST_ADDRESS else by_address(code))) or (
+                by_message is not None and not by_message(position, size)
+            ):
                 continue
             if code == PLACE_HOLDER_CODE and is_place_holder(self._log, position, size):
                 self.has_place_holders = True

@@ -2,7 +2,8 @@
 
 What was just written comes from memory, where little of it may wait: when more is written than can be dispatched (a
 disk that refuses units, a flush that hangs), the rest is forgotten and read again from the log, by position. A step
-that fails is tried again; after thirty failures in a row the store is marked, until it is opened again.
+that fails is tried again; after thirty failures in a row the store is marked and takes no more messages, until a step
+succeeds.
 Plays the part of ReputMessageService and of the retries in ConsumeQueue.
 """
 
@@ -12,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rocketpy.errors import StoreCorruptError, StoreError
+from rocketpy.errors import StoreCorruptError
 from rocketpy_broker_sim.store.disk.failure import store_error
 from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest
 from rocketpy_broker_sim.store.log.scan import LogScan
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_FAILURES", "Reput"]
 
 MAX_FAILURES = 30
-"""Failures in a row after which no further step is tried."""
+"""Failures in a row after which no more messages are taken until a step succeeds."""
 MAX_WAITING = 16_384
 """Requests that may wait in memory."""
 MAX_WAITING_BYTES = 32 * 1024 * 1024
@@ -48,7 +49,7 @@ class Reput:
         config: What records are checked for when they are read again.
         commit_log: The log.
         dispatcher: Takes the requests.
-        flags: Where it is said that it failed for good.
+        flags: Where it is said that it has failed for long.
 
     Attributes:
         done: (position, store timestamp of the last record) up to which everything is dispatched.
@@ -109,13 +110,10 @@ class Reput:
             What can be read now.
 
         Raises:
-            StoreError: The disk refused, or the log is damaged where it was read; a later call tries it again, unless
-                it has failed too often.
+            StoreError: The disk refused, or the log is damaged where it was read; a later call tries it again.
         """
         if not self._waiting and not self._is_torn:
             return ()
-        if self._flags.has(RunningFlag.QUEUE_ERROR):
-            raise StoreError(f"{self._where} were not written {MAX_FAILURES} times in a row: restart the broker")
         requests, done = self._read_again(end) if self._is_torn else self._take(end)
         try:
             arrivals = self._dispatcher.dispatch(requests)
@@ -123,9 +121,11 @@ class Reput:
             self._is_torn = True
             self._note_failure()
             raise store_error(exc, "writing to the consume queues", self._where) from exc
-        self.done = done
+        came_further, self.done = done != self.done, done
         self._dispatcher.settle()
-        self._failures = 0
+        if self._failures and came_further:
+            self._failures = 0
+            self._flags.clear(RunningFlag.QUEUE_ERROR)
         return arrivals
 
     @property

@@ -313,6 +313,12 @@ class SimDisk:
         self._locks.add(path)
         return lambda: self._locks.discard(path)
 
+    def lock_folder(self, path: str) -> Callable[[], None]:
+        if path in self._locks:
+            raise OSError(errno.EAGAIN, "locked by this process", path)
+        self._locks.add(path)
+        return lambda: self._locks.discard(path)
+
     usage = MemoryStorage.usage
     space = MemoryStorage.space
 

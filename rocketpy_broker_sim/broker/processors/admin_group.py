@@ -6,7 +6,6 @@ An answer to a change leaves when the change is on the disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rocketpy.logs import get_logger, quote
@@ -27,15 +26,20 @@ from rocketpy.wire.headers.admin import (
 from rocketpy_broker_sim.broker.processors.checks import check_group, check_queues, check_topic
 from rocketpy_broker_sim.broker.processors.pages import page
 from rocketpy_broker_sim.broker.tables.attributes import GROUP_ATTRIBUTES, alter
+from rocketpy_broker_sim.serving.encoding import encode_steps
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.views import GroupAdminView
+    from rocketpy_broker_sim.serving.slices import Steps
 
 __all__ = ["create_group", "create_groups", "delete_group", "forbid_group", "get_all_groups", "get_group"]
 
 log = get_logger(__name__)
+
+MOST_LOGGED = 20
+"""Names of groups that one line of the log tells."""
 
 
 # --- create and change ---------------------------------------------------------------------------------
@@ -43,27 +47,41 @@ log = get_logger(__name__)
 
 def create_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Create a group, or change it."""
-    return _put(broker, connection, request, [SubscriptionGroupConfig.decode(request.body)])
+    group = SubscriptionGroupConfig.decode(request.body)
+    return _put(broker, connection, request, [group] if _check(broker, group) else [])
 
 
-def create_groups(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """Create or change several groups, all or none."""
-    return _put(broker, connection, request, SubscriptionGroupList.decode(request.body).group_config_list)
+def create_groups(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> Steps:
+    """Create or change several groups, all or none. A sliced processor: they are checked in steps, then put at once."""
+    wanted = (yield from SubscriptionGroupList.decode_steps(request.body)).group_config_list
+    changed = []
+    for group in wanted:
+        if _check(broker, group):
+            changed.append(group)
+        yield
+    return _put(broker, connection, request, changed)
+
+
+def _check(broker: GroupAdminView, group: SubscriptionGroupConfig) -> bool:
+    """Refuse what can be no group; whether it differs from what is there.
+
+    Raises:
+        BrokerError: its name, a number or an attribute is not acceptable.
+    """
+    check_group(group.group_name)
+    check_queues(group.retry_queue_nums)
+    known = broker.groups.get(group.group_name)
+    group.attributes = alter(GROUP_ATTRIBUTES, known.attributes if known else None, group.attributes)
+    return group != known
 
 
 def _put(
-    broker: GroupAdminView, connection: Connection, request: RemotingCommand, groups: Iterable[SubscriptionGroupConfig]
+    broker: GroupAdminView, connection: Connection, request: RemotingCommand, changed: list[SubscriptionGroupConfig]
 ) -> RemotingCommand | None:
-    changed = []
-    for group in groups:
-        check_group(group.group_name)
-        check_queues(group.retry_queue_nums)
-        known = broker.groups.get(group.group_name)
-        group.attributes = alter(GROUP_ATTRIBUTES, known.attributes if known else None, group.attributes)
-        if group != known:
-            changed.append(group)
     if changed:
-        log.info("%s changes groups: %s", quote(connection.address), ", ".join(group.group_name for group in changed))
+        names = ", ".join(group.group_name for group in changed[:MOST_LOGGED])
+        more = f" and {len(changed) - MOST_LOGGED} more" if len(changed) > MOST_LOGGED else ""
+        log.info("%s changes groups: %s%s", quote(connection.address), names, more)
         broker.groups.put_all(changed)
     return broker.persistence.answer_after_save(connection, request, request.answer())
 
@@ -85,21 +103,26 @@ def delete_group(broker: GroupAdminView, connection: Connection, request: Remoti
 # --- look at -------------------------------------------------------------------------------------------
 
 
-def get_all_groups(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """All groups with their settings and what they are forbidden, or a page of them when the request says which."""
+def get_all_groups(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> Steps:
+    """All groups with their settings and what they are forbidden, or a page of them when the request says which.
+
+    A sliced processor.
+    """
     header = GetAllSubscriptionGroupRequestHeader.from_ext(request.ext_fields)
-    whole = broker.groups.wrapper()
-    if (header.group_seq, header.data_version, header.max_group_num) == (None, None, None):
-        return request.answer(body=whole.encode())
-    groups, version = whole.subscription_group_table, whole.data_version
-    part = page(groups, version, start=header.group_seq, version=header.data_version, count=header.max_group_num)
+    groups, version, forbidden = broker.groups.all(), broker.groups.data_version, broker.groups.forbidden()
+    fields: dict[str, str] | None = None
+    if (header.group_seq, header.data_version, header.max_group_num) != (None, None, None):
+        fields = GetAllSubscriptionGroupResponseHeader(total_group_num=len(groups)).to_ext()
+        start, count = header.group_seq, header.max_group_num
+        groups = page(groups, version, start=start, version=header.data_version, count=count)
+        forbidden = {name: forbidden[name] for name in groups if name in forbidden}
     wrapper = SubscriptionGroupWrapper(
-        subscription_group_table=part,
-        forbidden_table={name: bits for name, bits in whole.forbidden_table.items() if name in part},
+        subscription_group_table=dict(groups),
+        forbidden_table={name: dict(bits) for name, bits in forbidden.items()},
         data_version=version,
     )
-    fields = GetAllSubscriptionGroupResponseHeader(total_group_num=len(groups)).to_ext()
-    return request.answer(ext_fields=fields, body=wrapper.encode())
+    body = yield from encode_steps(wrapper)
+    return request.answer(ext_fields=fields, body=body)
 
 
 def get_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -2,49 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rocketpy.errors import BrokerError, ConfigError
+import attrs
+
+from rocketpy.errors import ConfigError
 from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeType
 from rocketpy.wire.headers.group import UnregisterClientRequestHeader
+from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
 from rocketpy.wire.names import is_valid_group, is_valid_stored_topic, retry_topic
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.filtering import check_bounds
+from rocketpy_broker_sim.broker.processors.checks import invalid
 from rocketpy_broker_sim.broker.tables.clients import ClientChannel
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.views import ClientView
+    from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.slices import Steps
 
-__all__ = ["check_client_config", "heart_beat", "unregister_client"]
+__all__ = ["MOST_SUBSCRIPTIONS", "check_client_config", "heart_beat", "unregister_client"]
 
 _SUPPORTS_V2 = "IS_SUPPORT_HEART_BEAT_V2"
 _SUBSCRIPTIONS_CHANGED = "IS_SUB_CHANGE"
 _MAX_CLIENT_ID = 1024
+MOST_SUBSCRIPTIONS = 2048
+"""Topics that a client may subscribe, in all its groups together."""
+_MEMBERS_PER_GROUP = 20
+"""Members of a heartbeat's JSON for each group that a client may be in: twice what the clients of Java send."""
 
 
-def heart_beat(broker: ClientView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """Note what a client does: its producers, its consumers and what they subscribe."""
-    data = HeartbeatData.decode(request.body)
-    if not data.client_id or len(data.client_id) > _MAX_CLIENT_ID:
-        return request.answer(ResponseCode.INVALID_PARAMETER, "the client id is blank or too long")
+def heart_beat(broker: ClientView, connection: Connection, request: RemotingCommand) -> Steps:
+    """Note what a client does: its producers, its consumers and what they subscribe.
+
+    A sliced processor: a heartbeat that waits when its connection closes is never begun, and one that is under way goes
+    no further, so that no member stays behind whose connection is gone.
+    """
+    data = yield from HeartbeatData.decode_steps(request.body, limits=_limits(broker.config.max_groups_per_client))
+    _check_client(broker.config, data)
     client = ClientChannel(connection, data.client_id, request.language, request.version)
     changed = False
     for consumer in data.consumer_data_set:
-        changed = _consumer(broker, client, data, consumer) or changed
+        changed = (yield from _consumer(broker, client, data, consumer)) or changed
     for producer in data.producer_data_set:
         if is_valid_group(producer.group_name):
             broker.producers.register(producer.group_name, client)
+        yield
     # The first version of the heartbeat sends everything each time, so a client that speaks it may as well.
     is_first_version = data.heartbeat_fingerprint == 0
     fields = {_SUPPORTS_V2: "true", _SUBSCRIPTIONS_CHANGED: "true" if is_first_version or changed else "false"}
     return request.answer(ResponseCode.SUCCESS, None, fields)
 
 
-def _consumer(broker: ClientView, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData) -> bool:
+@lru_cache(maxsize=4)
+def _limits(groups: int) -> WireLimits:
+    most = min(DEFAULT_LIMITS.max_body_members, _MEMBERS_PER_GROUP * groups)
+    return attrs.evolve(DEFAULT_LIMITS, max_body_members=most)
+
+
+def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
+    """Refuse a client that has no name, or is in more groups than a client may be, before anything of it is noted.
+
+    Raises:
+        BrokerError: with what is wrong.
+    """
+    if not data.client_id or len(data.client_id) > _MAX_CLIENT_ID:
+        raise invalid("the client id is blank or too long")
+    most = config.max_groups_per_client
+    groups = max(len(data.consumer_data_set), len(data.producer_data_set))
+    if groups > most:
+        raise invalid(f"the client is in {groups} groups, {most} are allowed: spread them over processes")
+    subscriptions = sum(len(consumer.subscription_data_set) for consumer in data.consumer_data_set)
+    if subscriptions > MOST_SUBSCRIPTIONS:
+        raise invalid(f"the client subscribes {subscriptions} topics, {MOST_SUBSCRIPTIONS} are allowed")
+
+
+def _consumer(
+    broker: ClientView, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData
+) -> Generator[None, None, bool]:
     """Take in one consumer group. Returns whether the client should send its subscriptions again."""
     name = consumer.group_name
     if broker.config.reject_pull_consumer_enable and consumer.consume_type is ConsumeType.CONSUME_ACTIVELY:
@@ -52,9 +93,8 @@ def _consumer(broker: ClientView, client: ClientChannel, data: HeartbeatData, co
     group = broker.groups.find(name) if is_valid_group(name) else None
     if group is None:
         return False
-    _check_subscriptions(consumer)
+    order = yield from _check_subscriptions(broker, consumer)
     fingerprint = data.heartbeat_fingerprint
-    order = any(broker.topics.is_order(each.topic) for each in consumer.subscription_data_set)
     broker.topics.create_retry(
         retry_topic(name),
         group.retry_queue_nums,
@@ -62,6 +102,7 @@ def _consumer(broker: ClientView, client: ClientChannel, data: HeartbeatData, co
         TopicSysFlag.UNIT_SUB if consumer.unit_mode else 0,
         order=order,
     )
+    yield
     known = broker.consumers.group(name) is not None
     broker.consumers.register(
         name,
@@ -71,26 +112,29 @@ def _consumer(broker: ClientView, client: ClientChannel, data: HeartbeatData, co
         with_subscriptions=not (fingerprint and data.without_sub),
     )
     changed = broker.consumers.fingerprint_changed(name, fingerprint)
+    yield
     # A broker that was restarted does not know the subscriptions which the heartbeat leaves out.
     return bool(fingerprint) and (changed or (data.without_sub and not known))
 
 
-def _check_subscriptions(consumer: ConsumerData) -> None:
-    """Refuse names that no topic has, and expressions without bounds.
+def _check_subscriptions(broker: ClientView, consumer: ConsumerData) -> Generator[None, None, bool]:
+    """Refuse names that no topic has, and expressions without bounds. Returns whether a topic is one in order.
 
     Raises:
         BrokerError: one of the subscriptions is not acceptable.
     """
-    for each in consumer.subscription_data_set:
+    order = False
+    for number, each in enumerate(consumer.subscription_data_set):
         if not is_valid_stored_topic(each.topic):
-            raise BrokerError.for_code(
-                ResponseCode.INVALID_PARAMETER,
-                f"the topic {each.topic[:127]!r} is blank, too long or has bad characters",
-            )
+            raise invalid(f"the topic {each.topic[:127]!r} is blank, too long or has bad characters")
         try:
             check_bounds(each)
         except ConfigError as exc:
-            raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, str(exc)) from exc
+            raise invalid(str(exc)) from exc
+        order = order or broker.topics.is_order(each.topic)
+        if number % 32 == 31:
+            yield
+    return order
 
 
 def unregister_client(broker: ClientView, connection: Connection, request: RemotingCommand) -> RemotingCommand:

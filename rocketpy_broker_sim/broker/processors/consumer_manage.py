@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy.wire.bodies.groups import GetConsumerListByGroupResponseBody
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.fields import HeaderFieldError
 from rocketpy.wire.headers.group import GetConsumerListByGroupRequestHeader
@@ -25,11 +24,10 @@ def get_consumer_list(broker: PositionView, connection: Connection, request: Rem
     """The ids of the clients in a group."""
     header = GetConsumerListByGroupRequestHeader.from_ext(request.ext_fields)
     group = check_group(header.consumer_group)
-    client_ids = broker.consumers.client_ids(group)
-    if not client_ids:
+    body = broker.consumers.encoded_ids(group)
+    if body is None:
         return request.answer(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
-    body = GetConsumerListByGroupResponseBody(consumer_id_list=client_ids)
-    return request.answer(body=body.encode())
+    return request.answer(body=body)
 
 
 def query_consumer_offset(broker: PositionView, connection: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -15,8 +15,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.enums import ConsumeType, MessageModel
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.sysflag import Permission, PullSysFlag
-from rocketpy_broker_sim.broker.filtering import Match, bounded_subscription, tag_match
-from rocketpy_broker_sim.broker.long_polling import HeldPull
+from rocketpy_broker_sim.broker.filtering import bounded_subscription, filter_of
 from rocketpy_broker_sim.config import MASTER_ID
 from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.views import PullView
+    from rocketpy_broker_sim.store.filtering import MessageFilter
 
 __all__ = ["pull_again", "pull_message"]
 
@@ -79,22 +79,22 @@ def _pull(
     header = PullMessageRequestHeader.from_ext(request.ext_fields)
     try:
         group, topic = _group_and_topic(broker, request, header)
-        wanted = _wanted(broker, header, group)
+        subscription = _subscription(broker, header, group)
     except _Refusal as exc:
         return _refused(request, exc)
     reset = _reset(broker, header)
     if reset is not None:
         return _answer(broker, request, reset, _CODES[reset.status], topic, group)
-    match = tag_match(wanted)
+    wanted = filter_of(subscription)
     count = max(1, min(header.max_msg_nums, _MOST_MESSAGES))
     began = trio.current_time()
-    found = broker.store.get(header.topic, header.queue_id, header.queue_offset, count, match=match)
+    found = broker.store.get(header.topic, header.queue_id, header.queue_offset, count, wanted=wanted)
     broker.statistics.note_get(found.count, trio.current_time() - began)
     if may_wait and header.sys_flag & PullSysFlag.COMMIT_OFFSET and header.commit_offset >= 0:
         broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
     code = _code_of(found.status, header.queue_offset)
     wait = code == ResponseCode.PULL_NOT_FOUND and may_wait and header.sys_flag & PullSysFlag.SUSPEND
-    if wait and _hold(broker, connection, request, header, match):
+    if wait and _hold(broker, connection, request, header, wanted):
         return None
     return _answer(broker, request, found, code, topic, group)
 
@@ -125,15 +125,12 @@ def _hold(
     connection: Connection,
     request: RemotingCommand,
     header: PullMessageRequestHeader,
-    match: Match | None,
+    wanted: MessageFilter | None,
 ) -> bool:
     config = broker.config
     millis = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
     seconds = max(0, min(millis, config.max_hold_millis)) / 1000
-    pull = HeldPull(
-        connection, request, header.consumer_group, header.topic, header.queue_id, header.queue_offset, match
-    )
-    return connection.is_open and broker.held_pulls.hold(pull, seconds)
+    return not request.is_oneway and broker.pulls.hold(connection, request, header, wanted, seconds)
 
 
 def _answer(
@@ -206,7 +203,9 @@ def _group_and_topic(
     return group, topic
 
 
-def _wanted(broker: PullView, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> SubscriptionData:
+def _subscription(
+    broker: PullView, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
+) -> SubscriptionData:
     """What the consumer subscribes: the request says it, or the heartbeats said it before.
 
     Raises:

@@ -15,17 +15,19 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.views import QueryView
+    from rocketpy_broker_sim.serving.slices import Steps
 
 __all__ = ["query_message", "view_message"]
 
 _NOTHING = "can not find message, maybe time range not correct"
 
 
-def query_message(broker: QueryView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """The messages of a topic with a key or a unique id, stored within a span of time."""
+def query_message(broker: QueryView, connection: Connection, request: RemotingCommand) -> Steps:
+    """The messages of a topic with a key or a unique id, stored within a span of time; looked for in slices."""
     header = QueryMessageRequestHeader.from_ext(request.ext_fields)
     most = broker.config.store.default_query_max_num if header.unique_key_query else header.max_num
-    found = broker.store.query(header.topic, header.key, most, header.begin_timestamp, header.end_timestamp)
+    begin, end = header.begin_timestamp, header.end_timestamp
+    found = yield from broker.store.query_steps(header.topic, header.key, most, begin, end)
     answer = QueryMessageResponseHeader(
         index_last_update_timestamp=found.last_timestamp, index_last_update_phyoffset=found.last_position
     ).to_ext()

@@ -7,6 +7,7 @@ to be connected, or it sends them to the clients of the group, which commit them
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.errors import BrokerError, RocketMQError
@@ -18,12 +19,15 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.offset import ResetOffsetRequestHeader
 from rocketpy_broker_sim.broker.processors.checks import check_group, check_topic, invalid
 from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND
+from rocketpy_broker_sim.serving.encoding import encode_steps
+from rocketpy_broker_sim.serving.slices import MUST_END
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy_broker_sim.broker.tables.clients import ClientChannel
     from rocketpy_broker_sim.broker.views import ResetView
+    from rocketpy_broker_sim.serving.slices import Steps
 
 __all__ = ["reset_offset"]
 
@@ -32,10 +36,11 @@ log = get_logger(__name__)
 _NO_OFFSET = -1
 _V3_0_7 = 28
 """Ordinal of V3_0_7_SNAPSHOT, the first version whose clients can be told."""
+_QUEUES_PER_STEP = 16
 
 
-def reset_offset(broker: ResetView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """Set the position of a group on one queue of a topic, or on all of them."""
+def reset_offset(broker: ResetView, connection: Connection, request: RemotingCommand) -> Steps:
+    """Set the position of a group on one queue of a topic, or on all of them. A sliced processor."""
     header = ResetOffsetRequestHeader.from_ext(request.ext_fields)
     group, name = check_group(header.group), check_topic(header.topic)
     topic = broker.topics.get(name)
@@ -43,23 +48,45 @@ def reset_offset(broker: ResetView, connection: Connection, request: RemotingCom
         return request.answer(ResponseCode.TOPIC_NOT_EXIST, f"the topic {name} does not exist")
     log.info("%s resets the offsets of %s on %s to %d", quote(connection.address), group, name, header.timestamp)
     if not broker.config.use_server_side_reset_offset:
-        return _tell_clients(broker, request, header, topic)
-    offsets = _positions(broker, header, topic)
+        return (yield from _tell_clients(broker, request, header, topic))
+    offsets = yield from _positions(broker, header, topic)
+    body = yield from _encode(broker.config.broker_name, name, offsets)
+    # From here on it is done to the end: nobody shall find half of the queues reset.
+    yield MUST_END
     for queue_id, offset in offsets.items():
         broker.offsets.assign_reset(group, name, queue_id, offset)
-    broker.held_pulls.release(group)
-    answer = request.answer(body=ResetOffsetBody(offset_table=_by_queue(broker, name, offsets)).encode())
-    return broker.persistence.answer_after_save(connection, request, answer)
+        if queue_id % _QUEUES_PER_STEP == 0:
+            yield
+    broker.waiters.recall(group)
+    return broker.persistence.answer_after_save(connection, request, request.answer(body=body))
 
 
-def _by_queue(broker: ResetView, topic: str, offsets: dict[int, int]) -> dict[MessageQueue, int]:
-    return {MessageQueue(topic, broker.config.broker_name, number): offset for number, offset in offsets.items()}
+def _encode(broker_name: str, topic: str, offsets: dict[int, int]) -> Generator[None, None, bytes]:
+    """The body that tells the offsets of queues."""
+    table = {}
+    for number, offset in offsets.items():
+        table[MessageQueue(topic, broker_name, number)] = offset
+        if number % _QUEUES_PER_STEP == 0:
+            yield
+    return (yield from encode_steps(ResetOffsetBody(offset_table=table)))
+
+
+def _encode_for_c(broker_name: str, topic: str, offsets: dict[int, int]) -> Generator[None, None, bytes]:
+    """The same for clients that cannot read a map with objects as keys."""
+    table = []
+    for number, offset in offsets.items():
+        table.append(MessageQueueForC(topic=topic, broker_name=broker_name, queue_id=number, offset=offset))
+        if number % _QUEUES_PER_STEP == 0:
+            yield
+    return (yield from encode_steps(ResetOffsetBodyForC(offset_table=table)))
 
 
 # --- noted by the broker -------------------------------------------------------------------------------
 
 
-def _positions(broker: ResetView, header: ResetOffsetRequestHeader, topic: TopicConfig) -> dict[int, int]:
+def _positions(
+    broker: ResetView, header: ResetOffsetRequestHeader, topic: TopicConfig
+) -> Generator[None, None, dict[int, int]]:
     """Where the group shall stand, by queue.
 
     Raises:
@@ -69,7 +96,11 @@ def _positions(broker: ResetView, header: ResetOffsetRequestHeader, topic: Topic
         remark = f"the consumer group {header.group} does not exist"
         raise BrokerError.for_code(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     if header.queue_id < 0:
-        return {number: _at_time(broker, header, number) for number in range(topic.read_queue_nums)}
+        found = {}
+        for number in range(topic.read_queue_nums):
+            found[number] = _at_time(broker, header, number)
+            yield
+        return found
     if header.queue_id >= topic.read_queue_nums:
         raise invalid(f"there is no queue {header.queue_id}: {header.topic} has {topic.read_queue_nums} to read")
     if header.offset is None or header.offset == _NO_OFFSET:
@@ -94,7 +125,7 @@ def _at_time(broker: ResetView, header: ResetOffsetRequestHeader, queue_id: int)
 
 def _tell_clients(
     broker: ResetView, request: RemotingCommand, header: ResetOffsetRequestHeader, topic: TopicConfig
-) -> RemotingCommand:
+) -> Steps:
     """Send every member the positions: back, and forward too when that is forced."""
     offsets: dict[int, int] = {}
     for queue_id in range(topic.write_queue_nums):
@@ -104,29 +135,28 @@ def _tell_clients(
             return request.answer(ResponseCode.SYSTEM_ERROR, remark)
         wanted = max(0, _at_time(broker, header, queue_id))
         offsets[queue_id] = wanted if header.is_force or wanted < committed else committed
+        yield
     members = broker.consumers.clients(header.group)
     if not members:
         remark = f"no client of the consumer group {header.group} is connected: its offsets cannot be reset"
         return request.answer(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+    broker_name = broker.config.broker_name
+    body = yield from _encode(broker_name, header.topic, offsets)
+    for_c = b""
+    if any(member.language is LanguageCode.CPP for member in members):
+        for_c = yield from _encode_for_c(broker_name, header.topic, offsets)
     for member in members:
         if member.version < _V3_0_7:
             return request.answer(ResponseCode.SYSTEM_ERROR, f"the client {member} is too old to be told")
-        _tell(broker, member, header, offsets)
-    return request.answer(body=ResetOffsetBody(offset_table=_by_queue(broker, header.topic, offsets)).encode())
+        _tell(member, header, for_c if member.language is LanguageCode.CPP else body)
+        yield
+    return request.answer(body=body)
 
 
-def _tell(broker: ResetView, member: ClientChannel, header: ResetOffsetRequestHeader, offsets: dict[int, int]) -> None:
+def _tell(member: ClientChannel, header: ResetOffsetRequestHeader, body: bytes) -> None:
     told = ResetOffsetRequestHeader(
         group=header.group, topic=header.topic, timestamp=header.timestamp, is_force=header.is_force
     )
-    name = broker.config.broker_name
-    body = ResetOffsetBody(offset_table=_by_queue(broker, header.topic, offsets)).encode()
-    if member.language is LanguageCode.CPP:
-        table = [
-            MessageQueueForC(topic=header.topic, broker_name=name, queue_id=number, offset=offset)
-            for number, offset in offsets.items()
-        ]
-        body = ResetOffsetBodyForC(offset_table=table).encode()
     command = RemotingCommand.oneway(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, told.to_ext(), body)
     try:
         cast("Connection", member.channel).send_oneway(command)

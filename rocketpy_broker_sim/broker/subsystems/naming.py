@@ -59,7 +59,6 @@ class Naming(Subsystem):
         async with ConnectionPool(self._network).open() as pool:
             registration = Registration(self._config, self._address(), self._topics, pool, self._name_servers)
             self.registration = registration
-            self._topics.on_change = registration.topics_changed
             await registration.serve(task_status=task_status)
             await trio.sleep_forever()  # it has stopped, and says goodbye over the pool
 

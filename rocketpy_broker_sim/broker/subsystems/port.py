@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import trio
@@ -50,7 +50,7 @@ class Port(Subsystem):
         limits: ServerLimits | None = None,
         on_open: Callable[[str], None],
         on_close: Callable[[Connection], None],
-        settle: Callable[[], None],
+        settle: Callable[[], Awaitable[None]],
     ) -> None:
         self.server: RemotingServer | None = None
         self._config = config
@@ -93,7 +93,7 @@ class Port(Subsystem):
         within = self._config.server.shutdown_wait_time_seconds
         with trio.move_on_after(within, shield=True):
             if self.server is not None:
-                self._settle()
+                await self._settle()
                 await self.server.stop(within)
 
     def measures(self) -> Mapping[str, str]:

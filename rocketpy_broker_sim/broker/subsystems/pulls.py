@@ -1,20 +1,29 @@
-"""Long polls as a part of the broker: pulls that wait, what wakes them, and how they are run again."""
+"""Long polls as a part of the broker: the table of waiters, what wakes them, and how a pull is run again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rocketpy.wire.sysflag import Permission
 from rocketpy_broker_sim.broker.lanes import MOST_PENDING
-from rocketpy_broker_sim.broker.long_polling import HeldPull, HeldPulls
+from rocketpy_broker_sim.broker.long_polling import held_pull
+from rocketpy_broker_sim.broker.runtime_info import measures_of_waiters
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
+from rocketpy_broker_sim.broker.waiters import Bounds, Waiters
 
 if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.dispatch import Processor
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy.wire.headers.pull import PullMessageRequestHeader
     from rocketpy_broker_sim.broker.lanes import Lanes
+    from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.broker.turn import Turn
+    from rocketpy_broker_sim.broker.waiters import Waiter
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.store.filtering import MessageFilter
 
 __all__ = ["Pulls"]
 
@@ -26,25 +35,57 @@ class Pulls(Subsystem):
         config: the settings.
         lanes: run a pull again.
         turn: lets the answers go.
+        topics: says which queues there are.
         pull_again: answers a pull that was held.
+
+    Attributes:
+        waiters: The table of all that wait, of whatever kind.
     """
 
-    def __init__(self, config: BrokerConfig, lanes: Lanes, turn: Turn, pull_again: Processor) -> None:
+    def __init__(
+        self, config: BrokerConfig, lanes: Lanes, turn: Turn, topics: TopicTable, pull_again: Processor
+    ) -> None:
         self._lanes = lanes
         self._turn = turn
+        self._topics = topics
         self._pull_again = pull_again
-        self.held = HeldPulls(self._resume, config.max_held_pulls)
+        self.waiters = Waiters(
+            Bounds(number=config.max_held_pulls, number_of_connection=config.max_held_pulls_per_connection)
+        )
 
-    def _resume(self, pull: HeldPull) -> None:
-        self._lanes.submit("pull", self._pull_again, pull.connection, pull.request)
+    def hold(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: PullMessageRequestHeader,
+        wanted: MessageFilter | None,
+        seconds: float,
+    ) -> bool:
+        """Keep a pull for up to so many seconds. False when it may not wait: answer it now."""
+        return self.waiters.hold(held_pull(connection, request, header, wanted, self._resume), seconds)
+
+    def topics_changed(self, names: Iterable[str]) -> None:
+        """Answer the pulls that wait for queues which are no more, or may not be read any more."""
+        for name in names:
+            topic = self._topics.get(name)
+            queues = topic.read_queue_nums if topic is not None and Permission.is_readable(topic.perm) else 0
+            self.waiters.queues_gone(name, from_queue=queues)
+
+    def _resume(self, waiter: Waiter) -> None:
+        self._lanes.submit("pull", self._pull_again, waiter.connection, waiter.request)
         if self._turn.pending_bytes > MOST_PENDING:
             # A thousand groups may wait for the same messages: their answers must not gather.
             self._turn.finish()
 
     def run(self) -> Iterable[Service]:
-        """Answering pulls whose time is up."""
-        yield partial(self.held.serve, self._turn.finish)
+        """Answering pulls whose time is up, and those that were too many for one turn."""
+        yield partial(self.waiters.serve, self._turn.finish)
 
-    def settle(self) -> None:
+    async def settle(self) -> None:
         """Answer all pulls, and hold none any more."""
-        self.held.close()
+        self.waiters.close()
+        await self.waiters.wait_none()
+
+    def measures(self) -> Mapping[str, str]:
+        """How many wait, and why others wait no longer."""
+        return measures_of_waiters(self.waiters)

@@ -13,6 +13,7 @@ import attrs
 
 from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
+from rocketpy.wire.bodies.groups import GetConsumerListByGroupResponseBody
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, MessageModel
@@ -26,6 +27,9 @@ __all__ = ["ConsumerGroup", "ConsumerTable"]
 
 log = get_logger(__name__)
 
+_SMALLEST_KEPT = 1024
+"""Bytes of a list of members above which it is kept: a shorter one is soon made again."""
+_MOST_KEPT = 16
 _versions = count(1)
 """Never twice the same, so that a group which ends and begins again has another."""
 
@@ -87,6 +91,8 @@ class ConsumerTable:
         self._notify = notify
         self._groups: dict[str, ConsumerGroup] = {}
         self._memberships = Memberships(config)
+        self._encoded: dict[str, tuple[int, bytes]] = {}
+        """Lists of members by group, with the version of each."""
 
     # --- asking ----------------------------------------------------------------------------------------
 
@@ -107,6 +113,24 @@ class ConsumerTable:
         """Ids of the members, each once: one that reconnects may be there twice for a moment."""
         found = self._groups.get(group)
         return list(dict.fromkeys(client.client_id for client in found.clients.values())) if found else []
+
+    def encoded_ids(self, group: str) -> bytes | None:
+        """The body that lists the members, None when there is none.
+
+        Kept until the group changes: when it does, each of a thousand members asks for the same list.
+        """
+        found = self._groups.get(group)
+        if found is None:
+            return None
+        kept = self._encoded.pop(group, None)
+        if kept is None or kept[0] != found.version:
+            body = GetConsumerListByGroupResponseBody(consumer_id_list=self.client_ids(group)).encode()
+            kept = found.version, body
+        if len(kept[1]) > _SMALLEST_KEPT:
+            self._encoded[group] = kept  # the last of all: the first is the one that nobody asked for of late
+            if len(self._encoded) > _MOST_KEPT:
+                del self._encoded[next(iter(self._encoded))]
+        return kept[1]
 
     def clients(self, group: str) -> list[ClientChannel]:
         """The members with their connections."""

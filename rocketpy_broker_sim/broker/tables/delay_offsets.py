@@ -5,11 +5,12 @@ The key is the level, which counts from 1; the queue of a level in the schedule 
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.bodies.offsets import DelayOffsetSerializeWrapper
 from rocketpy.wire.bodies.topics import DataVersion
-from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, StoredTable, pretty_json
+from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, StoredTable, pretty_steps
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -52,9 +53,9 @@ class DelayOffsetTable(StoredTable):
         if self._updates % max(1, self._config.delay_offset_update_version_step) == 0:
             self.data_version = self.data_version.next_version()
 
-    def encode(self) -> bytes:
+    def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of delayOffset.json."""
-        return pretty_json({"dataVersion": self.data_version.to_json(), "offsetTable": self._offsets})
+        return pretty_steps({"dataVersion": self.data_version.to_json(), "offsetTable": self._offsets})
 
     def decode(self, data: bytes) -> None:
         """Take over delayOffset.json; 4.x wrote no version."""

@@ -5,13 +5,13 @@ An offset is the next one to consume. Names are those of existing topics and gro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING
 
 from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.offsets import ConsumerOffsetSerializeWrapper
 from rocketpy.wire.bodies.topics import DataVersion
-from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, StoredTable, pretty_json
+from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, Entries, StoredTable, pretty_steps
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -144,22 +144,17 @@ class ConsumerOffsetTable(StoredTable):
         """All offsets as they travel: by "topic@group", then by queue."""
         return self._offsets
 
-    def encode(self) -> bytes:
-        """The content of consumerOffset.json."""
-        return pretty_json(
-            {
-                "dataVersion": self.data_version.to_json(),
-                "groupTopicMap": self._group_topics(),
-                "offsetTable": self._offsets,
-            }
-        )
-
-    def _group_topics(self) -> dict[str, list[str]]:
-        """Apache writes it too and reads it back never: the topics of each group."""
-        found: dict[str, list[str]] = {}
-        for topic, group in map(_names, self._offsets):
-            found.setdefault(group, []).append(topic)
-        return found
+    def encode_steps(self) -> Generator[None, None, bytes]:
+        """The content of consumerOffset.json. Offsets are those of the moment at which each is written."""
+        keys, version = list(self._offsets), self.data_version.to_json()
+        topics: dict[str, list[str]] = {}
+        # Apache writes it too and reads it back never: the topics of each group.
+        for topic, group in map(_names, keys):
+            topics.setdefault(group, []).append(topic)
+            yield
+        offsets = ((key, dict(self._offsets[key])) for key in keys if key in self._offsets)
+        members = {"dataVersion": version, "groupTopicMap": topics, "offsetTable": Entries(offsets)}
+        return (yield from pretty_steps(members))
 
     def decode(self, data: bytes) -> None:
         """Take over consumerOffset.json."""

@@ -7,24 +7,36 @@ be read the broker does not start, and nothing is deleted. Plays the part of Con
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from rocketpy.errors import RemoteProtocolError, StoreCorruptError, StoreError
 from rocketpy.logs import get_logger
 from rocketpy.wire.limits import WireLimits
+from rocketpy_broker_sim.serving.slices import whole
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
 
-__all__ = ["FILE_LIMITS", "ConfigFile", "StoredTable", "pretty_json"]
+__all__ = [
+    "FILE_LIMITS",
+    "ConfigFile",
+    "Entries",
+    "StoredTable",
+    "Written",
+    "pretty_json",
+    "pretty_steps",
+    "pretty_text",
+]
 
 log = get_logger(__name__)
 
 FILE_LIMITS = WireLimits(max_json_body=1 << 30, max_body_members=100_000_000)
 """Our own files may be larger than anything that a peer may send."""
 _FOLDER = "config"
+_STRETCH = 16
+"""Members of an object that one step writes."""
 _Value = TypeVar("_Value")
 
 
@@ -108,8 +120,12 @@ class StoredTable(ABC):
         self.wake: Callable[[], None] = _nothing
 
     @abstractmethod
+    def encode_steps(self) -> Generator[None, None, bytes]:
+        """The content of the file, in steps. What changes after the first step may be in it or not."""
+
     def encode(self) -> bytes:
-        """The content of the file."""
+        """The content of the file, at once."""
+        return whole(self.encode_steps())
 
     @abstractmethod
     def decode(self, data: bytes) -> None:
@@ -155,6 +171,18 @@ def _nothing() -> None:
 # --- the pretty form -----------------------------------------------------------------------------------
 
 
+class Entries(NamedTuple):
+    """Members of an object that are worked out one by one as they are written."""
+
+    pairs: Iterable[tuple[str | int, Any]]
+
+
+class Written(str):
+    """A value that is in the pretty form already, in the place where it stands."""
+
+    __slots__ = ()
+
+
 def pretty_json(value: Any) -> bytes:
     """A value in the form in which Apache's broker writes it: tabs, a line a member, no blank after a colon.
 
@@ -163,6 +191,47 @@ def pretty_json(value: Any) -> bytes:
     parts: list[str] = []
     _write(value, parts, "\n")
     return "".join(parts).encode()
+
+
+def pretty_steps(members: Mapping[str, Any]) -> Generator[None, None, bytes]:
+    """`pretty_json` of an object, in steps. Large objects in it are best given as `Entries`, or are copied first."""
+    found = bytearray()
+    parts: list[str] = []
+    yield from _write_steps(members.items(), parts, "\n", found)
+    found += "".join(parts).encode()
+    yield
+    return bytes(found)
+
+
+def _write_steps(
+    pairs: Iterable[tuple[str | int, Any]], parts: list[str], line: str, found: bytearray
+) -> Generator[None, None, None]:
+    """Write an object, `_STRETCH` members a step; what is written goes over to `found` with each."""
+    separator = "{"
+    inner = line + "\t"
+    for number, (key, item) in enumerate(pairs, 1):
+        parts.append(f"{separator}{key}:" if isinstance(key, int) else f"{separator}{inner}{encode_basestring(key)}:")
+        if isinstance(item, Entries):
+            yield from _write_steps(item.pairs, parts, inner, found)
+        elif isinstance(item, dict) and len(item) > _STRETCH:
+            yield from _write_steps(item.items(), parts, inner, found)
+        elif isinstance(item, Written):
+            parts.append(item)
+        else:
+            _write(item, parts, inner)
+        separator = ","
+        if number % _STRETCH == 0:
+            found += "".join(parts).encode()
+            parts.clear()
+            yield
+    parts.append("{}" if separator == "{" else line + "}")
+
+
+def pretty_text(value: Any, depth: int) -> str:
+    """A value in the pretty form as it stands in so many objects."""
+    parts: list[str] = []
+    _write(value, parts, "\n" + "\t" * depth)
+    return "".join(parts)
 
 
 def _write(value: Any, parts: list[str], line: str) -> None:

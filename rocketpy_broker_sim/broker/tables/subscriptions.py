@@ -5,7 +5,7 @@ Plays the part of SubscriptionGroupManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,14 @@ from rocketpy.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGro
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import is_system_group, is_valid_group
-from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, StoredTable, pretty_json
+from rocketpy_broker_sim.broker.tables.persist import (
+    FILE_LIMITS,
+    Entries,
+    StoredTable,
+    Written,
+    pretty_steps,
+    pretty_text,
+)
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -37,6 +44,8 @@ DEFAULT_GROUPS = (
 )
 """Groups that every broker has from its first moment."""
 _READ_FORBIDDEN = 1 << 2
+_MOST_SHAPES = 1000
+"""Texts that groups have in common which are kept to be found again."""
 
 
 class SubscriptionGroupTable(StoredTable):
@@ -53,6 +62,8 @@ class SubscriptionGroupTable(StoredTable):
         self._config = config
         self._groups = {name: SubscriptionGroupConfig(group_name=name) for name in DEFAULT_GROUPS}
         self._forbidden: dict[str, dict[str, int]] = {}
+        self._texts: dict[str, tuple[str, str | None]] = {}
+        self._same: dict[tuple[str, str | None], tuple[str, str | None]] = {}
         self.data_version = DataVersion()
 
     # --- asking ----------------------------------------------------------------------------------------
@@ -113,15 +124,14 @@ class SubscriptionGroupTable(StoredTable):
         for name in found:
             if not is_valid_group(name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the group name is not allowed")
-        if (
-            len(self._groups.keys() | found.keys()) > self._config.max_groups
-            and not found.keys() <= self._groups.keys()
-        ):
+        added = sum(name not in self._groups for name in found)
+        if added and len(self._groups) + added > self._config.max_groups:
             raise BrokerError.for_code(
                 ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._groups)} groups, more are not allowed"
             )
         for name in found:
             log.info("%s group %s", "update" if name in self._groups else "create", name)
+            self._texts.pop(name, None)
         self._groups.update(found)
         self._next_version()
 
@@ -129,6 +139,7 @@ class SubscriptionGroupTable(StoredTable):
         """Forget a group and what it was forbidden; whether it was there."""
         forbidden = self._forbidden.pop(name, None)
         existing = self._groups.pop(name, None)
+        self._texts.pop(name, None)
         if existing is None and forbidden is None:
             return False
         log.info("delete group %.256r", name)
@@ -179,13 +190,38 @@ class SubscriptionGroupTable(StoredTable):
             subscription_group_table=self._groups, forbidden_table=self._forbidden, data_version=self.data_version
         )
 
-    def encode(self) -> bytes:
+    def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of subscriptionGroup.json."""
-        return pretty_json(self.wrapper().to_json())
+        groups = list(self._groups.items())
+        forbidden = [(group, dict(bits)) for group, bits in self._forbidden.items()]
+        return pretty_steps(
+            {
+                "dataVersion": self.data_version.to_json(),
+                "forbiddenTable": Entries(forbidden),
+                "subscriptionGroupTable": Entries((name, self._text(group)) for name, group in groups),
+            }
+        )
+
+    def _text(self, group: SubscriptionGroupConfig) -> Written:
+        """How a group stands in the file.
+
+        Most groups differ in nothing but the name, and the whole file is written when one of them changes: the text
+        before and behind the name is kept, once for all that have the same.
+        """
+        name = group.group_name
+        parts = self._texts.get(name)
+        if parts is None:
+            before, mark, behind = pretty_text(group.to_json(), 2).partition(f'"groupName":"{name}"')
+            made = before, behind if mark else None
+            parts = self._texts[name] = self._same.setdefault(made, made)
+            if len(self._same) > _MOST_SHAPES:
+                self._same.clear()
+        return Written(parts[0] if parts[1] is None else f'{parts[0]}"groupName":"{name}"{parts[1]}')
 
     def decode(self, data: bytes) -> None:
         """Take over subscriptionGroup.json; groups made at boot that it lacks stay."""
         wrapper = SubscriptionGroupWrapper.decode(data, limits=FILE_LIMITS)
         self._groups.update(wrapper.subscription_group_table)
+        self._texts.clear()
         self._forbidden.update({group: bits for group, bits in wrapper.forbidden_table.items() if bits})
         self.data_version = wrapper.data_version

@@ -5,7 +5,7 @@ Plays the part of TopicConfigManager. Names that come from a peer are checked he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from rocketpy.wire.names import (
     is_valid_stored_topic,
 )
 from rocketpy.wire.sysflag import Permission
-from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, StoredTable, pretty_json
+from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, Entries, StoredTable, pretty_steps
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -166,10 +166,8 @@ class TopicTable(StoredTable):
         for name in found:
             if not is_valid_stored_topic(name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the topic name is not allowed")
-        if (
-            len(self._topics.keys() | found.keys()) > self._config.max_topics
-            and not found.keys() <= self._topics.keys()
-        ):
+        added = sum(name not in self._topics for name in found)
+        if added and len(self._topics) + added > self._config.max_topics:
             raise BrokerError.for_code(
                 ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._topics)} topics, more are not allowed"
             )
@@ -204,10 +202,15 @@ class TopicTable(StoredTable):
 
     # --- the file --------------------------------------------------------------------------------------
 
-    def encode(self) -> bytes:
+    def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of topics.json."""
-        wrapper = TopicConfigSerializeWrapper(topic_config_table=self._topics, data_version=self.data_version)
-        return pretty_json(wrapper.to_json())
+        topics = list(self._topics.items())
+        return pretty_steps(
+            {
+                "dataVersion": self.data_version.to_json(),
+                "topicConfigTable": Entries((name, topic.to_json()) for name, topic in topics),
+            }
+        )
 
     def decode(self, data: bytes) -> None:
         """Take over topics.json; topics made at boot that it lacks stay."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rocketpy.errors import StoreCorruptError, StoreError
 
-__all__ = ["FileCreationError", "store_error"]
+__all__ = ["FileCreationError", "FlushPostponedError", "NotBegunError", "beginning", "store_error"]
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full: free space or let fewer messages be kept (fileReservedTime)",
@@ -16,6 +18,8 @@ _ADVICE = {
     errno.EROFS: "the file system is read-only: remount it or choose another store directory",
     errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
     errno.ENFILE: "too many open files on this machine: raise the limit of the system",
+    errno.ENOMEM: "the machine has no memory left: free some, or look for what takes it",
+    errno.EINTR: "the system broke it off: it is tried again",
     errno.EIO: "the disk reports an error: look into the system's log and check the disk",
     errno.ENOBUFS: "all buffers are in use: raise transientStorePoolSize, or look for what slows the disk down",
     errno.ENOTDIR: "a file stands where a folder is needed: choose another store directory",
@@ -24,6 +28,43 @@ _ADVICE = {
 }
 _ABOUT_A_PATH = (errno.ENOTDIR, errno.EEXIST, errno.ENOENT)
 """Errors of one place in or above the store, which need not be the one that was named."""
+
+
+_NOT_BEGUN = (
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EAGAIN,
+    errno.EINTR,
+    errno.EACCES,
+    errno.EPERM,
+)
+"""What the system says when it does not let a file be opened; no flush of written data ends so."""
+
+
+class NotBegunError(OSError):
+    """A flush could not begin, because the file or folder could not be opened: what was written waits as before."""
+
+
+class FlushPostponedError(StoreError):
+    """Nothing could be flushed for now, and nothing is lost: the next flush may succeed."""
+
+
+@contextmanager
+def beginning() -> Iterator[None]:
+    """Around what comes before a flush, or opens a folder and flushes it: tell "not begun" from "failed".
+
+    After a flush that failed, nobody knows what the disk has. One that was never begun changes nothing.
+
+    Raises:
+        NotBegunError: In place of an OSError that says so.
+    """
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno not in _NOT_BEGUN or isinstance(exc, NotBegunError):
+            raise
+        raise NotBegunError(exc.errno, exc.strerror, exc.filename) from exc
 
 
 class FileCreationError(StoreError):

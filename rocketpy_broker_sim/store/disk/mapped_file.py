@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
+from rocketpy_broker_sim.store.disk.failure import NotBegunError, beginning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,15 +111,20 @@ class MappedFile:
 
         Args:
             apart: Open the file anew for it, because the loop may close its own at any time.
+
+        Raises:
+            NotBegunError: It could not be opened; nothing is lost by that.
+            OSError: What the disk has is not known any more.
         """
-        if not apart:
-            (self._file or self._open()).fdatasync()
-            return
-        file = self._storage.open(self.path)
+        with beginning():
+            file = self._storage.open(self.path) if apart else self._file or self._open()
         try:
             file.fdatasync()
+        except InterruptedError as exc:
+            raise NotBegunError(exc.errno, exc.strerror, self.path) from exc  # what it says of the data comes next time
         finally:
-            file.close()
+            if apart:
+                file.close()
 
     def map_apart(self) -> MappedView:
         """A mapping of its own, whose pages can be kept in memory."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from rocketpy_broker_sim.store.disk.failure import beginning
 from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
 from rocketpy_broker_sim.store.disk.row_loading import NAME_LENGTH, load_row
 
@@ -212,6 +213,10 @@ class MappedFileQueue:
             begin: The first position that the disk may not have.
             end: The position behind the last one.
             apart: Open the files anew for it, because the loop may close its own at any time.
+
+        Raises:
+            NotBegunError: A file or the folder could not be opened; nothing is lost by that.
+            OSError: What the disk has is not known any more.
         """
         for file in self.files:
             if file.start < end and file.end > begin:
@@ -219,7 +224,12 @@ class MappedFileQueue:
         if not self.entries_synced:
             # A new file that its folder does not list after a power loss is as good as never written.
             self.entries_synced = True
-            self._storage.sync_dir(self.folder)
+            try:
+                with beginning():
+                    self._storage.sync_dir(self.folder)
+            except OSError:
+                self.entries_synced = False
+                raise
 
     def close(self) -> None:
         """Close all files."""

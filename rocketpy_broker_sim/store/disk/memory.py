@@ -268,6 +268,13 @@ class MemoryStorage:
         self._locks.add(path)
         return lambda: self._locks.discard(path)
 
+    def lock_folder(self, path: str) -> Callable[[], None]:
+        """Take an exclusive lock on a folder."""
+        if path in self._locks:
+            raise OSError(errno.EAGAIN, "locked by this process", path)
+        self._locks.add(path)
+        return lambda: self._locks.discard(path)
+
     def usage(self, path: str = "") -> float:
         """What `used` says of the folder, or of the whole; memory alone is never called full."""
         return self.used.get(path, self.used.get("", 0.0))

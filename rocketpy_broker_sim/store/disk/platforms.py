@@ -23,6 +23,7 @@ __all__ = [
     "data_extents",
     "disk_usage",
     "lock_file",
+    "lock_folder",
     "lock_pages",
     "max_open_files",
     "memory_size",
@@ -176,6 +177,40 @@ def lock_file(descriptor: int) -> None:
     elif _msvcrt is not None:
         os.lseek(descriptor, 0, os.SEEK_SET)
         _msvcrt.locking(descriptor, _msvcrt.LK_NBLCK, 1)
+
+
+def lock_folder(path: str | Path) -> Callable[[], None]:
+    """Lock a folder itself, which leaves nothing in it, where the system and the file system know such locks.
+
+    Returns:
+        The release.
+
+    Raises:
+        BlockingIOError: Somebody holds it, in this process or another.
+        OSError: It cannot be opened.
+    """
+    directory: int | None = getattr(os, "O_DIRECTORY", None)
+    if directory is None or _fcntl is None:
+        return _nothing
+    descriptor = os.open(path, os.O_RDONLY | directory)
+    try:
+        _fcntl.flock(descriptor, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+    except OSError as exc:
+        os.close(descriptor)
+        if exc.errno in (errno.EAGAIN, errno.EACCES):
+            raise BlockingIOError(errno.EAGAIN, "locked by another broker", str(path)) from exc
+        return _nothing  # a file system over a network that locks files alone
+
+    def release() -> None:
+        with suppress(OSError):
+            _fcntl.flock(descriptor, _fcntl.LOCK_UN)  # children of a fork hold the same lock
+        os.close(descriptor)
+
+    return release
+
+
+def _nothing() -> None:
+    return None
 
 
 def lock_pages(mapping: mmap.mmap) -> None:

@@ -230,6 +230,10 @@ class RealStorage:
 
         return release
 
+    def lock_folder(self, path: str) -> Callable[[], None]:
+        """Lock a folder itself: brokers with directories of their own may have been given one folder for both."""
+        return platforms.lock_folder(self._resolve(path))
+
     def usage(self, path: str = "") -> float:
         """Share in use of the disk that a folder lies on, or will once it is made."""
         folder = Path(self._resolve(path))

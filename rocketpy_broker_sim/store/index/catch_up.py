@@ -8,11 +8,14 @@ the log in order. Plays the part of what ReputMessageService does for the index 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
+from rocketpy_broker_sim.store.disk.failure import store_error
+from rocketpy_broker_sim.store.index.file import FOLDER
 from rocketpy_broker_sim.store.log.scan import LogScan, find_record
 
 if TYPE_CHECKING:
@@ -87,6 +90,32 @@ class IndexCatchUp:
                 return False
         index.is_behind = index.position < end
         return index.is_behind
+
+    def write_again(self) -> None:
+        """Write once more what may be lost of an index that was given up, so that `try_again` can go on. For a thread.
+
+        Raises:
+            StoreError: The disk still refuses.
+        """
+        with self._told():
+            self._index.write_again()
+
+    def try_again(self) -> None:
+        """Go on with an index that was given up; the steps bring what it lacks.
+
+        Raises:
+            StoreError: The disk still refuses.
+        """
+        self._records = None
+        with self._told():
+            self._index.try_again(self._dispatched()[0])
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as exc:
+            raise store_error(exc, "going on with the index", FOLDER) from exc
 
     def _read(self, most: int, end: int) -> list[LogRecord]:
         """The next records before a position."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rocketpy.seams import File, Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.steps import Steps
 
 __all__ = ["ENTRY", "FOLDER", "NAME_LENGTH", "SLOT", "IndexEntry", "IndexFile", "IndexHeader", "IndexShape"]
 
@@ -26,6 +27,8 @@ NAME_LENGTH = 17
 SLOT = struct.Struct(">i")
 ENTRY = struct.Struct(">iqii")
 _HEADER = struct.Struct(">qqqqii")
+LOOK_AT = 64
+"""Entries of a chain that one step looks at."""
 _STEP = 3200
 
 
@@ -179,8 +182,10 @@ class IndexFile:
         first, last = self.header.begin_timestamp, self.header.end_timestamp
         return (begin < first and end > last) or first <= begin <= last or first <= end <= last
 
-    def select(self, found: list[int], hashed: int, most: int, begin: int, end: int) -> None:
+    def select(self, found: list[int], hashed: int, most: int, begin: int, end: int) -> Steps[None]:
         """Add the positions of messages whose key has this hash, the newest first, until there are `most`.
+
+        A chain can lead through all entries of the file, so it is followed in steps.
 
         Args:
             found: What was found before.
@@ -190,6 +195,7 @@ class IndexFile:
             end: The latest one.
         """
         number, count = self.head(hashed % self.shape.slots), min(self.header.next_entry, self.shape.entries - 1)
+        looked = 0
         while 0 < number <= count and count > 1 and len(found) < most:
             entry = self.entry(number)
             stored = self.header.begin_timestamp + entry.seconds * 1000
@@ -200,6 +206,9 @@ class IndexFile:
             if stored < begin or entry.previous >= number:  # damaged: chains lead back, or they could go in circles
                 return
             number = entry.previous
+            looked += 1
+            if looked % LOOK_AT == 0:
+                yield
 
     def _read(self, position: int, size: int) -> bytes:
         """Bytes that the shape says are there.

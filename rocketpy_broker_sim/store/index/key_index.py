@@ -2,13 +2,14 @@
 
 It follows the log behind the consume queues. What it has reached the disk with, it need not read again at the next
 start; everything behind that is taken from the log once more, by position. It is a help and no record: where it fails,
-messages are taken all the same. One loop calls everything but `flush`, which runs in one thread at a time.
-Plays the part of IndexService.
+messages are taken all the same, and it catches up when the disk takes it again. One loop calls everything but `flush`
+and `write_again`, which run in one thread at a time. Plays the part of IndexService.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.errors import StoreCorruptError
@@ -21,6 +22,7 @@ from rocketpy_broker_sim.store.index.keys import KeyHashes, hash_of
 from rocketpy_broker_sim.store.index.loading import load_files
 from rocketpy_broker_sim.store.queue.consume_queue import UNIT
 from rocketpy_broker_sim.store.running_flags import RunningFlag
+from rocketpy_broker_sim.store.steps import finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +34,12 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.index.keys import IndexKey
     from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.running_flags import RunningFlags
+    from rocketpy_broker_sim.store.steps import Steps
 
 __all__ = ["Found", "IndexProgress", "KeyIndex"]
 
 ATTEMPTS = 3
-"""How often a write is tried before the index is given up until the next start."""
+"""How often a write is tried before the index is given up for now."""
 WRITE_AT = 64
 """Dispatches that are written together."""
 SEAL_AT = 100_000
@@ -83,7 +86,7 @@ class KeyIndex:
         position: Where the log goes on behind what was put.
         progress: How far the disk has it.
         is_behind: Whether messages before the newest are still to be read from the log; new ones are among those then.
-        failed: Whether it was given up until the next start.
+        failed: Whether it was given up for now, because the disk refused.
     """
 
     def __init__(self, storage: Storage, config: MessageStoreConfig, flags: RunningFlags) -> None:
@@ -98,6 +101,7 @@ class KeyIndex:
         self._sealed: tuple[IndexProgress, Sequence[GrowingIndexFile]] | None = None
         self._partly = (-1, 0)
         self._names_synced = True
+        self._flush_failed = False
         self.files: tuple[IndexFile, ...] = ()
         self.position = 0
         self.progress = IndexProgress()
@@ -216,18 +220,55 @@ class KeyIndex:
                     return
             else:
                 keys = keys[count:]
+                self._note_success()
         self.position = max(self.position, end)
 
     def give_up(self, cause: Exception) -> None:
         """Leave the index as it is, because of an error of the disk."""
-        log.error(
-            "the index in %s cannot be kept up and is left as it is until the next start, which catches up; messages "
-            "are taken all the same: %s",
-            self._storage.describe(FOLDER),
-            cause,
-        )
+        if not self._flags.has(RunningFlag.INDEX_ERROR):
+            log.error(
+                "the index in %s cannot be kept up and is left as it is until the disk takes it again; messages are "
+                "taken all the same: %s",
+                self._storage.describe(FOLDER),
+                cause,
+            )
         self.failed = True
         self._flags.set(RunningFlag.INDEX_ERROR)
+
+    def write_again(self) -> None:
+        """Write once more what a flush that failed may have lost; nothing is put meanwhile. For a thread.
+
+        Raises:
+            OSError: The disk still refuses.
+            StoreCorruptError: A file has become shorter than it was.
+        """
+        if self._flush_failed:
+            for file in self.files:
+                if isinstance(file, GrowingIndexFile):
+                    file.write_again()
+            self._flush_failed = False
+
+    def try_again(self, end: int) -> None:
+        """Go on with an index that was given up: what it lacks is read from the log.
+
+        Args:
+            end: Up to where the queues have the log.
+
+        Raises:
+            OSError: The disk still refuses.
+            StoreCorruptError: A file has become shorter than it was.
+        """
+        last = self._end
+        self._note_partly(last)
+        self._waiting = []
+        self.position = max(self.position, last)
+        self.is_behind = self.position < end
+        self.failed = False
+
+    def _note_success(self) -> None:
+        """The disk took something."""
+        if self._flags.bits and self._flags.clear(RunningFlag.INDEX_ERROR):
+            log.warning("the index in %s is kept up again", self._storage.describe(FOLDER))
 
     def _growing(self) -> GrowingIndexFile:
         """The file that takes the next key, made when there is none or the last one is full."""
@@ -266,13 +307,18 @@ class KeyIndex:
             begin: The earliest store time, ms.
             end: The latest one.
         """
+        return finish(self.find_steps(topic, key, most, begin, end))
+
+    def find_steps(self, topic: str, key: str, most: int, begin: int, end: int) -> Steps[Found]:
+        """`find` in steps. Files that are cleaned away meanwhile are left out, as their messages are."""
         most = min(most, self._config.max_msgs_num_batch)
         self._write_waiting()
         hashed = hash_of(topic, key)
         positions: list[int] = []
         for file in reversed(self.files):
             if file.covers(begin, end):
-                file.select(positions, hashed, most, begin, end)
+                with suppress(FileNotFoundError):
+                    yield from file.select(positions, hashed, most, begin, end)
             if file.header.begin_timestamp < begin or len(positions) >= most:
                 break
         self._close_full()
@@ -316,10 +362,12 @@ class KeyIndex:
             for file in files:
                 file.flush()
         except OSError as exc:
+            self._flush_failed = True
             self.give_up(exc)
             return
         self.progress = progress
         self._sealed = None
+        self._note_success()
 
     def _sync_names(self) -> None:
         """Return when the disk knows the names of all files: a file that counts must not come back without those before
@@ -328,8 +376,12 @@ class KeyIndex:
         if self._names_synced:
             return
         self._names_synced = True
-        self._storage.sync_dir(FOLDER)
-        self._storage.sync_dir("")
+        try:
+            self._storage.sync_dir(FOLDER)
+            self._storage.sync_dir("")
+        except OSError:
+            self._names_synced = False
+            raise
 
     def take_expired(self, log_start: int) -> IndexFile | None:
         """Take the oldest file out when no message of it is left, never the newest; whoever takes it deletes it.

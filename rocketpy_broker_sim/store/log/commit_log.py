@@ -8,6 +8,7 @@ knows queues. Plays the part of CommitLog and of MappedFileQueue's flushing.
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.record import (
@@ -19,7 +20,7 @@ from rocketpy.wire.record import (
     encode_blank,
     store_timestamp_at,
 )
-from rocketpy_broker_sim.store.disk.failure import FileCreationError, store_error
+from rocketpy_broker_sim.store.disk.failure import FileCreationError, FlushPostponedError, NotBegunError, store_error
 from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from rocketpy.errors import StoreError
     from rocketpy.seams import Storage
+    from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
 
 __all__ = ["FOLDER", "CommitLog"]
 
@@ -65,6 +67,7 @@ class CommitLog:
         self._closed_parts: list[tuple[int, list[bytes]]] = []  # parts of the chunk that end with a filler
         self._part_start = 0
         self._is_creating = False
+        self._is_torn = False  # whether a part of a chunk that was taken back may still stand behind the end
 
     # --- appending
 
@@ -113,15 +116,17 @@ class CommitLog:
 
         Raises:
             StoreError: The disk refused. Nothing of the chunk counts: positions go back to where it began, and what
-                part of it was written is made zero again. When even that fails, the log takes nothing any more.
+                part of it was written is made zero again, now or before anything else is written.
         """
+        self._is_creating = False
         try:
+            self.mend()
             for start, records in self._closed_parts:
                 self._write(start, records)
             if self._gathered:
                 self._write(self._part_start, self._gathered)
         except OSError as exc:
-            self._take_back(exc)
+            self._take_back()
             error = store_error(exc, "writing to the commit log", self._storage.describe(FOLDER))
             raise (FileCreationError(str(error)) if self._is_creating else error) from exc
         self._note_written(store_timestamp)
@@ -143,19 +148,43 @@ class CommitLog:
         self._is_creating = False
         file.write(b"".join(records) if len(records) > 1 else records[0], start - file.start)
 
-    def _take_back(self, cause: OSError) -> None:
+    def _take_back(self) -> None:
         """Forget the chunk. Records of it that stayed on the disk could come back to life after a crash."""
         self._rewind()
-        try:
-            self._undo()
-        except OSError:
-            self.failure = store_error(cause, "taking back a failed write", self._storage.describe(FOLDER))
+        again, self._is_torn = self._is_torn, True
+        with suppress(OSError):
+            self._undo(again=again)
 
-    def _undo(self) -> None:
-        """Make zero what was written of the chunk, and let that reach the disk: its senders are about to be told."""
+    def mend(self) -> None:
+        """Make zero what could not be made zero when a write failed.
+
+        Raises:
+            OSError: The disk still refuses.
+        """
+        if self._is_torn:
+            self._undo(again=True)
+
+    def _undo(self, *, again: bool) -> None:
+        """Make zero what was written of a chunk, and let that reach the disk: its senders are about to be told.
+
+        Args:
+            again: Flush also what is zero already, as a try before this one may have got so far.
+        """
+        position = self.written[0]
         for file in self.row.files:
-            if file.end > self.position and file.clear_from(max(0, self.position - file.start)):
-                file.flush()
+            if file.end > position and (file.clear_from(max(0, position - file.start)) or again):
+                self._flush_undone(file)
+        self._is_torn = False
+
+    def _flush_undone(self, file: MappedFile) -> None:
+        try:
+            file.flush()
+        except NotBegunError:
+            raise
+        except OSError as exc:
+            where = self._storage.describe(FOLDER)
+            self.failure = store_error(exc, "flushing what was taken back of a failed write", where, fatal=True)
+            raise
 
     def _rewind(self) -> None:
         """Let the next record go right behind what is written."""
@@ -247,6 +276,7 @@ class CommitLog:
         """Return when everything written so far has reached the disk. For threads; the loop may go on appending.
 
         Raises:
+            FlushPostponedError: The disk could not be asked; a later call tries it again.
             StoreError: The disk failed, now or before.
         """
         if self.failure is not None:
@@ -256,6 +286,9 @@ class CommitLog:
             return
         try:
             self.row.flush(self.flushed, target)
+        except NotBegunError as exc:
+            error = store_error(exc, "flushing the commit log", self._storage.describe(FOLDER))
+            raise FlushPostponedError(str(error)) from exc
         except OSError as exc:
             self.failure = store_error(exc, "flushing the commit log", self._storage.describe(FOLDER), fatal=True)
             raise self.failure from exc

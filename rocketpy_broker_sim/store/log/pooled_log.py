@@ -95,8 +95,9 @@ class PooledLog(CommitLog):
     def _note_written(self, store_timestamp: int) -> None:
         self.buffered = (self.position, store_timestamp)
 
-    def _undo(self) -> None:
+    def _undo(self, *, again: bool) -> None:
         """The files have nothing of what is taken back."""
+        self._is_torn = False
 
     # --- moving: for one thread at a time, while the loop goes on appending
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.config.store import UNIT_SIZE
+from rocketpy_broker_sim.store.disk.failure import beginning
 from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
 from rocketpy_broker_sim.store.queue.consume_queue_ext import ConsumeQueueExt, ExtEntry, is_address
 
@@ -407,9 +408,10 @@ class ConsumeQueue:
                 self.ext.flush()
             self.row.flush(self._flushed, max(end, self.row.start + 1), apart=True)  # one without units was made zero
             if not self._parents_synced:
+                with beginning():
+                    self._storage.sync_dir(f"{FOLDER}/{self.topic}")
+                    self._storage.sync_dir(FOLDER)
                 self._parents_synced = True
-                self._storage.sync_dir(f"{FOLDER}/{self.topic}")
-                self._storage.sync_dir(FOLDER)
         except OSError:
             if not self.deleted:
                 raise

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.logs import get_logger
+from rocketpy_broker_sim.store.disk.failure import beginning
 from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
 
 if TYPE_CHECKING:
@@ -207,9 +208,10 @@ class ConsumeQueueExt:
         end = self.end
         self.row.flush(self._flushed, end, apart=True)
         if not self._parents_synced and self.row.files:
+            with beginning():
+                self._storage.sync_dir(self._topic_folder)
+                self._storage.sync_dir(FOLDER)
             self._parents_synced = True
-            self._storage.sync_dir(self._topic_folder)
-            self._storage.sync_dir(FOLDER)
         self._flushed = end
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.names import is_valid_stored_topic
+from rocketpy_broker_sim.store.disk.failure import beginning
 from rocketpy_broker_sim.store.disk.platforms import max_open_files
 from rocketpy_broker_sim.store.disk.row_loading import is_number
 from rocketpy_broker_sim.store.queue.consume_queue import FOLDER, MAX_QUEUE_ID, ConsumeQueue
@@ -175,6 +176,10 @@ class QueueTable:
 
         Args:
             least_pages: Queues with fewer pages of new units wait for a later flush.
+
+        Raises:
+            NotBegunError: A file or folder could not be opened; nothing is lost by that.
+            OSError: What the disk has is not known any more.
         """
         due: list[ConsumeQueue] = []
         for _ in range(len(self._dirty)):
@@ -185,16 +190,26 @@ class QueueTable:
                 self._dirty.append(queue)
             else:
                 due.append(queue)
-        if len(due) < MANY or self._ext_file_size or not self._flush_at_once(due):
+        try:
+            if len(due) < MANY or self._ext_file_size or not self._flush_at_once(due):
+                for queue in due:
+                    queue.flush()
+        except OSError:
             for queue in due:
-                queue.flush()
+                queue.dirty = True
+            self._dirty.extend(due)  # the next flush begins with all of them again
+            raise
 
     def _flush_at_once(self, due: list[ConsumeQueue]) -> bool:
         """Flush many queues with one call; False where the storage has none."""
         ends = [queue.begin_flush() for queue in due]
-        done = self._storage.sync_tree(FOLDER)
-        for queue, end in zip(due, ends, strict=True):
-            queue.end_flush(end if done else None)
+        done = False
+        try:
+            with beginning():
+                done = self._storage.sync_tree(FOLDER)
+        finally:
+            for queue, end in zip(due, ends, strict=True):
+                queue.end_flush(end if done else None)
         return done
 
     def _note_open(self, queue: ConsumeQueue) -> None:

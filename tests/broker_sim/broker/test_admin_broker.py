@@ -15,7 +15,6 @@ from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.admin import GetBrokerConfigResponseHeader
-from rocketpy_broker_sim.broker.runtime_info import runtime_info
 from rocketpy_broker_sim.config import BROKER_UPDATES, parse_properties
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client
@@ -141,7 +140,7 @@ async def test_threat_A5_what_is_logged_of_a_peer_is_escaped(
 
 async def test_A8_the_state_is_a_table_of_text(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
-        empty = runtime_info(broker)
+        empty = broker.runtime_info()
         assert empty["earliestMessageTimeStamp"] == "-1"
         await client.send(properties="DELAY\x011\x02")
         await client.send()
@@ -185,7 +184,7 @@ async def test_A8_the_state_says_what_comes_and_goes(autojump_clock: MockClock) 
         assert float(busy["getTransferredTps"].split()[2]) == pytest.approx(sum(range(1, 31)) / 600)
         assert busy["pageCacheLockTimeMills"] == "0"
         await trio.sleep(610)
-        idle = runtime_info(broker)
+        idle = broker.runtime_info()
         assert {idle[key] for key in ("putTps", "getTotalTps", "getTransferredTps")} == {"0.0 0.0 0.0"}
         assert idle["msgPutTotalTodayNow"] == "30"
 

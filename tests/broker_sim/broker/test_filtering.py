@@ -7,20 +7,55 @@ import pytest
 from rocketpy.errors import ConfigError
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.java_hash import string_hash
-from rocketpy_broker_sim.broker.filtering import bounded_subscription, check_bounds, tag_match
+from rocketpy_broker_sim.broker.filtering import bounded_subscription, check_bounds, filter_of
+from rocketpy_broker_sim.store.filtering import MessageFilter, distinct, joined
+from rocketpy_broker_sim.store.put_result import Arrival
 
 
 @pytest.mark.parametrize("expression", [None, "", "*"])
 def test_everything_needs_no_test(expression: str | None) -> None:
-    assert tag_match(bounded_subscription("T", expression, "TAG")) is None
+    assert filter_of(bounded_subscription("T", expression, "TAG")) is None
 
 
-def test_tags_are_told_by_hash() -> None:
-    match = tag_match(bounded_subscription("T", "created || paid", None))
-    assert match is not None
-    assert [match(string_hash(tag)) for tag in ("created", "paid", "lost")] == [True, True, False]
-    # Java gives these two the same hash: the broker cannot tell them apart, the client does.
-    assert tag_match(bounded_subscription("T", "Aa", "TAG"))(string_hash("BB"))
+def test_tags_are_told_by_hash_in_the_first_phase_and_need_no_second() -> None:
+    wanted = filter_of(bounded_subscription("T", "created || paid", None))
+    assert wanted is not None
+    assert wanted.by_code is not None
+    assert [wanted.by_code(string_hash(tag)) for tag in ("created", "paid", "lost")] == [True, True, False]
+    assert wanted.by_bits is wanted.by_message is None
+    # Java gives these two the same hash: the broker cannot tell them apart, the client compares the text.
+    same = filter_of(bounded_subscription("T", "Aa", "TAG"))
+    assert same is not None
+    assert same.wants_any(Arrival("T", 0, 1, [string_hash("BB")]), [string_hash("BB")])
+
+
+def test_what_arrived_is_known_message_by_message() -> None:
+    arrival = Arrival("T", 3, 12, [7, 8], [b"k\x01a\x02", b"k\x01b\x02"], [b"", b"\x80"])
+    assert [tuple(entry) for entry in arrival.entries()] == [
+        ("T", 3, 10, 7, b"k\x01a\x02", b""),
+        ("T", 3, 11, 8, b"k\x01b\x02", b"\x80"),
+    ]
+    assert [entry.properties for entry in Arrival("T", 0, 2, [1, 2]).entries()] == [b"", b""]
+    both = joined([arrival, Arrival("T", 3, 13, [7], [b"k\x01c\x02"], [b""])])
+    assert [(entry.offset, entry.properties[2:3]) for entry in both.entries()] == [(10, b"a"), (11, b"b"), (12, b"c")]
+    assert distinct(both.tags_codes) == {7, 8}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (MessageFilter(frozenset({7})), True),
+        (MessageFilter(frozenset({9})), False),
+        (MessageFilter(by_message=lambda properties: properties["k"] == "b"), True),
+        (MessageFilter(by_message=lambda properties: properties["k"] == "c"), False),
+        (MessageFilter(frozenset({7}), by_message=lambda properties: properties["k"] == "b"), False),
+        (MessageFilter(by_bits=lambda bits: False, by_message=lambda properties: properties["k"] == "b"), False),
+        (MessageFilter(by_bits=lambda bits: bits == b"\x80"), True),
+    ],
+)
+def test_an_arrival_is_asked_in_both_phases(wanted: MessageFilter, *, expected: bool) -> None:
+    arrival = Arrival("T", 0, 2, [7, 8], [b"k\x01a\x02", b"k\x01b\x02"], [b"", b"\x80"])
+    assert wanted.wants_any(arrival, frozenset({7, 8})) is expected
 
 
 def test_expressions_have_bounds() -> None:

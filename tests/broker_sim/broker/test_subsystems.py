@@ -54,7 +54,7 @@ class Part(Subsystem):
         finally:
             self.note("is cancelled")
 
-    def settle(self) -> None:
+    async def settle(self) -> None:
         self.note("settles")
 
     async def leave(self) -> None:

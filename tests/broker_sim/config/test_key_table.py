@@ -171,7 +171,8 @@ def test_every_reason_for_a_default_is_needed() -> None:
 
 def test_our_own_keys_are_marked_as_such() -> None:
     own = {row.key for _, row in ROWS if row.own}
-    assert own == {"maxClientsPerGroup", "maxGroups", "maxHeldPulls", "maxHoldMillis", "maxTopics", "memorySize"}
+    held = {"maxHeldPulls", "maxHeldPullsPerConnection", "maxHoldMillis"}
+    assert own == {"maxClientsPerGroup", "maxGroups", "maxTopics", "memorySize", *held}
 
 
 @pytest.mark.parametrize(

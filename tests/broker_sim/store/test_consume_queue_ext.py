@@ -10,6 +10,7 @@ from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.filtering import MessageFilter
 from rocketpy_broker_sim.store.queue.consume_queue_ext import FOLDER, ConsumeQueueExt, ExtEntry, is_address
 from tests.broker_sim.store.golden import GoldenStore
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all, read_queue
@@ -171,6 +172,24 @@ def test_ST21_the_store_writes_and_reads_it() -> None:
     assert by_tag(again, "t2") == [b"%d" % number for number in range(2, 100, 3)]
     put_all(again, [tagged(101)])
     assert by_tag(again, "t2")[-1] == b"101"
+
+
+def test_the_first_phase_asks_the_bit_map_of_an_entry_that_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(**EXT)
+    put_all(store, [tagged(0), tagged(1)])
+    ext = store._queues.find(("Orders", 0)).ext
+    kept = {code: ext.get(code)._replace(bit_map=b"\x01" * n) for n, code in enumerate(ext_codes(store))}
+    monkeypatch.setattr(ConsumeQueueExt, "get", lambda ext, address: kept[address])
+    for answer, expected in ((False, [b"0"]), (True, [b"0", b"1"])):
+        asked: list[bytes] = []
+
+        def by_bits(bits: bytes, *, answer: bool = answer, asked: list[bytes] = asked) -> bool:
+            asked.append(bits)
+            return answer
+
+        found = store.get("Orders", 0, 0, 32, wanted=MessageFilter(by_bits=by_bits))
+        assert [each.body for each in decode_messages(found.records)] == expected
+        assert asked == [b"\x01"]
 
 
 def test_ST21_without_the_extension_consumers_choose_themselves() -> None:

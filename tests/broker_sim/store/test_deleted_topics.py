@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
-import json
 
 import pytest
 
 from rocketpy.errors import StoreError
-from rocketpy_broker_sim.store.deleted_topics import PATH
+from rocketpy_broker_sim.store.deleted_topics import LINES_PATH, PATH, DeletedTopics
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
@@ -32,7 +31,9 @@ def deleted(storage: MemoryStorage, *, flushed: bool = True) -> MessageStore:
 
 
 def noted(storage: MemoryStorage) -> dict[str, int]:
-    return json.loads(storage.read_bytes(PATH))["deletedTopics"]
+    topics = DeletedTopics(storage)
+    topics.load()
+    return dict(topics)
 
 
 @pytest.mark.parametrize("flushed", [True, False])
@@ -152,9 +153,72 @@ def test_a_disk_that_refuses_leaves_the_topic_alone() -> None:
     storage = MemoryStorage()
     store = open_store(storage)
     fill(store, "Orders")
-    with storage.failing("write_bytes_atomic", code=errno.ENOSPC), pytest.raises(StoreError, match="deleting topics"):
+    with (
+        storage.failing("pwrite", code=errno.ENOSPC, under="config"),
+        pytest.raises(StoreError, match="deleting topics"),
+    ):
         store.delete_topic("Orders")
     assert store.max_offset("Orders", 0) == 10
     fill(store, "Orders")
     again = open_store(storage.clone())
     assert again.max_offset("Orders", 0) == 20
+
+
+def test_10_000_deletions_are_written_in_lines_and_the_table_grows_no_faster_than_they_come() -> None:
+    """What all of them write together is linear: doubling the deletions doubles it, and does not make it four times."""
+    written = {}
+    for count in (2_500, 5_000, 10_000):
+        storage, total = MemoryStorage(), 0
+
+        def add(operation: str, path: str, size: int) -> None:
+            nonlocal total
+            if path in (PATH, LINES_PATH):
+                total += size
+
+        topics = DeletedTopics(storage)
+        storage.fault = add
+        for number in range(count):
+            topics.note([f"Topic{number:06d}"], 0, number + 1)
+        written[count] = total
+        again = DeletedTopics(storage)
+        again.load()
+        assert dict(again) == {f"Topic{number:06d}": number + 1 for number in range(count)}
+    assert written[10_000] < 2.6 * written[5_000] < 2.6 * 2.6 * written[2_500]
+    assert written[10_000] < 10_000 * 200
+
+
+def test_what_is_noted_again_and_again_stays_small() -> None:
+    storage = MemoryStorage()
+    topics = DeletedTopics(storage)
+    for number in range(5_000):
+        topics.note(["Same"], 0, number + 1)
+    assert noted(storage) == {"Same": 5_000}
+    assert len(storage.read_bytes(LINES_PATH)) + len(storage.read_bytes(PATH)) < 20_000
+
+
+@pytest.mark.parametrize("cut", range(1, 30, 4))
+def test_a_line_that_is_not_whole_is_left_out_and_the_next_ones_are_found(cut: int) -> None:
+    storage = MemoryStorage()
+    topics = DeletedTopics(storage)
+    topics.note(["First"], 0, 10)
+    topics.note(["Second"], 0, 20)
+    data = storage.read_bytes(LINES_PATH)
+    second = len(data.splitlines()[1]) + 1
+    storage.open(LINES_PATH).truncate(len(data) - min(cut, second))
+    assert noted(storage) == {"First": 10}
+    topics = DeletedTopics(storage)
+    topics.load()
+    topics.note(["Third"], 0, 30)
+    topics.note(["Fourth"], 0, 30)
+    assert noted(storage) == {"First": 10, "Third": 30, "Fourth": 30}
+
+
+@pytest.mark.parametrize("operation", ["create", "pwrite", "fdatasync", "sync_dir"])
+def test_a_deletion_that_was_refused_is_not_noted_and_the_next_one_is(operation: str) -> None:
+    storage = MemoryStorage()
+    topics = DeletedTopics(storage)
+    with storage.failing(operation, under="config"), pytest.raises(OSError, match="No space"):
+        topics.note(["Refused"], 0, 10)
+    topics.note(["Taken"], 0, 20)
+    topics.note(["Later"], 0, 30)
+    assert noted(storage) == dict(topics) == {"Taken": 20, "Later": 30}

@@ -57,7 +57,7 @@ def test_threat_L9_a_half_written_chunk_does_not_come_back_to_life(kept):
     assert bodies(open_store(storage.clone())) == [b"m000", b"next"]
 
 
-def test_threat_L9_a_failure_that_cannot_be_undone_closes_the_log():
+def test_threat_L9_a_failure_that_cannot_be_undone_is_undone_before_the_next_write():
     storage = MemoryStorage()
     store = open_store(storage)
     put_all(store, [message(b"kept")])
@@ -65,20 +65,49 @@ def test_threat_L9_a_failure_that_cannot_be_undone_closes_the_log():
     storage.fault = fail_writes_after_cut
     with pytest.raises(StoreError):
         store.commit_pending()
-    storage.fault = None
-    assert not store.is_writable
-    assert store.put(message()).status is REFUSED
+    store.put(message(b"gone"))
+    with pytest.raises(StoreError, match="writing to the commit log"):
+        store.commit_pending()
+    store.reput()
     assert bodies(store) == [b"kept"]
+    storage.fault = None
+    flushed = []
+    storage.fault = lambda operation, path, size: flushed.append(path) if operation == "fdatasync" else None
+    put_all(store, [message(b"next")])
+    assert flushed == ["commitlog/00000000000000000000"]
+    assert bodies(store) == bodies(open_store(storage.clone())) == [b"kept", b"next"]
     store.close()
+    assert not storage.exists("abort")
+
+
+def test_a_store_that_is_closed_with_a_failure_that_was_not_undone_is_recovered():
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message(b"kept")])
+    store.put(message(b"lost"))
+    storage.fault = fail_writes_after_cut
+    with pytest.raises(StoreError):
+        store.commit_pending()
+    store.close()
+    storage.fault = None
     assert storage.exists("abort")
+    assert bodies(open_store(storage)) == [b"kept"]
+
+
+_cuts: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _whole_again():
+    _cuts.clear()
 
 
 def fail_writes_after_cut(operation: str, path: str, size: int) -> int | None:
     """Half of a write is done, and then the disk is gone."""
     if operation != "pwrite":
         return None
-    if size > 20 and not fail_writes_after_cut.__dict__.setdefault("cut", False):
-        fail_writes_after_cut.__dict__["cut"] = True
+    if size > 20 and path.startswith("commitlog") and not _cuts:
+        _cuts.append(path)
         return 20
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 

@@ -14,6 +14,7 @@ from rocketpy_broker_sim.store.index.file import IndexFile, IndexShape
 from rocketpy_broker_sim.store.index.key_index import KeyIndex
 from rocketpy_broker_sim.store.index.keys import hash_of
 from rocketpy_broker_sim.store.running_flags import RunningFlag, RunningFlags
+from rocketpy_broker_sim.store.steps import finish
 from tests.broker_sim.store.helpers import OK, bodies, message, open_store, put_all, small_config
 from tests.broker_sim.store.index_helpers import FOREVER, ROLLBACK, all_found, found, keyed
 
@@ -247,7 +248,7 @@ def test_an_index_can_be_read_by_another_while_it_grows():
     file.load()
     assert len(list(file.entries())) == 10
     positions: list[int] = []
-    file.select(positions, hash_of("Orders", "k3"), 64, *FOREVER)
+    finish(file.select(positions, hash_of("Orders", "k3"), 64, *FOREVER))
     assert positions == found(store, "k3")
 
 
@@ -266,7 +267,7 @@ def test_chains_of_a_damaged_file_that_go_in_circles_end():
     handle.pwrite(struct.pack(">i", newest), file.shape.entries_at + older * 20 + 16)
     handle.close()
     positions: list[int] = []
-    file.select(positions, hash_of("Orders", "same"), 64, *FOREVER)
+    finish(file.select(positions, hash_of("Orders", "same"), 64, *FOREVER))
     assert 0 < len(positions) == len(set(positions))
 
 

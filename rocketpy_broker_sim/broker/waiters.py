@@ -1,0 +1,284 @@
+"""The one table of requests that wait: pulls today, POP and locks tomorrow.
+
+A waiter is run again exactly once, for one reason, which is counted: something it wants has arrived, its time is up, or
+it cannot be served by waiting. It is taken out of every index before anything is done with it. Bounds hold for all
+waiters together and for those of each connection, in number and in bytes; when the table is full, the newest waiter of
+the connection that has most gives way, so that one connection never takes the places of the others.
+
+Few are run again at once, the others in slices between which the loop sees to its connections: a message that ten
+thousand wait for holds up nobody. Plays the part of PullRequestHoldService, ManyPullRequest and PopLongPollingService.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from rocketpy_broker_sim.broker.waiter_index import Reason, Waiter, WaiterIndex
+from rocketpy_broker_sim.store.filtering import distinct, joined
+from rocketpy_broker_sim.store.put_result import Arrival
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+
+__all__ = ["Bounds", "Reason", "Waiter", "Waiters"]
+
+TICK = 0.05
+"""Seconds: deadlines are rounded up to ticks, so that thousands of waiters share one alarm."""
+SLICE = 32
+"""Waiters that are looked at or run again before the loop sees to its connections."""
+_MIB = 1 << 20
+
+
+@attrs.frozen(kw_only=True)
+class Bounds:
+    """How much may wait."""
+
+    number: int
+    """Waiters, all together."""
+    number_of_connection: int
+    size: int = 256 * _MIB
+    """Bytes that all keep."""
+    size_of_connection: int = 32 * _MIB
+
+
+@attrs.define(eq=False)
+class _Walk:
+    """Waiters that are still to be looked at for one event."""
+
+    waiters: deque[Waiter]
+    judge: Callable[[Waiter], Reason | None]
+    place: tuple[str, int] | None = None
+    """The queue, when the event is an arrival."""
+    later: list[Arrival] = attrs.Factory(list)
+    """What arrived there meanwhile: for one more walk, whatever it is."""
+
+
+class Waiters:
+    """All waiters of a broker.
+
+    Args:
+        bounds: how much may wait.
+
+    Attributes:
+        counts: How many were run again or refused, by reason.
+        size: Bytes that are kept for those that wait.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.counts: Counter[Reason] = Counter()
+        self.size = 0
+        self._bounds = bounds
+        self._index = WaiterIndex()
+        self._ticks: dict[int, dict[Waiter, None]] = {}
+        self._alarms: list[int] = []
+        self._closed = False
+        self._due: deque[Waiter] = deque()
+        """Taken out, and not run again yet: what ended their waiting came while a request was being carried out."""
+        self._walks: deque[_Walk] = deque()
+        self._walked: dict[tuple[str, int], _Walk] = {}
+        self._changed = trio.lowlevel.ParkingLot()
+        self._emptied = trio.lowlevel.ParkingLot()
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return self._index.count
+
+    # --- in --------------------------------------------------------------------------------------------
+
+    def hold(self, waiter: Waiter, seconds: float) -> bool:
+        """Let a request wait for up to so many seconds. False when it may not: answer it now."""
+        if not waiter.connection.is_open:
+            return False
+        older = self._index.queue(waiter.topic, waiter.queue_id).get(waiter.key)
+        if older is not None:
+            self._end_soon(older, Reason.REPLACED)
+        if self._closed or not self._make_room(waiter):
+            self.counts[Reason.SHUT_DOWN if self._closed else Reason.OVER_BOUND] += 1
+            return False
+        # A consumer of many queues holds a pull on each. They are bounded here, and must not keep its connection from
+        # being read: heartbeats and sends come through it, too.
+        waiter.connection.forget_request(waiter.request)
+        self.size += waiter.size
+        if self._index.add(waiter):
+            waiter.connection.add_close_callback(self._forget)
+        self._set_alarm(waiter, seconds)
+        return True
+
+    def _make_room(self, waiter: Waiter) -> bool:
+        """Whether there is room; it is made at the cost of a connection that has more than this one."""
+        bounds, held = self._bounds, self._index.held_of(waiter.connection)
+        number, size = (len(held.waiters), held.size) if held is not None else (0, 0)
+        if number >= bounds.number_of_connection or size + waiter.size > bounds.size_of_connection:
+            return False
+        if self.size + waiter.size > bounds.size:
+            return False
+        if self._index.count >= bounds.number:
+            if self._index.most <= number + 1:
+                return False
+            self._end_soon(self._index.newest_of_greediest(), Reason.OVER_BOUND)
+        return True
+
+    def _set_alarm(self, waiter: Waiter, seconds: float) -> None:
+        waiter.tick = int((trio.current_time() + seconds) / TICK) + 1
+        waiters = self._ticks.get(waiter.tick)
+        if waiters is None:
+            waiters = self._ticks[waiter.tick] = {}
+            heapq.heappush(self._alarms, waiter.tick)
+            if self._alarms[0] == waiter.tick:
+                self._changed.unpark()
+        waiters[waiter] = None
+
+    # --- what ends the waiting -------------------------------------------------------------------------
+
+    def arrived(self, arrival: Arrival) -> None:
+        """Messages have come that can be read now. The first few that want them are run again within this call."""
+        queue = self._index.queue(arrival.topic, arrival.queue_id)
+        if not queue:
+            return
+        place = (arrival.topic, arrival.queue_id)
+        walk = self._walked.get(place)
+        if walk is not None:
+            walk.later.append(arrival)
+        else:
+            self._start(_Walk(deque(queue.values()), _judge_of(arrival), place))
+
+    def recall(self, group: str) -> None:
+        """Run the waiters of a group again soon, so that it asks again and says where it stands."""
+        self._start_soon(self._index.of_group(group), Reason.RECALLED)
+
+    def queues_gone(self, topic: str, *, from_queue: int) -> None:
+        """The queues of a topic from a number on are no more: soon, run those again that wait there."""
+        queues = self._index.of_topic(topic)
+        gone = [waiter for number, queue in queues.items() if number >= from_queue for waiter in queue.values()]
+        self._start_soon(gone, Reason.QUEUE_GONE)
+
+    def expire(self, now: float) -> None:
+        """Run those again whose time is up."""
+        while self._alarms and self._alarms[0] * TICK <= now:
+            waiters = self._ticks.pop(heapq.heappop(self._alarms), {})
+            if waiters:
+                self._start(_Walk(deque(waiters), lambda _: Reason.TIMED_OUT))
+
+    def close(self) -> None:
+        """Let nobody wait any more: the broker stops. All are run again soon."""
+        self._closed = True
+        self._start_soon(self._index.all(), Reason.SHUT_DOWN)
+
+    async def wait_none(self) -> None:
+        """Return when nobody waits and all have been run again."""
+        while self._index.count or self._due:
+            await self._emptied.park()
+
+    # --- in slices -------------------------------------------------------------------------------------
+
+    async def serve(self, finish: Callable[[], None]) -> None:
+        """Run waiters again when their time is up, and those that did not fit into a turn, until cancelled.
+
+        Args:
+            finish: called after each slice, to let the answers go.
+        """
+        while True:
+            if self._due or self._walks:
+                self._take_slice()
+                self.expire(trio.current_time())
+                finish()
+                await trio.lowlevel.checkpoint()
+            elif self._alarms:
+                with trio.move_on_at(self._alarms[0] * TICK):
+                    await self._changed.park()
+                self.expire(trio.current_time())
+                finish()
+            else:
+                await self._changed.park()
+
+    def _take_slice(self) -> None:
+        """Work for about a millisecond; the walks take turns."""
+        for _ in range(min(SLICE, len(self._due))):
+            self._run_again(self._due.popleft())
+        if self._walks:
+            walk = self._walks.popleft()
+            self._go_on(walk)
+
+    def _start(self, walk: _Walk) -> None:
+        if walk.place is not None:
+            self._walked[walk.place] = walk
+        self._go_on(walk)
+        if self._walks:
+            self._changed.unpark()
+
+    def _start_soon(self, waiters: Iterable[Waiter], reason: Reason) -> None:
+        """As `_start`, but not within this call: a request is being carried out."""
+        some = deque(waiters)
+        if some:
+            self._walks.append(_Walk(some, lambda _: reason))
+            self._changed.unpark()
+
+    def _go_on(self, walk: _Walk) -> None:
+        """Look at the next few of a walk; what is left of it is put at the end."""
+        waiters, judge = walk.waiters, walk.judge
+        for _ in range(min(SLICE, len(waiters))):
+            waiter = waiters.popleft()
+            # It may have left since it was listed.
+            reason = judge(waiter) if waiter.is_waiting else None
+            if reason is not None:
+                self._take(waiter, reason)
+                self._run_again(waiter)
+        if not waiters and not self._begin_again(walk):
+            return
+        self._walks.append(walk)
+
+    def _begin_again(self, walk: _Walk) -> bool:
+        """Whether a walk that is done begins again, for what arrived meanwhile."""
+        if walk.place is None:
+            return False
+        if not walk.later:
+            del self._walked[walk.place]
+            return False
+        walk.waiters.extend(self._index.queue(*walk.place).values())
+        walk.judge = _judge_of(joined(walk.later))
+        walk.later = []
+        return True
+
+    # --- one waiter ------------------------------------------------------------------------------------
+
+    def _end_soon(self, waiter: Waiter, reason: Reason) -> None:
+        self._take(waiter, reason)
+        self._due.append(waiter)
+        self._changed.unpark()
+
+    def _run_again(self, waiter: Waiter) -> None:
+        if waiter.connection.is_open:
+            waiter.connection.recall_request(waiter.request)
+            waiter.resume(waiter)
+        if not self._index.count and not self._due:
+            self._emptied.unpark_all()
+
+    def _take(self, waiter: Waiter, reason: Reason) -> None:
+        """Out of every index: from here on nobody else can run or answer it."""
+        self._index.remove(waiter)
+        self._note_taken(waiter, reason)
+
+    def _note_taken(self, waiter: Waiter, reason: Reason) -> None:
+        self.counts[reason] += 1
+        self.size -= waiter.size
+        # An emptied tick stays until its time: there are few of them, and its alarm is already set.
+        waiters = self._ticks.get(waiter.tick)
+        if waiters is not None:
+            waiters.pop(waiter, None)
+
+    def _forget(self, connection: Connection) -> None:
+        for waiter in self._index.remove_connection(connection):
+            self._note_taken(waiter, Reason.CONNECTION_CLOSED)
+        if not self._index.count:
+            self._emptied.unpark_all()
+
+
+def _judge_of(arrival: Arrival) -> Callable[[Waiter], Reason | None]:
+    codes = distinct(arrival.tags_codes)
+    return lambda waiter: waiter.judge(arrival, codes)

@@ -1,0 +1,86 @@
+"""Makes changes of the key-value table where they are kept in a file: the loop never waits for the disk.
+
+Changes that come together are written together, and each is answered when it is on the disk or could not be written.
+Plays the part of persist() in KVConfigManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.errors import RocketMQError, StoreError
+from rocketpy.services import run_blocking
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.namesrv.kv_config import KVChange, KVConfig, KVDraft
+
+__all__ = ["MAX_WAITING", "KVWriter"]
+
+MAX_WAITING = 4 * 1024 * 1024
+"""Characters of changes that may wait for the disk."""
+
+Done = Callable[[RocketMQError | None], None]
+
+
+class KVWriter:
+    """Keeps a table and its file alike. `serve` is the task that writes.
+
+    Args:
+        table: what is kept.
+    """
+
+    def __init__(self, table: KVConfig) -> None:
+        self._table = table
+        self._waiting: list[tuple[KVChange, Done]] = []
+        self._size = 0
+        self._woken = trio.Event()
+
+    def change(self, change: KVChange, done: Done) -> bool:
+        """Make a change, and call `done` with what went wrong. False when too much waits already."""
+        if self._waiting and self._size + change.size > MAX_WAITING:
+            return False
+        self._waiting.append((change, done))
+        self._size += change.size
+        self._woken.set()
+        return True
+
+    async def serve(self) -> None:
+        """Write changes as they come, until cancelled."""
+        while True:
+            await self._woken.wait()
+            self._woken = trio.Event()
+            await self._write()
+
+    async def _write(self) -> None:
+        taken, self._waiting, self._size = self._waiting, [], 0
+        draft = self._table.draft()
+        good: list[Done] = []
+        for change, done in taken:
+            try:
+                draft.apply(change)
+            except RocketMQError as exc:
+                done(exc)
+            else:
+                good.append(done)
+        failure = await self._keep(draft) if draft.is_changed else None
+        for done in good:
+            done(failure)
+
+    async def _keep(self, draft: KVDraft) -> StoreError | None:
+        steps = self._table.encode_steps(draft)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                data: bytes = end.value
+                break
+            await trio.lowlevel.checkpoint()
+        try:
+            await run_blocking(self._table.save, data)
+        except StoreError as exc:
+            return exc
+        self._table.take_over(draft)
+        return None

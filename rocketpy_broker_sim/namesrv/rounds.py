@@ -1,0 +1,105 @@
+"""Which topics a whole registration has held, whether it came in one request or in pieces.
+
+Needed where topics that a registration leaves out are forgotten: what another piece of it holds must stay. Brokers of
+ours say which piece a request is. Apache's say nothing; theirs are told apart by the topic of the broker's own name,
+which every whole registration holds once: from one request that holds it to the second after it, everything has been
+told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from rocketpy.wire.bodies.registration import Piece
+
+__all__ = ["Rounds"]
+
+
+@attrs.define(eq=False)
+class _Round:
+    """What one broker has told so far.
+
+    Attributes:
+        told: The topics of the pieces before this one.
+        count: How many pieces there are, as the broker says; 0 when it says nothing.
+        next: The piece that is to come.
+        last: The topics of the round before.
+        is_split: Whether a request held several topics and not the broker's own.
+    """
+
+    told: set[str] = attrs.Factory(set)
+    count: int = 0
+    next: int = 0
+    last: AbstractSet[str] = frozenset()
+    is_split: bool = False
+
+
+class Rounds:
+    """The rounds of all brokers, by any key that stands for a broker."""
+
+    def __init__(self) -> None:
+        self._rounds: dict[object, _Round] = {}
+
+    def forget(self, key: object) -> None:
+        """A broker has left."""
+        self._rounds.pop(key, None)
+
+    def note(
+        self, key: object, piece: Piece | None, names: AbstractSet[str], own: str, held: AbstractSet[str]
+    ) -> Container[str] | None:
+        """Take note of a request.
+
+        Args:
+            key: which broker.
+            piece: which piece the broker says it is.
+            names: the topics of the request.
+            own: the broker's name.
+            held: the topics that it is known to hold.
+
+        Returns:
+            The topics that stay, when all have been told with this one; others are gone. None when there may be more.
+        """
+        if piece is None:
+            return self._unsaid(key, names, own, held)
+        if piece.index is None:
+            if key in self._rounds:
+                self._rounds[key].told |= names
+            return None
+        return self._said(key, piece.index, piece.count, names)
+
+    def _said(self, key: object, index: int, count: int, names: AbstractSet[str]) -> Container[str] | None:
+        if count == 1:
+            self.forget(key)
+            return names
+        if index == 0:
+            self._rounds[key] = _Round(set(names), count, 1)
+            return None
+        found = self._rounds.get(key)
+        if found is None or (found.count, found.next) != (count, index):
+            self.forget(key)  # one of them never came: nothing is known of what it held
+            return None
+        found.told |= names
+        found.next += 1
+        if index < count - 1:
+            return None
+        self.forget(key)
+        return found.told
+
+    def _unsaid(self, key: object, names: AbstractSet[str], own: str, held: AbstractSet[str]) -> Container[str] | None:
+        found = self._rounds.setdefault(key, _Round())
+        if not held:
+            found.last = frozenset(names)
+            return None
+        if len(names) == 1 or held.isdisjoint(names) or (own in held and own not in names):
+            found.told |= names
+            found.is_split = found.is_split or len(names) > 1
+            return None
+        told = found.told | names
+        self._rounds[key] = _Round(last=told)
+        # Between two rounds a topic may move from a piece before the broker's own to one after it.
+        return told | found.last if found.is_split else told

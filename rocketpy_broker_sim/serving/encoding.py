@@ -1,0 +1,75 @@
+"""Bodies written in steps: a table of a hundred thousand entries is no single call.
+
+The bytes are those of ``Body.encode``. They gather in one buffer, a stretch of entries at a time, so that writing a
+table needs little more memory than the answer itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from rocketpy.errors import BrokerError
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.json_body import members_of
+from rocketpy.wire.lenient_json import write_json
+
+if TYPE_CHECKING:
+    from rocketpy.wire.json_body import Body
+
+__all__ = ["MOST_ENCODED", "encode_steps"]
+
+MOST_ENCODED = 15 * 1024 * 1024
+"""Bytes of a body written here; with its header it must fit into a frame."""
+STRETCH = 16
+"""Entries that one step writes."""
+
+T = TypeVar("T")
+
+
+def encode_steps(body: Body) -> Generator[None, None, bytes]:
+    """``body.encode()`` in steps; its tables and lists must not change meanwhile, or be copies.
+
+    Raises:
+        BrokerError: it would be too large for a frame.
+    """
+    found = bytearray(b"{")
+    for each in members_of(type(body)):
+        value = getattr(body, each.attribute)
+        if value is None:
+            continue
+        if len(found) > 1:
+            found += b","
+        found += write_json(each.names[0]).encode() + b":"
+        if isinstance(value, dict):
+            yield from _append(found, b"{}", (write_json(each.write(dict(part))) for part in _parts(value.items())))
+        elif isinstance(value, list):
+            yield from _append(found, b"[]", (write_json(each.write(part)) for part in _parts(value)))
+        else:
+            found += write_json(each.write(value)).encode()
+    found += b"}"
+    yield
+    return bytes(found)
+
+
+def _append(found: bytearray, brackets: bytes, parts: Iterator[str]) -> Generator[None, None, None]:
+    """Add the entries of tables or lists as those of one."""
+    found += brackets[:1]
+    separator = b""
+    for part in parts:
+        inner = part[1:-1]
+        if inner:
+            found += separator + inner.encode()
+            separator = b","
+        if len(found) > MOST_ENCODED:
+            remark = f"the answer would have more than {MOST_ENCODED} bytes: ask for it in pages, or for less"
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+        yield
+    found += brackets[1:]
+
+
+def _parts(items: Iterable[T]) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while part := list(islice(iterator, STRETCH)):
+        yield part

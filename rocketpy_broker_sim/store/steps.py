@@ -1,0 +1,24 @@
+"""Steps: reads of the store that grow with what is there, as generators that yield after far less than a millisecond.
+
+Whoever serves others too takes the steps a few at a time; who serves nobody takes them all at once, with `finish`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar, cast
+
+__all__ = ["Steps", "finish"]
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Yields between two steps, and returns what was asked for."""
+
+
+def finish(steps: Steps[T]) -> T:
+    """Take all steps at once; what they return."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return cast("T", stop.value)

@@ -1,0 +1,129 @@
+"""System calls that fail: those by which the store reaches its directory, as the module `os` offers them.
+
+A call fails once or for a while, with a code or half done, when it is for a path below one folder. Everything above the
+call is the real code of the real storage.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketpy_broker_sim.store.disk import platforms
+
+__all__ = ["CALLS", "SHORT", "SystemCalls"]
+
+SHORT = 0
+"""In the place of a code: half of what was to be written is."""
+_PATHS = {"open": os, "replace": os, "unlink": os, "rmdir": os, "mkdir": os, "listdir": os, "stat": os}
+_DESCRIPTORS = {
+    "pread": platforms,
+    "pwrite": platforms,
+    "sync_data": platforms,
+    "fsync": os,
+    "ftruncate": os,
+    "fstat": os,
+    "lseek": os,
+}
+CALLS = {
+    "open": (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR),
+    "pread": (errno.EIO, errno.EINTR, errno.ENOMEM),
+    "pwrite": (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR, errno.ENOMEM, SHORT),
+    "ftruncate": (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR),
+    "sync_data": (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR),
+    "fsync": (errno.EIO, errno.EINTR, errno.ENOMEM),
+    "replace": (errno.ENOSPC, errno.EDQUOT, errno.EIO),
+    "unlink": (errno.EIO, errno.ENOMEM),
+    "mkdir": (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM),
+    "listdir": (errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM),
+    "stat": (errno.EIO, errno.ENOMEM),
+    "fstat": (errno.EIO,),
+    "lseek": (errno.EIO,),
+    "mmap": (errno.ENOMEM,),
+}
+"""The calls, and with what each of them can fail."""
+
+
+class SystemCalls:
+    """The calls of this process on one folder.
+
+    Attributes:
+        struck: How many calls have failed.
+        strike: Called with the name of each call that is about to be made, for paths below the folder only; gives the
+            code with which it fails, or None.
+    """
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.struck = 0
+        self.strike: Callable[[str, str], int | None] = lambda name, path: None
+        self._folder = str(folder)
+        for name, module in _PATHS.items():
+            patch.setattr(module, name, self._with_path(name, getattr(module, name)))
+        for name, module in _DESCRIPTORS.items():
+            patch.setattr(module, name, self._with_descriptor(name, getattr(module, name)))
+        patch.setattr(mmap, "mmap", self._with_descriptor("mmap", mmap.mmap))
+
+    def fail(self, call: str, code: int, *, times: int | None = None, under: str = "") -> None:
+        """Let a call fail from now on.
+
+        Args:
+            call: Its name.
+            code: With what; SHORT to do half of it.
+            times: How often; None for always.
+            under: A folder below ours that alone is struck.
+        """
+        begun = self.struck
+        folder = f"{self._folder}/{under}" if under else self._folder
+
+        def strike(name: str, path: str) -> int | None:
+            left = times is None or self.struck - begun < times
+            return code if name == call and left and path.startswith(folder) else None
+
+        self.strike = strike
+
+    def heal(self) -> None:
+        """Let all calls work."""
+        self.strike = lambda name, path: None
+
+    def _code(self, name: str, path: str) -> int | None:
+        if not path.startswith(self._folder):
+            return None
+        code = self.strike(name, path)
+        if code is not None:
+            self.struck += 1
+        return code
+
+    def _with_path(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(path: Any = ".", *args: Any, **more: Any) -> Any:
+            code = self._code(name, os.fspath(path)) if isinstance(path, (str, Path)) else None
+            if code is not None:
+                raise OSError(code, os.strerror(code), path)
+            return call(path, *args, **more)
+
+        return wrapped
+
+    def _with_descriptor(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(descriptor: int, *args: Any, **more: Any) -> Any:
+            path = _path_of(descriptor)
+            code = self._code(name, path)
+            if code == SHORT and name == "pwrite":
+                data, offset = args
+                return call(descriptor, memoryview(data)[: (len(data) + 1) // 2], offset)
+            if code is not None:
+                raise OSError(code, os.strerror(code), path)
+            return call(descriptor, *args, **more)
+
+        return wrapped
+
+
+def _path_of(descriptor: int) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return ""

@@ -1,0 +1,216 @@
+"""Every system call of the store fails, once and for ten seconds: nothing acknowledged is lost, and the rest is told.
+
+A broker works over memory streams and a real directory, whose calls fail as `system_calls` has it. While the fault is
+there every request is answered, by a code that a client understands. When it has gone the broker serves again, without
+a restart; where a flush of written data failed it says that it does not, and why.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.lowlevel
+from trio.testing import MockClock
+
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy_broker_sim.broker.broker import Broker
+from rocketpy_broker_sim.store.disk.real import RealStorage
+from tests.broker_sim.broker.kit import Client, bodies, broker_and_client
+from tests.hostile.system_calls import CALLS, SHORT, SystemCalls
+
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are named by /proc here")
+
+REFUSALS = {
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.SYSTEM_BUSY,
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+}
+KEPT = {ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT}
+"""Codes of sends whose messages are there; the second one is of those that the broker took, and says so."""
+ENDS_WRITING = {("sync_data", code) for code in CALLS["sync_data"] if code != errno.EINTR} | {("fsync", errno.EIO)}
+"""What the system says of a flush of written data that failed."""
+SMALL = {
+    "mapped_file_size_commit_log": 8192,
+    "mapped_file_size_consume_queue": 400,
+    "flush_interval_commit_log": 200,
+    "flush_consume_queue_thorough_interval": 3000,
+    "sync_flush_timeout": 2000,
+    "max_index_num": 60,
+    "clean_resource_interval": 3000,
+}
+QUICK = {("open", errno.EMFILE), ("pwrite", errno.ENOSPC), ("pread", errno.EIO), ("sync_data", errno.EIO)}
+
+
+def cells() -> Iterator[Any]:
+    """Each call with each of its codes, once and for ten seconds, with and without answers that wait for the disk."""
+    for call, codes in CALLS.items():
+        for code in codes:
+            for seconds in (0, 10):
+                for mode in ("ASYNC_FLUSH", "SYNC_FLUSH"):
+                    name = "short" if code == SHORT else errno.errorcode[code]
+                    marks = () if (call, code) in QUICK else (pytest.mark.matrix,)
+                    yield pytest.param(call, code, seconds, mode, id=f"{call}-{name}-{seconds}s-{mode}", marks=marks)
+
+
+class Work:
+    """What one client does all the time, and what it was told.
+
+    Attributes:
+        kept: Bodies of messages that were acknowledged, by queue.
+        maybe: Bodies of messages of which nobody knows.
+        topics: Topics whose making was acknowledged.
+        refused: Codes of other answers.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.kept: dict[int, list[bytes]] = {0: [], 1: []}
+        self.maybe: set[bytes] = set()
+        self.topics: list[str] = []
+        self.refused: list[int] = []
+        self._number = 0
+
+    async def round(self) -> None:
+        """One of each: sends, a pull, a query, a new topic, a commit of an offset."""
+        self._number += 1
+        for queue in self.kept:
+            await self._send(queue, b"%d-%d" % (queue, self._number) + b"." * 300)
+        await self._ask(RequestCode.PULL_MESSAGE, await self.client.pull(queue=self._number % 2, offset=0))
+        await self._ask(RequestCode.QUERY_MESSAGE, await query(self.client, f"key{self._number - 1}"))
+        if self._number % 4 == 0:
+            await self._make_topic(f"Made{self._number}")
+        if self._number % 5 == 0:
+            await self._delete_topic()
+
+    async def _send(self, queue: int, body: bytes) -> None:
+        properties = f"KEYS\x01key{self._number}\x02UNIQ_KEY\x01{queue:04d}{self._number:028d}\x02"
+        answer = await self.client.send(body=body, properties=properties, queue_id=queue)
+        if answer.code in KEPT:
+            self.kept[queue].append(body)
+        else:
+            self.maybe.add(body)
+            self.refused.append(answer.code)
+
+    async def _make_topic(self, name: str) -> None:
+        fields = {"topic": name, "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
+        fields |= {"topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+        answer = await self.client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+        if answer.code == ResponseCode.SUCCESS:
+            self.topics.append(name)
+        await self._ask(RequestCode.UPDATE_AND_CREATE_TOPIC, answer)
+
+    async def _delete_topic(self) -> None:
+        name = self.topics.pop(0) if self.topics else "NoSuchTopic"
+        answer = await self.client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": name})
+        await self._ask(RequestCode.DELETE_TOPIC_IN_BROKER, answer)
+
+    async def _ask(self, code: int, answer: Any) -> None:
+        if answer.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.QUERY_NOT_FOUND):
+            assert answer.remark, f"{code} was refused without a word"
+            self.refused.append(answer.code)
+
+
+async def query(client: Client, key: str) -> Any:
+    fields = {"topic": "T", "key": key, "maxNum": "32", "beginTimestamp": "0", "endTimestamp": str(2**62)}
+    return await client.ask(RequestCode.QUERY_MESSAGE, fields)
+
+
+async def read_all(client: Client, queue: int) -> list[bytes]:
+    """Every message of a queue."""
+    found: list[bytes] = []
+    while True:
+        answer = await client.pull(queue=queue, offset=len(found))
+        if answer.code != ResponseCode.SUCCESS:
+            return found
+        found += bodies(answer)
+
+
+def check(found: list[bytes], kept: list[bytes], maybe: set[bytes]) -> None:
+    """What was acknowledged is there, once, in order; beside it only what nobody knew of."""
+    assert [body for body in found if body not in maybe] == kept
+    assert len(found) == len(set(found))
+
+
+async def work_for(work: Work, seconds: float) -> None:
+    end = trio.current_time() + seconds
+    while trio.current_time() < end:
+        await work.round()
+        await trio.sleep(0.5)
+
+
+@pytest.mark.parametrize(("call", "code", "seconds", "mode"), cells())
+async def test_a_fault_of_the_disk(
+    tmp_path: Path,
+    autojump_clock: MockClock,
+    monkeypatch: Any,
+    caplog: Any,
+    call: str,
+    code: int,
+    seconds: int,
+    mode: str,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    settings = {**SMALL, "flush_disk_type": mode, "warm_maped_file_enable": call == "mmap"}
+    with monkeypatch.context() as patch:
+        calls = SystemCalls(tmp_path, patch)
+        async with broker_and_client(storage=RealStorage(tmp_path), **settings) as (broker, client):  # type: ignore[arg-type]
+            work = Work(client)
+            await work_for(work, 3)
+            assert work.refused == []
+            calls.fail(call, code, times=None if seconds else 1)
+            await work_for(work, seconds or 3)
+            calls.heal()
+            assert set(work.refused) <= REFUSALS
+            if await ends_writing(broker, call, code):
+                await still_reads(work, caplog.text)
+            else:
+                await serves_again(broker, work)
+    async with broker_and_client(storage=RealStorage(tmp_path), **settings) as (broker, client):  # type: ignore[arg-type]
+        for queue, kept in work.kept.items():
+            check(await read_all(client, queue), kept, work.maybe)
+        assert set(work.topics) <= set(broker.topics.all())
+        assert (await client.send(body=b"and on")).code == ResponseCode.SUCCESS
+
+
+async def ends_writing(broker: Broker, call: str, code: int) -> bool:
+    """Whether this fault was a flush of written data that failed; only those may end writing."""
+    await trio.lowlevel.checkpoint()
+    over = broker.store._log.failure is not None
+    assert not over or (call, code) in ENDS_WRITING
+    return over
+
+
+async def still_reads(work: Work, told: str) -> None:
+    """Writing has ended: the broker says so, and why, and gives what it has."""
+    assert "until the broker is restarted" in told
+    answer = await work.client.send(body=b"more")
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "disk" in answer.remark
+    for queue, kept in work.kept.items():
+        found = await read_all(work.client, queue)
+        assert [body for body in found if body not in work.maybe] == kept[: len(found)]
+
+
+async def serves_again(broker: Broker, work: Work) -> None:
+    """The fault has gone: everything works as before, soon, and without a restart."""
+    await trio.sleep(12)
+    before = len(work.refused)
+    await work_for(work, 3)
+    assert work.refused[before:] == []
+    await trio.sleep(12)
+    for queue, kept in work.kept.items():
+        check(await read_all(work.client, queue), kept, work.maybe)
+    assert broker.store.flags.bits == 0
+    assert broker.store.flushed_position == broker.store.written_position
+    assert not broker.store.index.failed
+    assert not broker.store.index.is_behind
+    for number in (1, work._number):
+        assert (await query(work.client, f"key{number}")).code == ResponseCode.SUCCESS, number
