@@ -244,28 +244,13 @@ def encode_run_records(
     text_sizes = list(map(len, properties))
     _check_fit(len(topic), max(text_sizes, default=0), len(born_host), len(store_host), sys_flag)
     magic, topic_prefix = _TOPIC_PREFIX[len(topic)]
+    crcs = [crc32(body) & 0x7FFFFFFF for body in bodies]
+    front = sizes, repeat(magic), crcs, queue_ids, repeat(flag), queue_offsets, positions
+    middle = repeat(sys_flag), born_timestamps, repeat(born_host), repeat(store_timestamp), repeat(store_host)
     try:
-        heads = map(
-            head_layout(sys_flag).pack,
-            sizes,
-            repeat(magic),
-            [crc32(body) & 0x7FFFFFFF for body in bodies],
-            queue_ids,
-            repeat(flag),
-            queue_offsets,
-            positions,
-            repeat(sys_flag),
-            born_timestamps,
-            repeat(born_host),
-            repeat(store_timestamp),
-            repeat(store_host),
-            repeat(reconsume_times),
-            repeat(0),
-            map(len, bodies),
-        )
-        return list(
-            map(b"".join, zip(heads, bodies, _before(text_sizes, topic_prefix + topic), properties, strict=False))
-        )
+        heads = map(head_layout(sys_flag).pack, *front, *middle, repeat(reconsume_times), repeat(0), map(len, bodies))
+        before = _before(text_sizes, topic_prefix + topic)
+        return list(map(b"".join, zip(heads, bodies, before, properties, strict=False)))
     except struct.error as exc:
         raise LocalProtocolError(f"messages cannot be stored: {exc}") from exc
 

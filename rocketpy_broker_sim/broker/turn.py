@@ -8,7 +8,7 @@ Plays the part of the asynchronous put in SendMessageProcessor.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -44,8 +44,11 @@ LARGE = 16 * 1024
 Listener = Callable[["Arrival"], object]
 
 
-class RunProcessor(ABC):
-    """A processor that takes the requests of a connection which follow each other in one go."""
+class RunProcessor:
+    """A processor that takes the requests of a connection which follow each other in one go.
+
+    Without a metaclass: every request is asked whether its processor is one.
+    """
 
     @abstractmethod
     def __call__(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
