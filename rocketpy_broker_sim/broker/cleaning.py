@@ -54,7 +54,7 @@ class Cleaning:
         self._rounds_on_command = 0
         self._ticks: Ticks | None = None
         self._asked_for_queues: list[Callable[[], None]] = []
-        self._not_before = 0
+        self._not_before = 0.0
         self._cleaned_to = 0
         self._blind = False
 
@@ -84,7 +84,7 @@ class Cleaning:
         plan = await self._planned()
         if plan is not None:
             self._note(plan)
-            if plan.files and wall_ms() >= self._not_before:
+            if plan.files and trio.current_time() >= self._not_before:
                 log.info("deleting %d expired files of the commit log: %s", plan.files, plan.why)
                 await self._delete_log_files(plan.files)
         start = self._retention.log_start
@@ -138,7 +138,7 @@ class Cleaning:
             except StoreError as exc:
                 log.error("%s", exc)
                 self._retention.put_back_log_file(file)
-                self._not_before = wall_ms() + self._config.redelete_hanged_file_interval
+                self._not_before = trio.current_time() + self._config.redelete_hanged_file_interval / 1000
                 return
             log.info("deleted %s", file.path)
 

@@ -80,7 +80,7 @@ def runtime_info(config: BrokerConfig, boot_timestamp: int, subsystems: Iterable
         "brokerVersionDesc": _VERSION,
         "brokerActive": "true" if config.broker_id == MASTER_ID else "false",
         "bootTimestamp": str(boot_timestamp),
-        "runtime": _duration(wall_ms() - boot_timestamp),
+        "runtime": _duration(max(0, wall_ms() - boot_timestamp)),
         "startAcceptSendRequestTimeStamp": str(config.start_accept_send_request_time_stamp),
     }
     for subsystem in subsystems:

@@ -18,7 +18,6 @@ import trio
 
 from rocketpy.errors import MessageDecodeError, StoreError
 from rocketpy.logs import get_logger, quote
-from rocketpy.seams import wall_ms
 from rocketpy.services import run_blocking, ticks
 from rocketpy.wire.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, is_valid_stored_topic
 from rocketpy_broker_sim.broker.delay import queue_of_level, target
@@ -26,6 +25,7 @@ from rocketpy_broker_sim.broker.stored import stored_records
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
+    from rocketpy.message import RecordHead
     from rocketpy_broker_sim.broker.stored import StoredRecord
     from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
     from rocketpy_broker_sim.store.dispatch import DelayLevels
@@ -196,13 +196,14 @@ class ScheduleService:
         reached = offset
         try:
             for record in stored_records(found.records):
-                due = record.head.store_timestamp + self._levels.delay(level)
-                left = self._seconds_left(level, times[record.head.queue_offset - offset] if times else due)
+                head = record.head
+                due = head.store_timestamp + self._levels.delay(level)
+                left = self._seconds_left(level, head, times[head.queue_offset - offset] if times else due)
                 if left > 0:
                     return reached, left
                 if not self._put(level, record):
                     return reached, None
-                reached = record.head.queue_offset + 1
+                reached = head.queue_offset + 1
         except MessageDecodeError as exc:
             if reached == offset:
                 log.error("delay level %d: the message at %d is damaged and left out: %s", level, offset, exc)
@@ -210,10 +211,20 @@ class ScheduleService:
             return reached, 0.0
         return found.next_begin_offset, 0.0
 
-    def _seconds_left(self, level: int, deliver_time: int) -> float:
-        """How long a message has to wait; one that seems further away than its level is a clock that went back."""
-        left = deliver_time - wall_ms()
-        return 0.0 if left > self._levels.delay(level) else max(0, left) / 1000
+    def _seconds_left(self, level: int, head: RecordHead, deliver_time: int) -> float:
+        """How long a message has to wait.
+
+        What this run has stored waits by the monotonic clock. What an earlier run has is due when the store says; there
+        a message that seems further away than its level means a clock that went back since, and does not wait.
+        """
+        delay, clock = self._levels.delay(level), self._store.clock
+        waited = clock.waited_ms(head.physical_offset, head.store_timestamp)
+        if waited is not None:
+            left = min(deliver_time - head.store_timestamp, delay) - waited
+        else:
+            left = deliver_time - clock.even_ms()
+            left = 0.0 if left > delay else left
+        return max(0.0, left) / 1000
 
     def _put(self, level: int, record: StoredRecord) -> bool:
         """Put a message where it was meant to go; whether it is done with."""

@@ -127,9 +127,12 @@ class BrokerStatistics:
         return True
 
     def _turn_day(self) -> None:
-        """At midnight the sums of the morning become those of yesterday's; seen at the latest when somebody asks."""
+        """At midnight the sums of the morning become those of yesterday's; seen at the latest when somebody asks.
+
+        A clock that is set back over midnight does not make it yesterday; one set back further was wrong before.
+        """
         today = _today()
-        if today == self._day:
+        if (today - self._day).days in (0, -1):
             return
         totals = self._kept[-1][1]
         self._yesterday_morning = self._this_morning if (today - self._day).days == 1 else totals

@@ -11,7 +11,6 @@ from itertools import accumulate, count, repeat
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import LocalProtocolError, StoreError
-from rocketpy.seams import wall_ms
 from rocketpy.wire.names import RETRY_PREFIX, TOPIC_MAX_LENGTH, is_valid_stored_topic
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, delete_property
 from rocketpy.wire.record import (
@@ -36,6 +35,7 @@ from rocketpy_broker_sim.store.queue.consume_queue import MAX_QUEUE_ID, UNIT
 if TYPE_CHECKING:
     from rocketpy.wire.batch import BatchItem
     from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.clock import StoredClock
     from rocketpy_broker_sim.store.log.commit_log import CommitLog
     from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.queue.table import QueueTable
@@ -53,11 +53,7 @@ _OK = PutMessageStatus.PUT_OK
 
 
 class MessageWriter:
-    """Gathers records, and the requests that go to the dispatcher once they are written.
-
-    Attributes:
-        timestamp: Store time of the newest record; never goes back, whatever the clock does.
-    """
+    """Gathers records, and the requests that go to the dispatcher once they are written."""
 
     def __init__(
         self,
@@ -65,6 +61,7 @@ class MessageWriter:
         commit_log: CommitLog,
         queues: QueueTable,
         on_written: Callable[[Sequence[DispatchRequest]], None],
+        clock: StoredClock,
     ) -> None:
         """Nothing is gathered yet.
 
@@ -73,6 +70,7 @@ class MessageWriter:
             commit_log: Takes the records.
             queues: Give offsets.
             on_written: Takes the requests of records that were just written, in log order.
+            clock: Gives the stored times.
         """
         self._config = config
         self._on_written = on_written
@@ -81,7 +79,7 @@ class MessageWriter:
         self._levels = DelayLevels(config.message_delay_level)
         self._with_crc = config.enabled_append_prop_crc
         self._gathered: list[DispatchRequest] = []
-        self.timestamp = 0
+        self._clock = clock
 
     # --- putting
 
@@ -98,7 +96,7 @@ class MessageWriter:
         if refusal is not None:
             return PutMessageResult(refusal)
         position = self._log.reserve(size)
-        timestamp = self._now()
+        timestamp = self._clock.now_ms()
         offset = queue.next_offset if is_consumable(sys_flag) else 0
         try:
             self._add(queue, message, message.flag, body, properties, sys_flag, offset, position, size, timestamp)
@@ -200,7 +198,7 @@ class MessageWriter:
     ) -> PutMessageResult:
         total = sum(sizes)
         begin = self._log.reserve(total)
-        timestamp = self._now()
+        timestamp = self._clock.now_ms()
         first = queue.next_offset
         try:
             records = encode_batch_records(
@@ -242,6 +240,7 @@ class MessageWriter:
     ) -> None:
         """Note the records of a batch for the dispatcher."""
         if queue.is_schedule:
+            self._clock.mark(positions[0], timestamp)
             codes = [self._levels.deliver_time(text, timestamp) for text in properties]
         elif b"TAGS" in b"".join(properties):
             codes = [tags_code_of(text) for text in properties]
@@ -288,6 +287,7 @@ class MessageWriter:
         if self._with_crc:
             record = fill_crc_property(record)
         if queue.is_schedule:
+            self._clock.mark(position, timestamp)
             code = self._levels.deliver_time(properties, timestamp)
         elif message.tags_code is None:
             code = tags_code_of(properties)
@@ -348,12 +348,6 @@ class MessageWriter:
         if added:
             own = [text + added if not text or text[-1] == _SEPARATOR else b"%b\x02%b" % (text, added) for text in own]
         return [self._closed(text) for text in own] if self._with_crc else own
-
-    def _now(self) -> int:
-        now = wall_ms()
-        if now > self.timestamp:
-            self.timestamp = now
-        return self.timestamp
 
     # --- writing
 

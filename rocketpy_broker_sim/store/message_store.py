@@ -17,6 +17,7 @@ from rocketpy.errors import StoreCorruptError, StoreError
 from rocketpy.logs import get_logger
 from rocketpy_broker_sim.config import FlushDiskType, MessageStoreConfig
 from rocketpy_broker_sim.store.append import MessageWriter
+from rocketpy_broker_sim.store.clock import StoredClock
 from rocketpy_broker_sim.store.deleted_topics import DeletedTopics
 from rocketpy_broker_sim.store.disk.failure import store_error
 from rocketpy_broker_sim.store.disk.files_ahead import FilesAhead
@@ -76,11 +77,17 @@ class MessageStore(MessageReads):
         retention: Takes out what has expired.
         index: Where messages are found by their keys.
         state: How far its life is.
+        clock: Knows how long what waits has waited.
         files_ahead: Makes the next file of the log ahead.
     """
 
     def __init__(
-        self, storage: Storage, config: MessageStoreConfig, *, on_arrival: Callable[[Arrival], None] = _ignore
+        self,
+        storage: Storage,
+        config: MessageStoreConfig,
+        *,
+        on_arrival: Callable[[Arrival], None] = _ignore,
+        clock: StoredClock | None = None,
     ) -> None:
         """Nothing is touched before `load`.
 
@@ -88,6 +95,7 @@ class MessageStore(MessageReads):
             storage: The directory.
             config: Sizes and limits.
             on_arrival: Called by `reput` for every queue that got new messages.
+            clock: Gives the stored times; without one they come from the wall clock alone.
         """
         log_files = commit_log_of(storage, config)
         ext_size = config.mapped_file_size_consume_queue_ext if config.enable_consume_queue_ext else 0
@@ -99,7 +107,8 @@ class MessageStore(MessageReads):
         self._on_arrival = on_arrival
         self._dispatcher = Dispatcher(self._queues)
         self._reput = Reput(storage, config, self._log, self._dispatcher, self.flags)
-        self._writer = MessageWriter(config, self._log, self._queues, self._reput.add)
+        self.clock = clock or StoredClock()
+        self._writer = MessageWriter(config, self._log, self._queues, self._reput.add, self.clock)
         self.index = KeyIndex(storage, config, self.flags)
         self._catch_up = IndexCatchUp(self.index, self._log, config, lambda: self._reput.done)
         self._flush = StoreFlush(storage, self._log, self._queues, self.index, lambda: self._reput.done)
@@ -167,7 +176,7 @@ class MessageStore(MessageReads):
         )
         recovery.run(unclean=unclean)
         self._deleted.settle(self._log.start, self._log.written[0])
-        self._writer.timestamp = self._log.written[1]
+        self.clock.newest = self._log.written[1]
         self._reput.done = self._log.written
         self._open_index(checkpoint, unclean=unclean)
         self.state.advance(Phase.RECOVERED)

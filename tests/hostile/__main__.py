@@ -17,6 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("codes", nargs="*", help="such as broker-HEART_BEAT; all when none is named")
     parser.add_argument("--page", type=Path, help="write the page of the documentation to this file")
+    parser.add_argument("--known", type=Path, help="write what fails as the list of what is known to fail")
     parser.add_argument("--all", action="store_true", help="show what went well, too")
     options = parser.parse_args()
     report, bad = Report(), 0
@@ -36,7 +37,20 @@ def main() -> int:
                     print(f"      {fault[:800]}", flush=True)
     if options.page:
         report.write(options.page)
+    if options.known:
+        write_known(options.known, report)
     return 1 if bad else 0
+
+
+def write_known(path: Path, report: Report) -> None:
+    """The list of `known`, as this run would have it."""
+    head, _, _ = path.read_text("utf-8").partition("KNOWN: ")
+    lines = []
+    for name, result in report.results.items():
+        failing = sorted(reading.name for reading in result.readings if reading.faults)
+        if failing:
+            lines.append(f"    {name!r}: frozenset({failing!r}),\n")
+    path.write_text(f"{head}KNOWN: dict[str, frozenset[str]] = {{\n{''.join(lines)}}}\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The page of hostile peers: a table of request codes with the worst that attacks on each have done.
 
-`./dev run python -m tests.hostile --page docs/reference/hostile-peers.md` writes the committed one.
+`./dev hostile --page docs/reference/hostile-peers.md` writes the committed one.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ What holds for each attack:
   it is served, and is within {SLACK // MIB} MiB of what it was afterwards;
 * the server lives, and the same request in small works.
 
-This page is written by `./dev run python -m tests.hostile --page docs/reference/hostile-peers.md`; the figures are
+This page is written by `./dev hostile --page docs/reference/hostile-peers.md`; the figures are
 those of the machine that did, `./dev test --all` measures them on yours and writes them to
 `docs/_build/hostile-peers.md`.
 

@@ -153,6 +153,7 @@ class Served:
         """Forget the longest turn, the most memory and the longest wait."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5", "ascii")
         self.meter["longest"] = 0
+        self.meter["collecting"] = 0
         for number in (0, 1):
             self.pair[f"worst {number}"] = 0
             self.pair[f"failed {number}"] = 0

@@ -1,4 +1,4 @@
-"""The JavaScript and Go clients on our name server and our broker."""
+"""The C++, JavaScript and Go clients on our name server and our broker."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from tests.interop import probe
 from tests.interop.clients.client import bodies
+from tests.interop.clients.cpp import cpp
 from tests.interop.clients.golang import golang
 from tests.interop.clients.javascript import javascript
 from tests.interop.failure import InteropError
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.interop
 COUNT = 3
 DELAY_MS = 1_000
 """Of the first delay level."""
-MAKERS = {"javascript": javascript, "go": golang}
+MAKERS = {"cpp": cpp, "javascript": javascript, "go": golang}
 
 
 @pytest.fixture(params=MAKERS)

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 MOST_ENTRIES = 2000
 """Entries of a page, however many are asked for."""
+_LONGEST_VERSION = 1024
+"""Characters of a state as JSON: three numbers. What is longer is none of ours, and need not be read to know that."""
 
 
 def page(
@@ -38,7 +40,9 @@ def page(
 
 
 def _is(version: str | None, current: DataVersion) -> bool:
+    if not version or len(version) > _LONGEST_VERSION:
+        return False
     try:
-        return bool(version) and DataVersion.decode((version or "").encode()) == current
+        return DataVersion.decode(version.encode()) == current
     except RemoteProtocolError:
         return False

@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = ["query_message", "view_message"]
 
+LONGEST_KEY = 32_767
+"""Characters of a key that a message can have: its properties have no room for more."""
+_NOWHERE = {"indexLastUpdateTimestamp": "0", "indexLastUpdatePhyoffset": "0"}
 _NOTHING = "can not find message, maybe time range not correct"
 
 
 def query_message(broker: QueryView, connection: Connection, request: RemotingCommand) -> Steps:
     """The messages of a topic with a key or a unique id, stored within a span of time; looked for in slices."""
     header = QueryMessageRequestHeader.from_ext(request.ext_fields)
+    if len(header.key) > LONGEST_KEY:
+        return request.answer(ResponseCode.QUERY_NOT_FOUND, _NOTHING, ext_fields=_NOWHERE)
     most = broker.config.store.default_query_max_num if header.unique_key_query else header.max_num
     begin, end = header.begin_timestamp, header.end_timestamp
     found = yield from broker.store.query_steps(header.topic, header.key, most, begin, end)

@@ -22,6 +22,7 @@ from rocketpy_broker_sim.broker.transient_commit import TransientCommit
 from rocketpy_broker_sim.broker.turn import Turn
 from rocketpy_broker_sim.broker.write_conditions import WriteConditions
 from rocketpy_broker_sim.config import FlushDiskType
+from rocketpy_broker_sim.store.clock import StoredClock
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import PutMessageResult, PutMessageStatus
 
@@ -64,7 +65,8 @@ class Storing(Subsystem):
         self.storage = storage
         self.booted_at = 0
         self._statistics = statistics
-        self.store = MessageStore(storage, settings, on_arrival=self._note_arrival)
+        clock = StoredClock(trio.current_time)
+        self.store = MessageStore(storage, settings, on_arrival=self._note_arrival, clock=clock)
         self.conditions = WriteConditions(settings, trio.current_time, self.store.pool)
         self.put_times = PutTimes(trio.current_time)
         self.gate = Durability(

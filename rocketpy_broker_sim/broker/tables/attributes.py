@@ -36,13 +36,18 @@ TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
 GROUP_ATTRIBUTES: Mapping[str, Attribute] = {}
 """The release that we play knows none."""
 
+MAX_CHANGES = 65_536
+"""Characters of a list of changes; every attribute there is would fill a hundredth of that."""
+
 
 def parse_changes(text: str) -> dict[str, str]:
     """Keys with their sign, and their values, of "+a=1,-b".
 
     Raises:
-        BrokerError: this is no list of changes, or names a key twice.
+        BrokerError: this is no list of changes, names a key twice, or is longer than any that means something.
     """
+    if len(text) > MAX_CHANGES:
+        raise _refusal(f"changes of attributes of {len(text)} characters, the limit is {MAX_CHANGES}: there are few")
     found: dict[str, str] = {}
     for part in text.split(","):
         if not part:

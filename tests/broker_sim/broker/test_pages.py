@@ -26,7 +26,10 @@ def test_a_page_is_a_stretch_of_the_names_in_their_order() -> None:
     assert pages.page(TABLE, NOW, start=7, version=text, count=3) == {}
 
 
-@pytest.mark.parametrize("version", ["", None, "{", DataVersion(timestamp=7, counter=2).encode().decode()])
+@pytest.mark.parametrize(
+    "version",
+    ["", None, "{", " " * 1024 + NOW.encode().decode(), DataVersion(timestamp=7, counter=2).encode().decode()],
+)
 def test_of_another_state_it_begins_anew(version: str | None) -> None:
     assert list(pages.page(TABLE, NOW, start=3, version=version, count=2)) == ["a", "b"]
 

@@ -52,6 +52,18 @@ def told(message: MessageExt) -> tuple[Any, ...]:
     return message.topic, message.queue_id, message.queue_offset, message.body, message.flag, dict(message.properties)
 
 
+async def test_a_key_that_no_message_can_have_is_not_looked_for(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        found = broker.store.query_steps
+        asked: list[str] = []
+        broker.store.query_steps = lambda topic, key, *rest: asked.append(key) or found(topic, key, *rest)
+        for length in (32_767, 32_768, 1_000_000):
+            answer = await query(client, "x" * length)
+            assert answer.code == ResponseCode.QUERY_NOT_FOUND
+            assert set(answer.ext_fields) == {"indexLastUpdateTimestamp", "indexLastUpdatePhyoffset"}
+        assert [len(key) for key in asked] == [32_767]
+
+
 async def test_a_query_gives_no_more_than_a_frame_holds(autojump_clock: MockClock) -> None:
     size = 4 * 1024 * 1024
     async with broker_and_client(mapped_file_size_commit_log=2 * size, max_message_size=size) as (_, client):

@@ -25,14 +25,48 @@ def test_settings_are_given_back_when_it_fails():
     assert sys.getswitchinterval() == before
 
 
-def test_what_comes_later_is_collected_still():
-    class Ring:
-        def __init__(self) -> None:
-            self.me = self
+class Ring:
+    """Something that only a collection can free."""
 
+    def __init__(self) -> None:
+        self.me = self
+
+
+@pytest.fixture
+def by_hand():
+    """Collections only where a test asks for them."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_what_comes_later_is_collected_still():
     with long_running():
-        before = gc.get_freeze_count()
         for _ in range(10):
             Ring()
         assert gc.collect() >= 10
-        assert gc.get_freeze_count() <= before  # what is frozen may still end, but nothing is added
+
+
+def test_a_full_collection_goes_through_what_has_come_since_the_last(by_hand):
+    with long_running():
+        held = []
+        for _ in range(3):
+            before = gc.get_freeze_count()
+            held += [Ring() for _ in range(1_000)]
+            gc.collect()
+            assert gc.get_freeze_count() >= before + 1_000
+        assert len(held) == 3_000
+    assert gc.get_freeze_count() == 0
+
+
+def test_when_much_has_been_set_aside_all_is_looked_through_again(by_hand):
+    with long_running():
+        held = [Ring() for _ in range(10_000)]
+        gc.collect()
+        held.clear()  # garbage now, but set aside
+        assert gc.collect() < 10_000
+        kept = [[] for _ in range(100_000 + 2 * gc.get_freeze_count())]
+        gc.collect()
+        assert gc.get_freeze_count() == 0
+        assert gc.collect() >= 10_000
+        assert gc.get_freeze_count() > len(kept)
