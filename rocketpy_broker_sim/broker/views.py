@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.slices import Slices
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
@@ -102,12 +103,14 @@ class SendView(PutView, _Groups, _Store, Protocol):
     """SEND_MESSAGE and its kin.
 
     Attributes:
+        slices: Does work for large batches a little at a time.
         unique_ids: Names messages that have no name.
         send_fields: What every answer to a send carries.
         added_properties: What is added to the properties of every message, as text.
         added_property_map: The same, as a table.
     """
 
+    slices: Slices
     unique_ids: UniqueIds
     send_fields: dict[str, str]
     added_properties: str

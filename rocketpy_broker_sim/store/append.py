@@ -44,6 +44,8 @@ __all__ = ["MessageWriter"]
 
 RESERVED_BEYOND_BODY = 64 * 1024
 """How much larger than the largest body a record may be."""
+TOGETHER = 1000
+"""Records of a batch that are brought into their queue at a time."""
 ITEM_OVERHEAD = 22
 """Bytes of a batch item beside its body and properties."""
 _CRC_NAME = "__CRC32#"
@@ -132,7 +134,7 @@ class MessageWriter:
         sys_flag: int,
     ) -> PlacedRun | None:
         """Encode the records of a run for their places in the file that is being filled, and gather them."""
-        timestamp = self._now()
+        timestamp = self._clock.now_ms()
         end = self._log.position + sum(sizes)
         positions = list(accumulate(sizes[:-1], initial=self._log.position))
         following = {queue_id: count(queue.next_offset) for queue_id, queue in queues.items()}
@@ -246,12 +248,21 @@ class MessageWriter:
             codes = [tags_code_of(text) for text in properties]
         else:
             codes = [0] * len(properties)
-        units = b"".join(map(UNIT.pack, positions, sizes, codes))
-        self._gathered.append(
-            DispatchRequest(
-                queue, queue.next_offset, positions[0], sum(sizes), codes, timestamp, sys_flag, properties, units
+        for at in range(0, len(sizes), TOGETHER):
+            part = slice(at, at + TOGETHER)
+            units = b"".join(map(UNIT.pack, positions[part], sizes[part], codes[part]))
+            request = DispatchRequest(
+                queue,
+                queue.next_offset + at,
+                positions[at],
+                sum(sizes[part]),
+                codes[part],
+                timestamp,
+                sys_flag,
+                properties[part],
+                units,
             )
-        )
+            self._gathered.append(request)
         queue.next_offset += len(sizes)
 
     def _add(
@@ -324,8 +335,9 @@ class MessageWriter:
         self, items: Sequence[BatchItem], properties: list[bytes], sizes: list[int]
     ) -> PutMessageStatus | None:
         """Why a batch may not be stored: as sent it is too long, or one of its records is; None when it may."""
-        bodies = [len(item[1]) for item in items]
-        sent = sum(bodies) + sum([len(item[2]) for item in items]) + ITEM_OVERHEAD * len(items)
+        _, each_body, each_text = zip(*items, strict=True)
+        bodies = list(map(len, each_body))
+        sent = sum(bodies) + sum(map(len, each_text)) + ITEM_OVERHEAD * len(items)
         if sent > self._config.max_message_size or not self._log.fits(sum(sizes)):
             return PutMessageStatus.MESSAGE_ILLEGAL
         return self._judge(max(bodies), max(map(len, properties)), max(sizes))

@@ -37,6 +37,8 @@ MAX_WAITING = 16_384
 """Requests that may wait in memory."""
 MAX_WAITING_BYTES = 32 * 1024 * 1024
 """Bytes of the log that they may span; their properties are a part of it."""
+MOST_AT_ONCE = 2000
+"""Records that one step dispatches, where they came in large batches."""
 CHUNK = 1000
 """Records that one step reads from the log."""
 
@@ -141,6 +143,8 @@ class Reput:
         """The requests that wait, up to a position, and how far they go."""
         waiting = self._waiting
         last = waiting[-1]
+        if len(waiting) > 1 and sum([len(request.tags_codes) for request in waiting]) > MOST_AT_ONCE:
+            end = min(end, self._part(waiting))
         if last.position + last.size <= end:
             self._waiting = []
             return waiting, (last.position + last.size, last.store_timestamp)
@@ -150,6 +154,15 @@ class Reput:
             return taken, self.done
         last = taken[-1]
         return taken, (last.position + last.size, last.store_timestamp)
+
+    def _part(self, waiting: Sequence[DispatchRequest]) -> int:
+        """Up to where as many records stand as are dispatched at once."""
+        count = 0
+        for request in waiting:
+            count += len(request.tags_codes)
+            if count >= MOST_AT_ONCE:
+                break
+        return request.position + request.size
 
     # --- reading it again
 
