@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "Inbound"]
 
 _logger = get_logger(__name__)
+_OVERHEAD = 1024
+"""Bytes that a request takes beside its body."""
 
 
 class Handler(Protocol):
@@ -72,6 +74,8 @@ class Inbound:
         """Whether the handler runs: its answers are kept back until it returns."""
         self.parked = 0
         """Requests that the handler took and has not answered."""
+        self.in_hand = 0
+        """Bytes of requests that wait to be handed over."""
         self.held = False
         """Whether the handler wants no other request for now."""
         self.received_bytes = 0
@@ -192,21 +196,31 @@ class Inbound:
     async def _serve(self, requests: list[RemotingCommand], arrived: float) -> None:
         """Hand requests over, as many as there is room for at a time."""
         while True:
-            await self._wait_for_room()
+            if not self._has_room():
+                await self._wait_for_room(requests)
             taken = self._hand_over(requests, arrived)
             if taken >= len(requests):
                 return
             requests = requests[taken:]
             await trio.lowlevel.checkpoint()
 
-    async def _wait_for_room(self) -> None:
-        while True:
+    def _has_room(self) -> bool:
+        return (
+            not self.held
+            and self.parked < self._limits.max_parked
+            and self._transport.pending <= self._limits.pending_writes
+        )
+
+    async def _wait_for_room(self, requests: list[RemotingCommand]) -> None:
+        self.in_hand = sum(len(request.body) + _OVERHEAD for request in requests)
+        self._connection.note_kept()
+        while not self._has_room():
             if self.held or self.parked >= self._limits.max_parked:
                 await self._room.park()
-            elif self._transport.pending > self._limits.pending_writes:
-                await self._transport.wait_progress()
             else:
-                return
+                await self._transport.wait_progress()
+        self.in_hand = 0
+        self._connection.note_kept()
 
     def _hand_over(self, requests: list[RemotingCommand], arrived: float) -> int:
         """Let the handler work; how many requests it took."""
