@@ -133,14 +133,26 @@ class Connection(Outbound):
         if self.error is not None:
             return
         self._transport.append(frame)
+        self._push(len(frame))
+
+    def _push(self, size: int) -> None:
+        """See to it that answers leave: those of a turn together, and so those of requests that are answered later."""
         if self._transport.pending > self._limits.pending_writes:
-            self._note_output(len(frame))
+            self._note_output(size)
         if self._inbound.serving:
             return
         if self._inbound.parked:
             self._transport.flush_soon()
         else:
             self.flush()
+
+    def send_answer_frames(self, count: int, frames: bytes) -> None:
+        """Answer so many requests with the prebuilt frames of all of them, one behind the other."""
+        self._inbound.note_answered(count)
+        if self.error is not None:
+            return
+        self._transport.append(frames)
+        self._push(len(frames))
 
     def forget_request(self, request: RemotingCommand) -> None:
         """Say that a parked request will never be answered, or that somebody else bounds how many like it wait."""
@@ -175,6 +187,7 @@ class Connection(Outbound):
             try:
                 await self._transport.aclose()
             finally:
+                _let_go(self.error)
                 self._ended.set()
 
     async def _read(self) -> None:
@@ -265,9 +278,13 @@ class Connection(Outbound):
         if self.retired and not len(self._in_flight):
             self._settled.set()
 
+    def stop_reading(self) -> None:
+        """Begin no request that has not been read yet. Plain; harmless twice."""
+        self._inbound.stop()
+
     async def finish(self) -> None:
         """Read no more, and wait until all that was taken is answered and all that was answered has left."""
-        self._inbound.stop()
+        self.stop_reading()
         while self.is_open and (self._inbound.parked or self._transport.pending):
             if self._inbound.parked:
                 await self._inbound.wait_answered()
@@ -332,6 +349,16 @@ class Connection(Outbound):
         )
         error.__cause__ = self.error
         return error
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Forget where an error came from, and what it came of: its frames hold requests of the peer with their bodies.
+
+    The connection keeps its error, and the frames hold the connection: only a collection of garbage would free them.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 @asynccontextmanager

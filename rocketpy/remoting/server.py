@@ -73,14 +73,20 @@ class RemotingServer:
         self._stopping = False
         self._ended = trio.Event()
 
+    async def stop_reading(self) -> None:
+        """Accept no more, and begin nothing that has not been read yet; what was taken goes on."""
+        self._stopping = True
+        await self._close_listeners()
+        for connection in self.connections:
+            connection.stop_reading()
+
     async def stop(self, grace: float) -> None:
         """Accept no more, let what is under way finish for up to `grace` seconds, then close everything.
 
         Requests that were taken are answered; what has not been read yet is not begun. When this returns, nothing
         is open; `serve` returns as well.
         """
-        self._stopping = True
-        await self._close_listeners()
+        await self.stop_reading()
         with trio.move_on_after(grace):
             async with trio.open_nursery() as nursery:
                 for connection in list(self.connections):

@@ -147,9 +147,9 @@ class TcpListener(trio.abc.Listener[trio.SocketStream]):
         """
         gone = 0
         while True:
-            if self._socket.fileno() < 0:
-                raise trio.ClosedResourceError
+            self._check_open()
             await trio.lowlevel.wait_readable(self._socket)
+            self._check_open()  # it may have been closed between the event and this task's turn
             accepted = self._take()
             if accepted is not None:
                 return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
@@ -157,6 +157,10 @@ class TcpListener(trio.abc.Listener[trio.SocketStream]):
             if gone % _GONE_IN_A_ROW == 0:
                 # None of so many was there: whatever does that must not cost all of a processor.
                 await trio.sleep(_PAUSE)
+
+    def _check_open(self) -> None:
+        if self._socket.fileno() < 0:
+            raise trio.ClosedResourceError
 
     def _take(self) -> socket.socket | None:
         """A connection, None when it has gone again."""

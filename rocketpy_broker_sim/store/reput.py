@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.log.commit_log import CommitLog
     from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.put_result import Arrival
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.running_flags import RunningFlags
 
 __all__ = ["MAX_FAILURES", "Reput"]
@@ -37,8 +38,16 @@ MAX_WAITING = 16_384
 """Requests that may wait in memory."""
 MAX_WAITING_BYTES = 32 * 1024 * 1024
 """Bytes of the log that they may span; their properties are a part of it."""
-CHUNK = 1000
-"""Records that one step reads from the log."""
+CHUNK = 250
+"""Requests that one step dispatches, and records that it reads from the log: a few milliseconds of work."""
+NEW_QUEUE = 12
+"""So many requests cost as much as one whose queue has no file yet."""
+RECORDS = 8
+"""So many records of a batch cost as much as one request."""
+FEW = 32
+"""Requests that need no count of what they cost."""
+WINDOW = 256 * 1024
+"""Bytes that it reads from the log at a time."""
 
 
 class Reput:
@@ -141,10 +150,11 @@ class Reput:
         """The requests that wait, up to a position, and how far they go."""
         waiting = self._waiting
         last = waiting[-1]
-        if last.position + last.size <= end:
+        if last.position + last.size <= end and _are_few(waiting):
             self._waiting = []
             return waiting, (last.position + last.size, last.store_timestamp)
         count = bisect_right(waiting, end, key=lambda request: request.position + request.size)
+        count = _share(waiting, min(count, CHUNK))
         taken, self._waiting = waiting[:count], waiting[count:]
         if not taken:
             return taken, self.done
@@ -164,15 +174,18 @@ class Reput:
     def _reread(self, end: int) -> tuple[Sequence[DispatchRequest], tuple[int, int]]:
         """The next records of the log that were not dispatched, and how far they go."""
         stop = min(end, self._waiting[0].position) if self._waiting else end
-        scan = LogScan(self._log.row, self.done[0], self._config)
+        scan = LogScan(self._log.row, self.done[0], self._config, window=WINDOW)
         done, whole = self.done, True
         requests: list[DispatchRequest] = []
+        cost, spent = _Cost(), 0
         for record in scan:
-            if record.position >= stop or len(requests) == CHUNK:
+            if record.position >= stop or spent >= CHUNK:
                 whole = record.position >= stop
                 break
             done = (record.position + record.size, record.store_timestamp)
-            requests.extend(self._request_of(record))
+            for request in self._request_of(record):
+                requests.append(request)
+                spent = cost.add(request)
         else:
             self._check_end(scan, stop)
         if whole:
@@ -199,3 +212,33 @@ class Reput:
             path=folder,
             offset=scan.position,
         )
+
+
+class _Cost:
+    """What requests cost together, in those whose queue has files."""
+
+    def __init__(self) -> None:
+        self._new: set[ConsumeQueue] = set()
+        self._count = 0
+
+    def add(self, request: DispatchRequest) -> int:
+        """Count one more; what all of them cost."""
+        self._count += 1 + len(request.tags_codes) // RECORDS
+        queue = request.queue
+        if not queue.row.files and queue not in self._new:
+            self._new.add(queue)
+            self._count += NEW_QUEUE - 1
+        return self._count
+
+
+def _are_few(waiting: Sequence[DispatchRequest]) -> bool:
+    return len(waiting) <= FEW and sum([len(request.tags_codes) for request in waiting]) <= FEW * RECORDS
+
+
+def _share(waiting: Sequence[DispatchRequest], most: int) -> int:
+    """How many of the first requests one step takes: up to `most`, and up to what they may cost together."""
+    cost = _Cost()
+    for number in range(most):
+        if cost.add(waiting[number]) > CHUNK and number:
+            return number
+    return most

@@ -43,11 +43,10 @@ CALLS = {
     "mkdir": (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM),
     "listdir": (errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM),
     "stat": (errno.EIO, errno.ENOMEM),
-    "fstat": (errno.EIO,),
-    "lseek": (errno.EIO,),
+    "rmdir": (errno.EIO,),
     "mmap": (errno.ENOMEM,),
 }
-"""The calls, and with what each of them can fail."""
+"""The calls that a broker makes while it runs, and with what each of them can fail."""
 
 
 class SystemCalls:

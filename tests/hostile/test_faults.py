@@ -19,10 +19,12 @@ import trio
 import trio.lowlevel
 from trio.testing import MockClock
 
+from rocketpy.errors import StoreError
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.store.disk.real import RealStorage
-from tests.broker_sim.broker.kit import Client, bodies, broker_and_client
+from rocketpy_broker_sim.store.message_store import MessageStore
+from tests.broker_sim.broker.kit import Client, bodies, broker_and_client, settings
 from tests.hostile.system_calls import CALLS, SHORT, SystemCalls
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are named by /proc here")
@@ -50,11 +52,16 @@ QUICK = {("open", errno.EMFILE), ("pwrite", errno.ENOSPC), ("pread", errno.EIO),
 
 
 def cells() -> Iterator[Any]:
-    """Each call with each of its codes, once and for ten seconds, with and without answers that wait for the disk."""
+    """Each call with each of its codes, once and for ten seconds.
+
+    Answers wait for the disk where the call has to do with that, and in every other cell of the others.
+    """
     for call, codes in CALLS.items():
-        for code in codes:
+        for number, code in enumerate(codes):
             for seconds in (0, 10):
-                for mode in ("ASYNC_FLUSH", "SYNC_FLUSH"):
+                both = call in ("pwrite", "sync_data", "fsync")
+                modes = ("ASYNC_FLUSH", "SYNC_FLUSH") if both else (("ASYNC_FLUSH", "SYNC_FLUSH")[number % 2],)
+                for mode in modes:
                     name = "short" if code == SHORT else errno.errorcode[code]
                     marks = () if (call, code) in QUICK else (pytest.mark.matrix,)
                     yield pytest.param(call, code, seconds, mode, id=f"{call}-{name}-{seconds}s-{mode}", marks=marks)
@@ -85,9 +92,9 @@ class Work:
             await self._send(queue, b"%d-%d" % (queue, self._number) + b"." * 300)
         await self._ask(RequestCode.PULL_MESSAGE, await self.client.pull(queue=self._number % 2, offset=0))
         await self._ask(RequestCode.QUERY_MESSAGE, await query(self.client, f"key{self._number - 1}"))
-        if self._number % 4 == 0:
+        if self._number % 2 == 0:
             await self._make_topic(f"Made{self._number}")
-        if self._number % 5 == 0:
+        else:
             await self._delete_topic()
 
     async def _send(self, queue: int, body: bytes) -> None:
@@ -105,10 +112,13 @@ class Work:
         answer = await self.client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
         if answer.code == ResponseCode.SUCCESS:
             self.topics.append(name)
+            await self.client.send(topic=name)
         await self._ask(RequestCode.UPDATE_AND_CREATE_TOPIC, answer)
 
     async def _delete_topic(self) -> None:
-        name = self.topics.pop(0) if self.topics else "NoSuchTopic"
+        if not self.topics:
+            return
+        name = self.topics.pop(0)
         answer = await self.client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": name})
         await self._ask(RequestCode.DELETE_TOPIC_IN_BROKER, answer)
 
@@ -146,7 +156,7 @@ async def work_for(work: Work, seconds: float) -> None:
         await trio.sleep(0.5)
 
 
-@pytest.mark.parametrize(("call", "code", "seconds", "mode"), cells())
+@pytest.mark.parametrize(("call", "code", "seconds", "mode"), list(cells()))
 async def test_a_fault_of_the_disk(
     tmp_path: Path,
     autojump_clock: MockClock,
@@ -158,22 +168,23 @@ async def test_a_fault_of_the_disk(
     mode: str,
 ) -> None:
     caplog.set_level(logging.WARNING)
-    settings = {**SMALL, "flush_disk_type": mode, "warm_maped_file_enable": call == "mmap"}
-    with monkeypatch.context() as patch:
+    chosen = {**SMALL, "flush_disk_type": mode, "warm_maped_file_enable": call == "mmap"}
+    with pytest.MonkeyPatch.context() as patch:
         calls = SystemCalls(tmp_path, patch)
-        async with broker_and_client(storage=RealStorage(tmp_path), **settings) as (broker, client):  # type: ignore[arg-type]
+        async with broker_and_client(storage=RealStorage(tmp_path), **chosen) as (broker, client):  # type: ignore[arg-type]
             work = Work(client)
             await work_for(work, 3)
             assert work.refused == []
             calls.fail(call, code, times=None if seconds else 1)
             await work_for(work, seconds or 3)
             calls.heal()
+            assert calls.struck, "the fault was never there"
             assert set(work.refused) <= REFUSALS
             if await ends_writing(broker, call, code):
                 await still_reads(work, caplog.text)
             else:
                 await serves_again(broker, work)
-    async with broker_and_client(storage=RealStorage(tmp_path), **settings) as (broker, client):  # type: ignore[arg-type]
+    async with broker_and_client(storage=RealStorage(tmp_path), **chosen) as (broker, client):  # type: ignore[arg-type]
         for queue, kept in work.kept.items():
             check(await read_all(client, queue), kept, work.maybe)
         assert set(work.topics) <= set(broker.topics.all())
@@ -214,3 +225,33 @@ async def serves_again(broker: Broker, work: Work) -> None:
     assert not broker.store.index.is_behind
     for number in (1, work._number):
         assert (await query(work.client, f"key{number}")).code == ResponseCode.SUCCESS, number
+
+
+STARTS = [(call, codes[0]) for call, codes in CALLS.items() if call not in ("mmap", "rmdir", "unlink")]
+STARTS += [("fstat", errno.EIO), ("open", errno.EIO), ("pread", errno.EINTR)]
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
+@pytest.mark.parametrize(("call", "code"), STARTS, ids=[f"{call}-{errno.errorcode[code]}" for call, code in STARTS])
+async def test_a_start_that_a_fault_stops_is_told_and_loses_nothing(
+    tmp_path: Path, autojump_clock: MockClock, call: str, code: int, lasting: bool
+) -> None:
+    """After a kill, when most is to be done. It may also succeed, where the fault strikes what can wait."""
+    async with broker_and_client(storage=RealStorage(tmp_path), **SMALL) as (broker, client):  # type: ignore[arg-type]
+        work = Work(client)
+        await work_for(work, 3)
+        broker.kill()
+    with pytest.MonkeyPatch.context() as patch:
+        calls = SystemCalls(tmp_path, patch)
+        calls.fail(call, code, times=None if lasting else 1)
+        store = MessageStore(RealStorage(tmp_path), settings(**SMALL).store)
+        try:
+            store.load()
+        except StoreError as error:
+            assert str(tmp_path) in str(error)  # noqa: PT017  it may succeed, too
+        else:
+            store.abandon()
+        assert calls.struck, "the fault was never there"
+    async with broker_and_client(storage=RealStorage(tmp_path), **SMALL) as (_, client):  # type: ignore[arg-type]
+        for queue, kept in work.kept.items():
+            check(await read_all(client, queue), kept, work.maybe)

@@ -19,6 +19,7 @@ from rocketpy.services import ticks
 from rocketpy.wire.codes import RESPONSE_FLAG
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.serialize import encode_command
+from tests.garbage import garbage
 from tests.remoting.helpers import (
     ECHO,
     PARK,
@@ -31,6 +32,23 @@ from tests.remoting.helpers import (
 )
 
 FRAME = encode_command(RemotingCommand(ECHO, body=b"x" * 100))
+
+
+# --- what stays ----------------------------------------------------------------------------------------
+
+
+async def test_a_closed_connection_leaves_no_frames_of_code_behind(memory: MemoryNetwork, clock: MockClock) -> None:
+    """They would hold what was read last, with bodies of up to 16 MiB, until the next collection of garbage."""
+    with garbage() as found:
+        async with running_server(memory) as server:
+            for last in (b"", b"\xff" * 16):
+                stream = await connect(memory, server)
+                await stream.send_all(FRAME + last)
+                assert (await read_command(stream)).code == 0
+                await stream.aclose()
+            await wait_all_tasks_blocked()
+            assert not server.connections
+            assert found("frame", "traceback") == 0
 
 
 # --- frames --------------------------------------------------------------------------------------------

@@ -94,12 +94,16 @@ class Port(Subsystem):
         yield self._lanes.serve
 
     async def leave(self) -> None:
-        """Let what was taken be answered, within the settings' time even when cancelled."""
+        """Let what was taken be answered, as far as the peers read, within the settings' time even when cancelled."""
         within = self._config.server.shutdown_wait_time_seconds
         with trio.move_on_after(within, shield=True):
             if self.server is not None:
+                await self.server.stop_reading()
                 await self._settle()
                 await self.server.stop(within)
+        if self.server is not None:
+            # What is parked or sent to a peer that does not read is lost: whatever it does, others wait for the end.
+            self.server.close()
 
     def measures(self) -> Mapping[str, str]:
         """How full the lanes are."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from rocketpy.errors import StoreCorruptError, StoreError
 
-__all__ = ["FileCreationError", "FlushPostponedError", "NotBegunError", "beginning", "store_error"]
+__all__ = ["FileCreationError", "FlushPostponedError", "NotBegunError", "beginning", "opening", "store_error"]
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full: free space or let fewer messages be kept (fileReservedTime)",
@@ -52,7 +52,7 @@ class FlushPostponedError(StoreError):
 
 @contextmanager
 def beginning() -> Iterator[None]:
-    """Around what comes before a flush, or opens a folder and flushes it: tell "not begun" from "failed".
+    """Around what opens a folder and flushes it: tell "not begun" from "failed".
 
     After a flush that failed, nobody knows what the disk has. One that was never begun changes nothing.
 
@@ -64,6 +64,21 @@ def beginning() -> Iterator[None]:
     except OSError as exc:
         if exc.errno not in _NOT_BEGUN or isinstance(exc, NotBegunError):
             raise
+        raise NotBegunError(exc.errno, exc.strerror, exc.filename) from exc
+
+
+@contextmanager
+def opening() -> Iterator[None]:
+    """Around opening what is to be flushed, and nothing else: no error of that is a flush that failed.
+
+    Raises:
+        NotBegunError: In place of any OSError but one that says that nothing is there.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
         raise NotBegunError(exc.errno, exc.strerror, exc.filename) from exc
 
 

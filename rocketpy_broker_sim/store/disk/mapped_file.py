@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
-from rocketpy_broker_sim.store.disk.failure import NotBegunError, beginning
+from rocketpy_broker_sim.store.disk.failure import NotBegunError, opening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +116,7 @@ class MappedFile:
             NotBegunError: It could not be opened; nothing is lost by that.
             OSError: What the disk has is not known any more.
         """
-        with beginning():
+        with opening():
             file = self._storage.open(self.path) if apart else self._file or self._open()
         try:
             file.fdatasync()

@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rocketpy_broker_sim.store.disk.failure import opening
+
 __all__ = [
     "OPEN_FLAGS",
     "data_extents",
@@ -124,7 +126,8 @@ def sync_folder(path: str | Path) -> None:
     directory: int | None = getattr(os, "O_DIRECTORY", None)
     if directory is None:
         return
-    descriptor = os.open(path, os.O_RDONLY | directory)
+    with opening():
+        descriptor = os.open(path, os.O_RDONLY | directory)
     try:
         os.fsync(descriptor)
     finally:
@@ -141,7 +144,8 @@ def sync_tree(path: str | Path) -> bool:
         return False
     import ctypes
 
-    descriptor = os.open(path, os.O_RDONLY)
+    with opening():
+        descriptor = os.open(path, os.O_RDONLY)
     try:
         if syncfs(descriptor) != 0:
             code = ctypes.get_errno()

@@ -62,7 +62,13 @@ class LogScan:
     """
 
     def __init__(
-        self, row: MappedFileQueue, position: int, config: MessageStoreConfig, sealed_from: int | None = None
+        self,
+        row: MappedFileQueue,
+        position: int,
+        config: MessageStoreConfig,
+        sealed_from: int | None = None,
+        *,
+        window: int = WINDOW,
     ) -> None:
         """Begin at a position where a record stands.
 
@@ -71,8 +77,10 @@ class LogScan:
             position: Where to begin.
             config: What is checked.
             sealed_from: Position from which on every record must end with its own checksum; None for nowhere.
+            window: Bytes that are read at a time; few for who wants few records.
         """
         self._row = row
+        self._window = window
         self._check = RecordCheck(config, sealed_from)
         self.position = position
         self.last_timestamp = 0
@@ -93,7 +101,7 @@ class LogScan:
             if left < _SIZE_AND_MAGIC.size:
                 return
             if at - base + _SIZE_AND_MAGIC.size > len(window):
-                window, base = file.read(at, WINDOW), at
+                window, base = file.read(at, self._window), at
             size, magic = _SIZE_AND_MAGIC.unpack_from(window, at - base)
             if magic == BLANK_MAGIC and size == left:
                 self.position = file.end
@@ -101,7 +109,7 @@ class LogScan:
             if magic not in (MAGIC_V1, MAGIC_V2) or not MIN_RECORD_SIZE <= size <= left:
                 return  # before as much is read as garbage asks for
             if at - base + size > len(window):
-                window, base = file.read(at, max(WINDOW, size)), at
+                window, base = file.read(at, max(self._window, size)), at
             record = self._check(window, at - base, self.position)
             if record is None:
                 return

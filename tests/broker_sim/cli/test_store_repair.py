@@ -248,7 +248,8 @@ def test_records_of_a_deleted_topic_stay_away(look, tmp_path):
     store = tmp_path / "s"
     rows = messages(look, store)
     overwrite(store, rows[20], 100, b"\xff")
-    (store / "config" / "deletedTopics.json").unlink()  # which Apache's broker does not write
+    for name in ("deletedTopics.json", "deletedTopics.log"):  # which Apache's broker does not write
+        (store / "config" / name).unlink(missing_ok=True)
     (store / "config" / "topics.json").write_text('{"topicConfigTable": {"Orders": {}}}')
     look("repair", store)
     assert look.status == 0, look.err

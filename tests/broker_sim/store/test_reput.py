@@ -196,3 +196,50 @@ def test_threat_L9_a_log_that_cannot_be_read_again_is_told_and_tried_again(monke
     assert store.can_reput
     catch_up(store)
     assert bodies(store) == [b"%d" % n for n in range(6)]
+
+
+def test_much_that_waits_is_dispatched_a_part_at_a_time(monkeypatch):
+    """After a flush that hung thousands of messages become readable at once; a step of them is a few milliseconds."""
+    monkeypatch.setattr(reput, "CHUNK", 10)
+    monkeypatch.setattr(reput, "FEW", 5)
+    seen = []
+    store = open_store(on_arrival=seen.append, flush_disk_type=SYNC)
+    put_all(store, [message(b"first")])
+    store.flush_commit_log()
+    store.reput()
+    seen.clear()
+    for n in range(35):
+        store.put(message(b"%d" % n))
+    store.commit_pending()
+    store.reput()
+    store.flush_commit_log()
+    ends = []
+    while store.can_reput:
+        store.reput()
+        ends.append(store.max_offset("Orders", 0))
+    assert ends == [11, 21, 31, 36]
+    assert [arrival.max_offset for arrival in seen] == ends
+    assert len(bodies(store)) == 36
+
+
+def test_fewer_are_dispatched_at_a_time_where_queues_are_new(monkeypatch):
+    """Each of them takes a folder and a file."""
+    monkeypatch.setattr(reput, "CHUNK", 3 * reput.NEW_QUEUE)
+    monkeypatch.setattr(reput, "FEW", 3)
+    store = open_store(flush_disk_type=SYNC)
+    for torn in (False, True):
+        if torn:
+            monkeypatch.setattr(reput, "MAX_WAITING", 10)
+        topic = f"Torn{torn}"
+        for n in range(30):
+            store.put(message(b"%d" % n, queue_id=n, topic=topic))
+            store.commit_pending()
+        store.flush_commit_log()
+        steps, before = 0, 0
+        while store.can_reput:
+            store.reput()
+            now = sum(store.max_offset(topic, n) for n in range(30))
+            assert now - before <= 4
+            steps, before = steps + 1, now
+        assert before == 30
+        assert steps >= 8
