@@ -29,6 +29,11 @@ def main() -> int:
                 continue
             result = run(world, each, most_tries=1 if options.once else TRIES)
             report.note(result)
+            # After each, so that a run that is broken off leaves what it has found.
+            if options.page:
+                report.write(options.page)
+            if options.known:
+                write_known(options.known, report)
             faults = sum(bool(reading.faults) for reading in result.readings)
             bad += faults
             print(f"{each}: {len(result.readings)} attacks, {faults} with faults", flush=True)
@@ -37,10 +42,6 @@ def main() -> int:
                     print(f"  {reading}")
                 for fault in reading.faults:
                     print(f"      {fault[:800]}", flush=True)
-    if options.page:
-        report.write(options.page)
-    if options.known:
-        write_known(options.known, report)
     return 1 if bad else 0
 
 

@@ -6,10 +6,7 @@ import pytest
 from trio.testing import MockClock
 
 from rocketpy.wire.bodies.groups import (
-    CustomizedRetryPolicy,
     GroupForbidden,
-    GroupRetryPolicy,
-    SimpleSubscriptionData,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupWrapper,
@@ -126,41 +123,3 @@ async def test_A4_a_group_is_forbidden_a_topic(autojump_clock: MockClock) -> Non
         assert (await client.pull(sys_flag=0)).code == ResponseCode.NO_PERMISSION
         assert (await forbid(client, "T", True)).readable is True
         assert (await client.pull(sys_flag=0)).code == 0
-
-
-def retried_after(delays: int) -> SubscriptionGroupConfig:
-    policy = GroupRetryPolicy(customized_retry_policy=CustomizedRetryPolicy(next=list(range(delays))))
-    return SubscriptionGroupConfig(group_name="g", group_retry_policy=policy)
-
-
-def subscribing(count: int, length: int = 1) -> SubscriptionGroupConfig:
-    wanted = [SimpleSubscriptionData(topic="t" * length) for _ in range(count)]
-    return SubscriptionGroupConfig(group_name="g", subscription_data_set=wanted)
-
-
-@pytest.mark.parametrize(
-    ("good", "bad"),
-    [
-        (retried_after(256), retried_after(257)),
-        (subscribing(256), subscribing(257)),
-        (subscribing(1, 4096), subscribing(1, 4097)),
-        (subscribing(15, 4000), subscribing(17, 4000)),
-    ],
-    ids=["delays", "subscriptions", "text", "all"],
-)
-async def test_what_a_group_keeps_of_its_settings_has_a_bound(
-    autojump_clock: MockClock, good: SubscriptionGroupConfig, bad: SubscriptionGroupConfig
-) -> None:
-    async with broker_and_client() as (broker, client):
-        refused = await create(client, bad)
-        assert refused.code == ResponseCode.INVALID_PARAMETER, refused
-        assert "g" not in broker.groups
-        assert (await create(client, good)).code == 0
-
-
-async def test_groups_of_a_list_have_the_same_bounds(autojump_clock: MockClock) -> None:
-    async with broker_and_client() as (broker, client):
-        refused = await create_list(client, SubscriptionGroupConfig(group_name="h"), retried_after(257))
-        assert refused.code == ResponseCode.INVALID_PARAMETER
-        assert "h" not in broker.groups
-        assert (await create_list(client, retried_after(256))).code == 0
