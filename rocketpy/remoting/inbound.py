@@ -17,7 +17,7 @@ from rocketpy.logs import get_logger
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from rocketpy.wire.fast_answer import peek
 from rocketpy.wire.frame import Frame, FrameDecoder
-from rocketpy.wire.serialize import decode_command
+from rocketpy.wire.send_layout import SendReader
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -64,6 +64,7 @@ class Inbound:
         self._handler = handler
         self._limits = limits
         self._decoder = FrameDecoder(limits.wire)
+        self._reader = SendReader(limits.wire)
         self._scope = trio.CancelScope()
         self._room = trio.lowlevel.ParkingLot()
         self._bad: RemoteProtocolError | None = None
@@ -97,9 +98,9 @@ class Inbound:
         """Read no more; what the handler has taken goes on."""
         self._scope.cancel()
 
-    def note_answered(self) -> None:
-        """A request that the handler took has got its answer."""
-        self.parked = max(0, self.parked - 1)
+    def note_answered(self, count: int = 1) -> None:
+        """Requests that the handler took have got their answers."""
+        self.parked = max(0, self.parked - count)
         if self._room:
             self._room.unpark_all()
 
@@ -171,7 +172,7 @@ class Inbound:
     def _sort(self, frames: list[Frame]) -> list[RemotingCommand]:
         """Complete those who wait for answers; the requests are left. Stops at a header that is not valid."""
         requests: list[RemotingCommand] = []
-        in_flight = self._in_flight
+        in_flight, read = self._in_flight, self._reader.read
         try:
             for frame in frames:
                 # A server waits for no answers most of the time: it need not look before it decodes.
@@ -183,7 +184,7 @@ class Inbound:
                         else:
                             self.unknown_answers += 1
                         continue
-                command = decode_command(frame, limits=self._limits.wire)
+                command = read(frame)
                 if command.flag & RESPONSE_FLAG:
                     self.unknown_answers += 1
                 else:

@@ -112,7 +112,7 @@ class Broker:
         saving = Saving(config, (storing, delays, tables))
         self.storing = storing
         self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
-        self.put, self.commit = storing.put, storing.commit
+        self.put, self.commit, self.refusal = storing.put, storing.commit, storing.refusal
         storing.turn.subscribe(self._arrived)
         self.schedule, self.delay_levels = delays.schedule, delays.level_count
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets

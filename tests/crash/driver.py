@@ -111,6 +111,7 @@ class Driver:
     def open(self) -> None:
         self.opened += 1
         self.broker = Broker(self.config, self.disk)
+        self.broker.store.clock._seconds = None  # there is no loop whose clock it could ask
         self.store: MessageStore = self.broker.store
         self.broker.recover()
         self.delays = self.broker.schedule._offsets
