@@ -1,7 +1,8 @@
 """What peers can make a server keep: one budget in bytes for each server, and who counts what against it.
 
-Above it the newest of the greediest connection is refused, or that connection is closed (`rocketpy.remoting.budget`
-says who is greedy). The figure is for what waits; tables that a server keeps for good have bounds of their own.
+Beyond it the newest request of the greediest connection is refused, or that connection is closed
+(`rocketpy.remoting.budget` says which one that is). The figure is for what waits; tables that a server keeps for good
+have bounds of their own.
 """
 
 from __future__ import annotations

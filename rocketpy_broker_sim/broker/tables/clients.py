@@ -74,10 +74,13 @@ class Memberships:
         """
         groups = self._groups.get(channel, {})
         if len(groups) >= self._config.max_groups_per_client:
-            remark = f"the client is in {len(groups)} groups, more are not allowed: spread them over processes"
+            remark = (
+                f"the client is in {len(groups)} groups, more are not allowed: "
+                "use more clients, or raise maxGroupsPerClient"
+            )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         if self._count >= self._config.max_memberships:
-            remark = f"the clients of the broker are in {self._count} groups in all, more are not allowed"
+            remark = f"all clients are in {self._count} groups together, more are not allowed: raise maxMemberships"
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         groups[group] = None
         self._groups[channel] = groups
