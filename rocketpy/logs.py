@@ -2,11 +2,14 @@
 
 Topics, groups, client ids and remarks come from elsewhere and may hold line ends and escape codes, with which a peer
 could write log lines of its own or repaint a terminal. So every logger of these packages comes from here, and escapes
-and cuts what is put into its texts. `Seldom` keeps to one line a second for each cause. Not here: where it goes.
+and cuts what is put into its texts. Nor can a peer fill the disk: each place in the code logs a hundred lines at once
+and then ten a second, and says how many it left out. `Seldom` keeps to one line a second for each cause. Not here:
+where it goes.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import time
 import traceback
@@ -14,14 +17,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
-__all__ = ["MAX_TEXT", "Seldom", "get_logger", "printable", "quote"]
+import attrs
+
+__all__ = ["MAX_TEXT", "Seldom", "get_logger", "printable", "quote", "tell_left_out"]
 
 MAX_TEXT = 256
 """Characters of foreign text that a log line may hold."""
 _MAX_ERROR = 1024  # our own words around foreign text, which the error has cut
 _MAX_TRACEBACK_LINES = 500
 _MAX_CAUSES = 1024
+_AT_ONCE = 100.0
+_A_SECOND = 10.0
+"""Lines that one place in the code may log at once, and how many it may log from then on."""
 
 
 def printable(text: str, most: int = MAX_TEXT) -> str:
@@ -52,7 +61,14 @@ def get_logger(name: str, *, longest: int = MAX_TEXT) -> logging.Logger:
     logger = logging.getLogger(name)
     if not any(isinstance(each, _Escaping) for each in logger.filters):
         logger.addFilter(_Escaping(longest))
+        logger.addFilter(_Bounded(logger))
     return logger
+
+
+def tell_left_out() -> None:
+    """Say of everything that was left out how often, where no later line has said it. Any thread may call this."""
+    for each in [*_tellers]:
+        each.tell()
 
 
 class Seldom:
@@ -74,6 +90,17 @@ class Seldom:
         self._interval = interval
         self._clock = clock
         self._causes: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
+        self._last: dict[Hashable, tuple[int, str]] = {}
+        _tellers.add(self)
+
+    def tell(self) -> None:
+        """Say how often each cause was left unsaid since its last line."""
+        for cause, (level, text) in [*self._last.items()]:
+            since, unsaid = self._causes.get(cause, (0.0, 0))
+            if unsaid:
+                self._causes[cause] = since, 0
+                self._out.log(level, "%d more lines were left out, the last of them: %s", unsaid, text)
+        self._last.clear()
 
     def log(self, level: int, cause: Hashable, text: str, *args: object, **more: Any) -> None:
         """Log a line, unless there was one of this cause within the interval."""
@@ -86,10 +113,12 @@ class Seldom:
         since, unsaid = self._causes.pop(cause, (None, 0))
         if since is not None and now - since < self._interval:
             self._causes[cause] = since, unsaid + 1
+            self._last[cause] = level, text % args if args else text
             return
+        self._last.pop(cause, None)
         self._causes[cause] = now, 0
         while len(self._causes) > _MAX_CAUSES:
-            self._causes.popitem(last=False)
+            self._last.pop(self._causes.popitem(last=False)[0], None)
         if unsaid:
             text, args = f"{text} (and %d more like this since the last such line)", (*args, unsaid)
         self._out.log(level, text, *args, **{"stacklevel": 3} | more)
@@ -130,6 +159,60 @@ class _Escaping(logging.Filter):
         if isinstance(value, int | float | _Safe):
             return value
         return _Safe(value, max(self._longest, _MAX_ERROR) if isinstance(value, BaseException) else self._longest)
+
+
+@attrs.define
+class _Place:
+    """What one place in the code may still log."""
+
+    left: float
+    since: float
+    left_out: int = 0
+    level: int = 0
+    text: str = ""
+
+
+class _Bounded(logging.Filter):
+    """Lets no place in the code log more than somebody can read; what is for debugging passes. For any thread.
+
+    It follows the filter that escapes, so that what it keeps is harmless.
+    """
+
+    def __init__(self, logger: logging.Logger) -> None:
+        super().__init__()
+        self._logger = logger
+        self._places: dict[tuple[str, int], _Place] = {}
+        _tellers.add(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is logged; it says how many before it were not."""
+        if record.levelno < logging.INFO:
+            return True
+        now = time.monotonic()
+        place = self._places.setdefault((record.pathname, record.lineno), _Place(_AT_ONCE, now))
+        place.left = min(_AT_ONCE, place.left + (now - place.since) * _A_SECOND)
+        place.since = now
+        if place.left < 1:
+            place.left_out += 1
+            place.level, place.text = record.levelno, record.getMessage()
+            return False
+        place.left -= 1
+        if place.left_out:
+            record.msg, record.args = "%s (%d lines like this were left out)", (record.getMessage(), place.left_out)
+            place.left_out = 0
+        return True
+
+    def tell(self) -> None:
+        """Say how many lines of each place were left out since its last one."""
+        for place in [*self._places.values()]:
+            if place.left_out:
+                count, place.left_out = place.left_out, 0
+                self._logger.log(place.level, "%d lines were left out, the last of them: %s", count, place.text)
+
+
+_tellers: WeakSet[Seldom | _Bounded] = WeakSet()
+
+atexit.register(tell_left_out)
 
 
 class _Safe:

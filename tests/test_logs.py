@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketpy.errors import BrokerError, RocketMQError
-from rocketpy.logs import MAX_TEXT, Seldom, get_logger, printable, quote
+from rocketpy.logs import MAX_TEXT, Seldom, get_logger, printable, quote, tell_left_out
 from tests.hostile.texts import HOSTILE, assert_harmless, said
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,7 +86,7 @@ def test_threat_A5_the_error_of_an_answer_is_one_line_and_keeps_the_remark(text:
 
 def test_a_logger_escapes_once_and_stays_the_logger_of_its_name() -> None:
     assert get_logger("tests.hostile") is logger is logging.getLogger("tests.hostile")
-    assert len(logger.filters) == 1
+    assert len(logger.filters) == 2
 
 
 # --- no more often than once a second ---------------------------------------------------------------------
@@ -112,6 +113,48 @@ def test_causes_do_not_pile_up(caplog: pytest.LogCaptureFixture) -> None:
     for number in range(3000):
         seldom.warning(number, "%d failed", number)
     assert len(seldom._causes) == 1024
+
+
+def test_seldom_says_the_last_count_too(caplog: pytest.LogCaptureFixture) -> None:
+    seldom = Seldom(logger, clock=lambda: 0.0)
+    for number in range(5):
+        seldom.warning("orders", "message %d of %s failed", number, "Orders")
+    seldom.tell()
+    seldom.tell()
+    assert [record.getMessage() for record in caplog.records] == [
+        "message 0 of Orders failed",
+        "4 more lines were left out, the last of them: message 4 of Orders failed",
+    ]
+
+
+# --- no more than somebody can read ---------------------------------------------------------------------
+
+
+def test_one_place_cannot_fill_the_disk(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("rocketpy.logs.time.monotonic", lambda: now)
+    flooded = get_logger("tests.flooded")
+    for number in range(100_000):
+        now = number / 1000
+        flooded.warning("peer %d knocks", number)
+    assert 1000 <= len(caplog.records) <= 1110
+    said_out = [re.search(r"\((\d+) lines like this were left out\)", each.getMessage()) for each in caplog.records]
+    told = sum(int(each.group(1)) for each in said_out if each)
+    lines = len(caplog.records)
+    tell_left_out()
+    last = next(each.getMessage() for each in reversed(caplog.records) if each.name == "tests.flooded")
+    assert last.endswith("lines were left out, the last of them: peer 99999 knocks")
+    assert lines + told + int(last.split()[0]) == 100_000
+    flooded.warning("other places are heard all the while")
+    assert caplog.records[-1].getMessage() == "other places are heard all the while"
+
+
+def test_what_is_for_debugging_is_not_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    flooded = get_logger("tests.flooded.again")
+    for number in range(500):
+        flooded.debug("%d", number)
+    assert len(caplog.records) == 500
 
 
 # --- every logger comes from there ----------------------------------------------------------------------

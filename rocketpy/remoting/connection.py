@@ -55,7 +55,7 @@ class Connection(Outbound):
         hooks: Sequence[RequestHook] = (),
         limits: ConnectionLimits = CLIENT_LIMITS,
         serialize_type: SerializeType = SerializeType.JSON,
-        on_unparsed: Callable[[int], None] | None = None,
+        on_kept: Callable[[Connection, int], None] | None = None,
         on_go_away: Callable[[Connection], object] | None = None,
     ) -> None:
         self.local_address, peer = addresses_of(stream)
@@ -64,9 +64,9 @@ class Connection(Outbound):
         super().__init__(address, transport_of(stream, address), alarm, limits, hooks, serialize_type)
         self._inbound = Inbound(self, self._transport, self._in_flight, handler, limits)
         self._liveness = Liveness(address, limits, self._inbound, self._transport, self._in_flight)
-        self._on_unparsed = on_unparsed
+        self._on_kept = on_kept
         self._on_go_away = on_go_away
-        self._unparsed_before = 0
+        self._kept = 0
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
         self._settled = trio.Event()
@@ -132,16 +132,27 @@ class Connection(Outbound):
         self._inbound.note_answered()
         if self.error is not None:
             return
-        if self._transport.pending > self._limits.max_pending_writes:
-            self.close(self._too_slow())
-            return
         self._transport.append(frame)
+        self._push(len(frame))
+
+    def _push(self, size: int) -> None:
+        """See to it that answers leave: those of a turn together, and so those of requests that are answered later."""
+        if self._transport.pending > self._limits.pending_writes:
+            self._note_output(size)
         if self._inbound.serving:
             return
         if self._inbound.parked:
             self._transport.flush_soon()
         else:
             self.flush()
+
+    def send_answer_frames(self, count: int, frames: bytes) -> None:
+        """Answer so many requests with the prebuilt frames of all of them, one behind the other."""
+        self._inbound.note_answered(count)
+        if self.error is not None:
+            return
+        self._transport.append(frames)
+        self._push(len(frames))
 
     def forget_request(self, request: RemotingCommand) -> None:
         """Say that a parked request will never be answered, or that somebody else bounds how many like it wait."""
@@ -176,6 +187,7 @@ class Connection(Outbound):
             try:
                 await self._transport.aclose()
             finally:
+                _let_go(self.error)
                 self._ended.set()
 
     async def _read(self) -> None:
@@ -222,8 +234,10 @@ class Connection(Outbound):
         self._transport.wake()
         self._inbound.wake()
         self._settled.set()
-        if self._on_unparsed is not None:
-            self._on_unparsed(-self._unparsed_before)
+        self._transport.on_sent = None
+        if self._on_kept is not None and self._kept:
+            kept, self._kept = self._kept, 0
+            self._on_kept(self, -kept)
         callbacks, self._close_callbacks = self._close_callbacks, []
         for callback in callbacks:
             try:
@@ -264,9 +278,13 @@ class Connection(Outbound):
         if self.retired and not len(self._in_flight):
             self._settled.set()
 
+    def stop_reading(self) -> None:
+        """Begin no request that has not been read yet. Plain; harmless twice."""
+        self._inbound.stop()
+
     async def finish(self) -> None:
         """Read no more, and wait until all that was taken is answered and all that was answered has left."""
-        self._inbound.stop()
+        self.stop_reading()
         while self.is_open and (self._inbound.parked or self._transport.pending):
             if self._inbound.parked:
                 await self._inbound.wait_answered()
@@ -283,9 +301,32 @@ class Connection(Outbound):
         self._note_settled()
         if frame_due < self._alarm.when:
             self._alarm.set(frame_due)
-        if self._on_unparsed is not None and self._inbound.unparsed != self._unparsed_before:
-            before, self._unparsed_before = self._unparsed_before, self._inbound.unparsed
-            self._on_unparsed(self._inbound.unparsed - before)
+        if self._on_kept is not None and self._inbound.unparsed != self._kept:
+            self.note_kept()
+
+    def note_kept(self) -> None:
+        """Say how many bytes more or less this connection keeps than it has said: frames, requests, unread answers.
+
+        Answers count when there are so many that the peer is not served any more; until they have left, each part that
+        leaves is said.
+        """
+        if self._on_kept is None or self.error is not None:
+            return
+        unread = self._transport.pending
+        if unread <= self._limits.pending_writes:
+            unread = 0
+        self._transport.on_sent = self.note_kept if unread else None
+        kept = self._inbound.unparsed + self._inbound.in_hand + unread
+        change, self._kept = kept - self._kept, kept
+        if change:
+            self._on_kept(self, change)
+
+    def _note_output(self, added: int) -> None:
+        """More waits for the peer than it may have waiting; when it had far too much before, it is given up."""
+        if self._transport.pending - added > self._limits.max_pending_writes:
+            self.close(self._too_slow())
+        else:
+            self.note_kept()
 
     def _ring(self, now: float) -> float:
         """The alarm: judge the connection, and say when to look again."""
@@ -308,6 +349,16 @@ class Connection(Outbound):
         )
         error.__cause__ = self.error
         return error
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Forget where an error came from, and what it came of: its frames hold requests of the peer with their bodies.
+
+    The connection keeps its error, and the frames hold the connection: only a collection of garbage would free them.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from rocketpy.logs import get_logger
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from rocketpy.wire.fast_answer import peek
 from rocketpy.wire.frame import Frame, FrameDecoder
-from rocketpy.wire.serialize import decode_command
+from rocketpy.wire.send_layout import SendReader
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "Inbound"]
 
 _logger = get_logger(__name__)
+_OVERHEAD = 1024
+"""Bytes that a request takes beside its body."""
 
 
 class Handler(Protocol):
@@ -62,6 +64,7 @@ class Inbound:
         self._handler = handler
         self._limits = limits
         self._decoder = FrameDecoder(limits.wire)
+        self._reader = SendReader(limits.wire)
         self._scope = trio.CancelScope()
         self._room = trio.lowlevel.ParkingLot()
         self._bad: RemoteProtocolError | None = None
@@ -72,6 +75,8 @@ class Inbound:
         """Whether the handler runs: its answers are kept back until it returns."""
         self.parked = 0
         """Requests that the handler took and has not answered."""
+        self.in_hand = 0
+        """Bytes of requests that wait to be handed over."""
         self.held = False
         """Whether the handler wants no other request for now."""
         self.received_bytes = 0
@@ -93,9 +98,9 @@ class Inbound:
         """Read no more; what the handler has taken goes on."""
         self._scope.cancel()
 
-    def note_answered(self) -> None:
-        """A request that the handler took has got its answer."""
-        self.parked = max(0, self.parked - 1)
+    def note_answered(self, count: int = 1) -> None:
+        """Requests that the handler took have got their answers."""
+        self.parked = max(0, self.parked - count)
         if self._room:
             self._room.unpark_all()
 
@@ -167,7 +172,7 @@ class Inbound:
     def _sort(self, frames: list[Frame]) -> list[RemotingCommand]:
         """Complete those who wait for answers; the requests are left. Stops at a header that is not valid."""
         requests: list[RemotingCommand] = []
-        in_flight = self._in_flight
+        in_flight, read = self._in_flight, self._reader.read
         try:
             for frame in frames:
                 # A server waits for no answers most of the time: it need not look before it decodes.
@@ -179,7 +184,7 @@ class Inbound:
                         else:
                             self.unknown_answers += 1
                         continue
-                command = decode_command(frame, limits=self._limits.wire)
+                command = read(frame)
                 if command.flag & RESPONSE_FLAG:
                     self.unknown_answers += 1
                 else:
@@ -192,21 +197,31 @@ class Inbound:
     async def _serve(self, requests: list[RemotingCommand], arrived: float) -> None:
         """Hand requests over, as many as there is room for at a time."""
         while True:
-            await self._wait_for_room()
+            if not self._has_room():
+                await self._wait_for_room(requests)
             taken = self._hand_over(requests, arrived)
             if taken >= len(requests):
                 return
             requests = requests[taken:]
             await trio.lowlevel.checkpoint()
 
-    async def _wait_for_room(self) -> None:
-        while True:
+    def _has_room(self) -> bool:
+        return (
+            not self.held
+            and self.parked < self._limits.max_parked
+            and self._transport.pending <= self._limits.pending_writes
+        )
+
+    async def _wait_for_room(self, requests: list[RemotingCommand]) -> None:
+        self.in_hand = sum(len(request.body) + _OVERHEAD for request in requests)
+        self._connection.note_kept()
+        while not self._has_room():
             if self.held or self.parked >= self._limits.max_parked:
                 await self._room.park()
-            elif self._transport.pending > self._limits.pending_writes:
-                await self._transport.wait_progress()
             else:
-                return
+                await self._transport.wait_progress()
+        self.in_hand = 0
+        self._connection.note_kept()
 
     def _hand_over(self, requests: list[RemotingCommand], arrived: float) -> int:
         """Let the handler work; how many requests it took."""

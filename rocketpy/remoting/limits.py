@@ -51,5 +51,5 @@ class ServerLimits:
     connection: ConnectionLimits = ConnectionLimits()
     max_connections: int = 10_000
     max_connections_per_host: int = 2_000
-    max_unparsed: int = 256 * _MIB
-    """Bytes of begun frames over all connections; above, the connection that holds most is closed."""
+    max_kept: int = 256 * _MIB
+    """Bytes that all connections make the server keep; above, the one that keeps most is closed (see `budget`)."""

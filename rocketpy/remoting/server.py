@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.errors import RemoteProtocolError, TransportError
-from rocketpy.logs import get_logger
+from rocketpy.logs import get_logger, tell_left_out
+from rocketpy.remoting.budget import CONNECTIONS, Budget
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.limits import ServerLimits
 from rocketpy.remoting.network import LOOPBACK, Listener, Network, address_of_listener, addresses_of
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["RemotingServer", "serve"]
 
 _logger = get_logger(__name__)
-_RESOURCES_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+_NO_LISTENER = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
+"""The listening socket itself is gone: no later try can be better."""
+_TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _ACCEPT_PAUSE = 0.1
 _CLOSE_WITHIN = 1.0
 
@@ -41,6 +44,7 @@ class RemotingServer:
     Attributes:
         addresses: Where it listens, as "host:port", port 0 resolved.
         connections: Those that are open.
+        budget: What they make this server keep.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class RemotingServer:
         hooks: Sequence[RequestHook],
         on_open: ConnectionCallback | None,
         on_close: ConnectionCallback | None,
+        budget: Budget | None = None,
     ) -> None:
         self.addresses = [address_of_listener(listener) for listener in listeners]
         self.connections: set[Connection] = set()
@@ -62,16 +67,18 @@ class RemotingServer:
         self._on_close = on_close
         self._timers = Timers()
         self._per_host: Counter[str] = Counter()
-        self._unparsed = 0
-        self._log = PeerLog(_logger)
+        self.budget = budget or Budget(limits.max_kept)
+        self._log = PeerLog(_logger, timers=self._timers)
         self._scope = trio.CancelScope()
         self._stopping = False
         self._ended = trio.Event()
 
-    @property
-    def unparsed(self) -> int:
-        """Bytes that all connections keep of frames that are not whole yet."""
-        return self._unparsed
+    async def stop_reading(self) -> None:
+        """Accept no more, and begin nothing that has not been read yet; what was taken goes on."""
+        self._stopping = True
+        await self._close_listeners()
+        for connection in self.connections:
+            connection.stop_reading()
 
     async def stop(self, grace: float) -> None:
         """Accept no more, let what is under way finish for up to `grace` seconds, then close everything.
@@ -79,8 +86,7 @@ class RemotingServer:
         Requests that were taken are answered; what has not been read yet is not begun. When this returns, nothing
         is open; `serve` returns as well.
         """
-        self._stopping = True
-        await self._close_listeners()
+        await self.stop_reading()
         with trio.move_on_after(grace):
             async with trio.open_nursery() as nursery:
                 for connection in list(self.connections):
@@ -108,6 +114,8 @@ class RemotingServer:
             with trio.move_on_after(_CLOSE_WITHIN, shield=True):
                 for listener in self._listeners:
                     await trio.aclose_forcefully(listener)
+            self._log.tell()
+            tell_left_out()
             self._ended.set()
 
     async def _close_listeners(self) -> None:
@@ -124,13 +132,21 @@ class RemotingServer:
             except trio.ClosedResourceError:
                 return
             except OSError as exc:
-                if exc.errno not in _RESOURCES_EXHAUSTED:
+                if exc.errno in _NO_LISTENER:
                     raise
-                self._log.warn("accept", f"no connection can be accepted ({exc}): trying again, raise the limit")
+                self._log.warn("accept", _cannot_accept(exc))
                 await trio.sleep(_ACCEPT_PAUSE)
                 continue
-            if not self._admit(stream, nursery):
+            if not self._admitted(stream, nursery):
                 await trio.aclose_forcefully(stream)
+
+    def _admitted(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> bool:
+        """Whether a connection is served now; what the system fails at is that connection's end alone."""
+        try:
+            return self._admit(stream, nursery)
+        except OSError as exc:
+            self._log.warn("accept", _cannot_accept(exc))
+            return False
 
     def _admit(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> bool:
         """Start to serve a connection, if the bounds allow one more."""
@@ -149,7 +165,7 @@ class RemotingServer:
             self._timers,
             hooks=self._hooks,
             limits=self._limits.connection,
-            on_unparsed=self._note_unparsed,
+            on_kept=self._note_kept,
         )
         self._per_host[host] += 1
         self.connections.add(connection)
@@ -161,17 +177,11 @@ class RemotingServer:
 
     # --- what connections report -----------------------------------------------------------------------
 
-    def _note_unparsed(self, change: int) -> None:
-        """Keep the sum of begun frames; above its bound, whoever holds most of it goes."""
-        self._unparsed += change
-        if self._unparsed > self._limits.max_unparsed:
-            greediest = max(self.connections, key=lambda connection: connection.unparsed)
-            greediest.close(
-                RemoteProtocolError(
-                    f"{self._unparsed} bytes of begun frames are kept for all connections: the one that holds most,"
-                    f" {greediest.unparsed}, was closed"
-                )
-            )
+    def _note_kept(self, connection: Connection, change: int) -> None:
+        if change > 0:
+            self.budget.note(connection, change, CONNECTIONS)
+        else:
+            self.budget.release(connection, -change, CONNECTIONS)
 
     def _note_closed(self, connection: Connection) -> None:
         self.connections.discard(connection)
@@ -197,11 +207,13 @@ async def serve(
     hooks: Sequence[RequestHook] = (),
     on_open: ConnectionCallback | None = None,
     on_close: ConnectionCallback | None = None,
+    budget: Budget | None = None,
     task_status: trio.TaskStatus[RemotingServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen and serve until cancelled or stopped; started with the RemotingServer.
 
-    Without a host this listens on loopback only. Port 0 takes a free port.
+    Without a host this listens on loopback only. Port 0 takes a free port. A budget bounds what peers make the server
+    keep; without one it has one of its own, of `ServerLimits.max_kept`.
 
     Raises:
         TransportError: the address cannot be listened on.
@@ -211,7 +223,7 @@ async def serve(
         listeners = await network.listen(address, port)
     except OSError as exc:
         raise TransportError(_cannot_listen(address, port, exc), address=f"{address}:{port}") from exc
-    server = RemotingServer(listeners, handler, limits or ServerLimits(), hooks, on_open, on_close)
+    server = RemotingServer(listeners, handler, limits or ServerLimits(), hooks, on_open, on_close, budget)
     task_status.started(server)
     await server.run()
 
@@ -225,6 +237,16 @@ def _cannot_listen(host: str, port: int, exc: OSError) -> str:
     if exc.errno in (errno.EACCES, errno.EPERM):
         return f"{reason}; ports below 1024 need privileges: choose a higher one"
     return reason
+
+
+def _cannot_accept(exc: OSError) -> str:
+    if exc.errno in _TOO_MANY_FILES:
+        remedy = "raise the limit of open files (ulimit -n)"
+    elif exc.errno in (errno.ENOMEM, errno.ENOBUFS):
+        remedy = "free memory on this machine"
+    else:
+        remedy = "the log of this machine's kernel may say more"
+    return f"no connection can be accepted ({exc}): trying again; {remedy}"
 
 
 def _host_of(address: str) -> str:

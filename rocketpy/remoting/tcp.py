@@ -29,6 +29,9 @@ _GONE_AGAIN = frozenset(
 )  # fmt: skip
 """What accepting says of one connection, which has ended meanwhile or was filtered out: the next one may be well."""
 
+_GONE_IN_A_ROW = 64
+_PAUSE = 0.05
+
 _Target = tuple[Any, Any, int, str, Any]
 
 
@@ -142,13 +145,22 @@ class TcpListener(trio.abc.Listener[trio.SocketStream]):
             OSError: the system has no room for one more.
             ClosedResourceError: the listener is closed.
         """
+        gone = 0
         while True:
-            if self._socket.fileno() < 0:
-                raise trio.ClosedResourceError
+            self._check_open()
             await trio.lowlevel.wait_readable(self._socket)
+            self._check_open()  # it may have been closed between the event and this task's turn
             accepted = self._take()
             if accepted is not None:
                 return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+            gone += 1
+            if gone % _GONE_IN_A_ROW == 0:
+                # None of so many was there: whatever does that must not cost all of a processor.
+                await trio.sleep(_PAUSE)
+
+    def _check_open(self) -> None:
+        if self._socket.fileno() < 0:
+            raise trio.ClosedResourceError
 
     def _take(self) -> socket.socket | None:
         """A connection, None when it has gone again."""

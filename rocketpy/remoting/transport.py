@@ -15,8 +15,10 @@ Plays the part of Channel and ChannelOutboundBuffer.
 
 from __future__ import annotations
 
+import errno
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from typing import NoReturn
 
 import trio
@@ -27,6 +29,9 @@ from rocketpy.remoting.tcp import socket_of
 
 __all__ = ["SocketTransport", "StreamTransport", "Transport", "transport_of"]
 
+_OUT_OF_MEMORY = frozenset({errno.ENOMEM, errno.ENOBUFS})
+"""What the system says when it is short of memory just now: the socket is as good as before."""
+_SHORTAGE_PAUSE = 0.05
 _SEND_SIZE = 256 * 1024
 _RECEIVE_SIZE = 64 * 1024
 _MAX_RECEIVE_SIZE = 1024 * 1024
@@ -41,6 +46,8 @@ class Transport(ABC):
         """Bytes that are written and not yet taken by the stream."""
         self.sent = 0
         """Bytes that the stream has taken since the beginning."""
+        self.on_sent: Callable[[], None] | None = None
+        """Called when the stream has taken some bytes, for a connection that keeps so many that they are counted."""
         self._chunks: deque[bytes | memoryview] = deque()
         self._parked: trio.lowlevel.Task | None = None
         self._progress = trio.lowlevel.ParkingLot()
@@ -122,6 +129,8 @@ class Transport(ABC):
         self.sent += count
         if self._progress:
             self._progress.unpark_all()
+        if self.on_sent is not None:
+            self.on_sent()
 
     def _lost(self, exc: Exception) -> ConnectionLostError:
         return ConnectionLostError(f"the connection to {self.peer} broke: {exc}", address=self.peer)
@@ -135,6 +144,7 @@ class SocketTransport(Transport):
         self._socket = socket_of(stream)
         self._socket.setblocking(False)
         self._receive_size = _RECEIVE_SIZE
+        self._is_short = False
 
     def flush_now(self) -> None:
         """Send what has gathered without blocking; the writer task is woken for the rest."""
@@ -147,10 +157,18 @@ class SocketTransport(Transport):
             if not self._chunks:
                 await self._wait_for_output()
             elif not self._send_some():
-                try:
-                    await trio.lowlevel.wait_writable(self._socket.fileno())
-                except (OSError, trio.ClosedResourceError) as exc:
-                    raise self._lost(exc) from exc
+                await self._wait_writable()
+
+    async def _wait_writable(self) -> None:
+        """Wait until the socket takes more, or for a moment when it is the system that lacks memory."""
+        if self._is_short:
+            self._is_short = False
+            await trio.sleep(_SHORTAGE_PAUSE)
+            return
+        try:
+            await trio.lowlevel.wait_writable(self._socket.fileno())
+        except (OSError, trio.ClosedResourceError) as exc:
+            await self._bear(exc)
 
     def _send_some(self) -> bool:
         """Give the kernel what it takes; whether it took everything."""
@@ -161,7 +179,10 @@ class SocketTransport(Transport):
             except (BlockingIOError, InterruptedError):
                 count = 0
             except OSError as exc:
-                raise self._lost(exc) from exc
+                if exc.errno not in _OUT_OF_MEMORY:
+                    raise self._lost(exc) from exc
+                self._is_short = True
+                count = 0
             self._note_sent(count)
             if count < len(data):
                 self._chunks.appendleft(memoryview(data)[count:])
@@ -177,12 +198,19 @@ class SocketTransport(Transport):
             except (BlockingIOError, InterruptedError):
                 continue
             except (OSError, trio.ClosedResourceError) as exc:
-                raise self._lost(exc) from exc
+                await self._bear(exc)
+                continue
             if len(data) == self._receive_size:
                 self._receive_size = min(_MAX_RECEIVE_SIZE, self._receive_size * 2)
             elif len(data) * 4 < self._receive_size:
                 self._receive_size = max(_RECEIVE_SIZE, self._receive_size // 2)
             return data
+
+    async def _bear(self, exc: OSError | trio.ClosedResourceError) -> None:
+        """Wait a moment when the system lacks memory; raises ConnectionLostError for everything else."""
+        if not isinstance(exc, OSError) or exc.errno not in _OUT_OF_MEMORY:
+            raise self._lost(exc) from exc
+        await trio.sleep(_SHORTAGE_PAUSE)
 
     async def aclose(self) -> None:
         """Close the socket. Plain underneath, so that cancellation cannot get in between."""

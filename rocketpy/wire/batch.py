@@ -6,7 +6,8 @@ Plays the part of MessageBatch and of the batch half of MessageDecoder.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Final, NamedTuple
 
@@ -15,12 +16,22 @@ from rocketpy.message import Message, PropertyName
 from rocketpy.wire.names import is_retry_topic
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, encode_properties
 
-__all__ = ["BatchItem", "batch_item_size", "check_batch", "decode_batch", "encode_batch", "encode_batch_items"]
+__all__ = [
+    "BatchItem",
+    "batch_item_size",
+    "check_batch",
+    "decode_batch",
+    "decode_batch_steps",
+    "encode_batch",
+    "encode_batch_items",
+]
 
 _HEAD = struct.Struct(">iiiii")
 _LENGTH_16 = struct.Struct(">h")
 _ITEM = struct.Struct(">i8xii")
 """The head as it is read: whatever magic number and checksum say, nobody looks at them."""
+_STEP = 256
+"""Items that are decoded in one step."""
 _FIXED = _HEAD.size + _LENGTH_16.size
 _TIMERS = frozenset({PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELIVER_MS})
 _DELAYS = _TIMERS | {PropertyName.DELAY}
@@ -184,17 +195,34 @@ def batch_item_size(message: Message) -> int:
     return _FIXED + len(message.body) + len(encode_properties(message.properties).encode("utf-8", "replace"))
 
 
-def decode_batch(data: bytes) -> list[BatchItem]:
-    """The items of a batch body.
+def decode_batch(data: bytes, *, most: int = sys.maxsize) -> list[BatchItem]:
+    """The items of a batch body, the first `most` of them.
 
     Raises:
         MessageDecodeError: the lengths in it do not add up.
     """
     items: list[BatchItem] = []
+    _decode_items(data, 0, items, most)
+    return items
+
+
+def decode_batch_steps(data: bytes, *, most: int = sys.maxsize) -> Generator[None, None, list[BatchItem]]:
+    """As `decode_batch`, some hundred items a step."""
+    items: list[BatchItem] = []
+    position = 0
+    while position < len(data) and len(items) < most:
+        position = _decode_items(data, position, items, min(most, len(items) + _STEP))
+        yield
+    return items
+
+
+def _decode_items(data: bytes, position: int, items: list[BatchItem], most: int) -> int:
+    """Add items from a position on until there are so many of them. Returns where the next one begins."""
     add, new = items.append, tuple.__new__  # the class's own takes twice as long
     unpack, unpack_length, fixed, body_at = _ITEM.unpack_from, _LENGTH_16.unpack_from, _FIXED, _HEAD.size
-    position, end = 0, len(data)
-    while position < end:
+    end = len(data)
+    left = most - len(items)
+    while position < end and left > 0:
         if end - position < fixed:
             raise _bad_item(position, len(items))
         size, flag, body_size = unpack(data, position)
@@ -207,7 +235,8 @@ def decode_batch(data: bytes) -> list[BatchItem]:
             raise _bad_item(position, len(items))
         add(new(BatchItem, (flag, data[position + body_at : body_end], data[properties_at:item_end])))
         position = item_end
-    return items
+        left -= 1
+    return position
 
 
 def encode_batch_items(items: Iterable[BatchItem]) -> bytes:

@@ -63,7 +63,11 @@ def parse_json(data: bytes | str, *, max_depth: int = 64, max_members: int = 200
         RemoteProtocolError: not readable, too deep, too many members, or text that is not valid Unicode.
     """
     text = _decode(data)
-    if len(text) <= _AT_ONCE and _surely_within(text, max_depth, max_members) and "\\u" not in text:
+    if (
+        len(text) <= _AT_ONCE
+        and _surely_within(text, max_depth, max_members)
+        and not ("\\u" in text and _ESCAPED_SURROGATE.search(text))
+    ):
         try:
             return _read_strictly(text)
         except (ValueError, StopIteration, RecursionError):

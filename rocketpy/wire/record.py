@@ -37,6 +37,7 @@ __all__ = [
     "encode_batch_records",
     "encode_blank",
     "encode_record",
+    "encode_run_records",
     "fill_crc_property",
     "has_valid_crc_property",
     "head_layout",
@@ -214,6 +215,44 @@ def encode_batch_records(
         return list(map(b"".join, zip(heads, bodies, before, properties, strict=False)))
     except struct.error as exc:
         raise LocalProtocolError(f"a batch cannot be stored: {exc}") from exc
+
+
+def encode_run_records(
+    bodies: Sequence[bytes],
+    *,
+    topic: bytes,
+    properties: Sequence[bytes],
+    queue_ids: Sequence[int],
+    queue_offsets: Sequence[int],
+    positions: Sequence[int],
+    sizes: Sequence[int],
+    flag: int,
+    sys_flag: int,
+    born_timestamps: Sequence[int],
+    born_host: bytes,
+    store_timestamp: int,
+    store_host: bytes,
+    reconsume_times: int = 0,
+) -> list[bytes]:
+    """The records of messages that a producer sent one by one to the queues of a topic; as `encode_record` makes them.
+
+    `sizes` are those that `record_size` tells. The rest goes column by column, as for a batch.
+
+    Raises:
+        LocalProtocolError: a part does not fit the layout, as for `encode_record`.
+    """
+    text_sizes = list(map(len, properties))
+    _check_fit(len(topic), max(text_sizes, default=0), len(born_host), len(store_host), sys_flag)
+    magic, topic_prefix = _TOPIC_PREFIX[len(topic)]
+    crcs = [crc32(body) & 0x7FFFFFFF for body in bodies]
+    front = sizes, repeat(magic), crcs, queue_ids, repeat(flag), queue_offsets, positions
+    middle = repeat(sys_flag), born_timestamps, repeat(born_host), repeat(store_timestamp), repeat(store_host)
+    try:
+        heads = map(head_layout(sys_flag).pack, *front, *middle, repeat(reconsume_times), repeat(0), map(len, bodies))
+        before = _before(text_sizes, topic_prefix + topic)
+        return list(map(b"".join, zip(heads, bodies, before, properties, strict=False)))
+    except struct.error as exc:
+        raise LocalProtocolError(f"messages cannot be stored: {exc}") from exc
 
 
 def _before(sizes: Sequence[int], topic: bytes) -> Iterable[bytes]:

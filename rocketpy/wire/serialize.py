@@ -91,7 +91,7 @@ def _from_json(frame: Frame, limits: WireLimits) -> RemotingCommand:
         _number(get("opaque"), "opaque"),
         _number(get("flag"), "flag"),
         None if remark is None else read_text(remark),
-        _LANGUAGE_NAMES.get(language) or _language(language),
+        _LANGUAGE_NAMES[language] if type(language) is str and language in _LANGUAGE_NAMES else _language(language),
         _number(get("version"), "version"),
         _JSON,
     )

@@ -38,6 +38,7 @@ from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
+from rocketpy_broker_sim.serving.memory import MemoryBudget
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Broker:
     Attributes:
         subsystems: Its parts, in the order in which they start; they stop the other way round.
         slices: What it has to do that grows with what is asked.
+        memory: What peers make it keep, and how much that may be.
         address: What clients dial, "host:port".
         store_host: The same, as records carry it.
         send_fields: What every answer to a send carries.
@@ -99,6 +101,7 @@ class Broker:
         self._network = network or TcpNetwork()
         self.statistics = BrokerStatistics(trio.current_time)
         self.slices = Slices()
+        self.memory = MemoryBudget() if limits is None else MemoryBudget(limits.max_kept)
         self.subsystems = [*self._keeping(config, storage, hooks), *self._serving(config, name_servers, limits)]
 
     def _keeping(self, config: BrokerConfig, storage: Storage, hooks: Sequence[RequestHook]) -> list[Subsystem]:
@@ -109,7 +112,7 @@ class Broker:
         saving = Saving(config, (storing, delays, tables))
         self.storing = storing
         self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
-        self.put, self.commit = storing.put, storing.commit
+        self.put, self.commit, self.refusal = storing.put, storing.commit, storing.refusal
         storing.turn.subscribe(self._arrived)
         self.schedule, self.delay_levels = delays.schedule, delays.level_count
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
@@ -138,6 +141,7 @@ class Broker:
             self._network,
             self.lanes,
             limits=limits,
+            budget=self.memory,
             on_open=self._settle_address,
             on_close=clients.forget,
             settle=self._settle,

@@ -72,11 +72,13 @@ class _Line:
     Attributes:
         key: The connection and the order.
         is_busy: Whether a sliced processor works for it: it stands nowhere until that ends.
+        since: When it began to wait again; the wait for work of its own is none for the lane.
     """
 
     key: tuple[Connection, str]
     jobs: deque[_Job] = attrs.Factory(deque)
     is_busy: bool = False
+    since: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -284,6 +286,7 @@ class Lanes:
             if answer is not None:
                 connection.send_answer(request, answer)
             line.is_busy = False
+            line.since = trio.current_time()
             self._move_on(line)
             self._wake()
 
@@ -384,8 +387,9 @@ class Lanes:
     def _run_head(self, line: _Line, now: float, max_age: float) -> None:
         """Run or refuse the first request of a line that has just been taken out of its lane."""
         _, lane, connection, request, arrived = job = line.jobs[0]
-        if 0 < max_age <= now - arrived:
-            self._refuse_old(lane, connection, request, now - arrived)
+        age = now - max(arrived, line.since)
+        if 0 < max_age <= age:
+            self._refuse_old(lane, connection, request, age)
         elif connection.is_open and (connection in self._blocked or not connection.has_room()):
             self._blocked.setdefault(connection, []).append(line)
             return

@@ -8,6 +8,7 @@ and NotifyMessageArrivingListener.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from sys import intern
 from typing import TYPE_CHECKING
 
 import attrs
@@ -53,9 +54,11 @@ def held_pull(
     resume: Callable[[Waiter], None],
 ) -> HeldPull:
     """What is kept of a pull."""
-    if request.body or request.remark:
-        request = attrs.evolve(request, body=b"", remark=None)
-    text = sum(_KEPT_OF_TEXT + len(name) + len(value) for name, value in request.ext_fields.items())
+    fields = request.ext_fields
+    text = sum(_KEPT_OF_TEXT + len(name) + len(value) for name, value in fields.items())
+    # Pulls are much alike: what they have in common is kept once.
+    shared = {intern(name): intern(value) for name, value in fields.items()}
+    request = attrs.evolve(request, ext_fields=shared, body=b"", remark=None)
     return HeldPull(
         connection,
         request,

@@ -18,6 +18,7 @@ import attrs
 
 from rocketpy.errors import BrokerError
 from rocketpy.remoting.connection import Connection
+from rocketpy.wire.batch import BatchItem
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult
@@ -80,6 +81,7 @@ class Sent:
         connection: Whose it is.
         request: The request.
         header: Its header.
+        items: Those of a batch where they have been read before, or what is wrong with them.
         queue_id: The queue that it was meant for.
         unique_key: The id of the message, which its client gave it or the broker.
     """
@@ -87,6 +89,7 @@ class Sent:
     connection: Connection
     request: RemotingCommand
     header: SendMessageRequestHeader
+    items: Sequence[BatchItem] | BrokerError | None = None
     queue_id: int = 0
     unique_key: str | None = None
 

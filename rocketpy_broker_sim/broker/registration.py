@@ -8,8 +8,8 @@ BrokerOuterAPI and of registerBrokerAll in BrokerController.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 import trio
@@ -31,6 +31,7 @@ from rocketpy.wire.headers.route import (
 )
 from rocketpy_broker_sim.broker.hearing import Hearing, Hearings
 from rocketpy_broker_sim.broker.registration_pieces import RegistrationRequests, provisional
+from rocketpy_broker_sim.serving.slices import in_slices
 
 if TYPE_CHECKING:
     from rocketpy.remoting.pool import ConnectionPool
@@ -45,7 +46,6 @@ AGAIN_AFTER = 10.0
 """Seconds to the second registration, and to the next one after a failure."""
 GATHER = 0.01
 """Seconds in which changes of topics are gathered into one registration."""
-T = TypeVar("T")
 _Refused = (BrokerError, ProtocolError, TransportError, RequestTimeoutError, TooManyRequestsError)
 
 
@@ -81,6 +81,10 @@ class _Link:
     """Topics that it is being told now."""
     version: DataVersion | None = None
     """The state of the table that it knows."""
+    declaration: bytes = b""
+    """What it answered of topics that are to be consumed in order."""
+    ordered: frozenset[str] = frozenset()
+    """The same as names."""
     hurry: trio.Event = attrs.Factory(trio.Event)
     connection: Connection | None = None
     waiting: list[Hearing] = attrs.Factory(list)
@@ -327,7 +331,7 @@ class Registration:
     async def _send(
         self, connection: Connection, link: _Link, names: Iterable[str], version: DataVersion, piece: Piece
     ) -> None:
-        request = await _in_steps(self._requests.request(names, self._topics.all().get, version, piece))
+        request = await in_slices(self._requests.request(names, self._topics.all().get, version, piece))
         answer = await connection.request(request, timeout=self._timeout)
         if answer.code != 0:
             raise BrokerError.for_code(
@@ -336,7 +340,10 @@ class Registration:
         link.version = version
         if answer.body:
             # What operators have declared at the name server: topics to be consumed in order.
-            self._topics.declare_ordered(KVTable.decode(answer.body).table)
+            if answer.body != link.declaration:
+                link.ordered = frozenset(KVTable.decode(answer.body).table)
+                link.declaration = answer.body
+            self._topics.declare_ordered(link.ordered)
 
     async def _unregister(self, link: _Link) -> None:
         connection = self._pool.nowait(link.address)
@@ -394,14 +401,3 @@ class Registration:
     @property
     def _timeout(self) -> float:
         return self._config.register_broker_timeout_mills / 1000
-
-
-async def _in_steps(work: Generator[None, None, T]) -> T:
-    """Do work that grows with what there is to tell; others have their turn between its steps."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        await trio.lowlevel.checkpoint()

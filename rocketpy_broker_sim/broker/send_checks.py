@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, NoReturn
 
-from rocketpy.errors import BrokerError, MessageDecodeError
+from rocketpy.errors import BrokerError
 from rocketpy.message import PropertyName
 from rocketpy.seams import random_source, wall_ms
-from rocketpy.wire.batch import decode_batch
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import (
     DLQ_PREFIX,
@@ -27,45 +25,25 @@ from rocketpy.wire.names import (
 )
 from rocketpy.wire.properties import decode_properties, encode_properties
 from rocketpy.wire.sysflag import COMPRESSED, COMPRESSION_TYPE_MASK, INNER_BATCH, MULTI_TAGS, Permission, TopicSysFlag
+from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES, items_of
 from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level
 from rocketpy_broker_sim.broker.put_pipeline import step
 from rocketpy_broker_sim.broker.putting import packed_address
+from rocketpy_broker_sim.serving.slices import whole
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 
 if TYPE_CHECKING:
+    from rocketpy.wire.batch import BatchItem
     from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy.wire.headers.send import SendMessageRequestHeader
     from rocketpy_broker_sim.broker.put_pipeline import Put
     from rocketpy_broker_sim.broker.views import SendView
 
-__all__ = ["ADDED_PROPERTIES", "CLIENT_FLAGS", "SYSTEM_PROPERTIES", "SendChecks"]
-
-SYSTEM_PROPERTIES = frozenset(
-    {
-        PropertyName.REAL_TOPIC,
-        PropertyName.REAL_QUEUE_ID,
-        PropertyName.POP_CK,
-        PropertyName.INNER_BASE,
-        PropertyName.INNER_MULTI_DISPATCH,
-        PropertyName.INNER_MULTI_QUEUE_OFFSET,
-        PropertyName.TRANSACTION_ID,
-        PropertyName.TRANSACTION_PREPARED_QUEUE_OFFSET,
-        PropertyName.TRANSACTION_CHECK_TIMES,
-        PropertyName.TIMER_OUT_MS,
-        PropertyName.TIMER_ENQUEUE_MS,
-        PropertyName.TIMER_DEQUEUE_MS,
-        PropertyName.TIMER_ROLL_TIMES,
-        PropertyName.TIMER_DEL_UNIQUE_KEY,
-        PropertyName.CRC32,
-    }
-)
-"""What only a broker writes. Dropped when a client sends it."""
+__all__ = ["ADDED_PROPERTIES", "CLIENT_FLAGS", "SendChecks"]
 
 ADDED_PROPERTIES = frozenset({PropertyName.MSG_REGION, PropertyName.TRACE_SWITCH, PropertyName.CLUSTER})
 _SPECIAL = frozenset({PropertyName.DELAY, PropertyName.TRANSACTION_PREPARED, PropertyName.INNER_NUM, *TIMER_PROPERTIES})
 _WATCHED = SYSTEM_PROPERTIES | ADDED_PROPERTIES | _SPECIAL
-_SYSTEM_BYTES = tuple(f"{name}\x01".encode() for name in sorted(SYSTEM_PROPERTIES))
-_BODY = itemgetter(1)
 CLIENT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK
 """Bits of the flag word that are the client's to set; the others say what a broker has done with the message."""
 
@@ -110,7 +88,7 @@ class SendChecks:
         )
         properties = decode_properties(header.properties or "")
         if header.batch:
-            _fill_batch(broker, header, message, properties)
+            _fill_batch(broker, header, sent.items, message, properties)
         else:
             _fill(broker, header, put, message, properties)
         put.wait = properties.get(PropertyName.WAIT, "true").lower() == "true"
@@ -252,7 +230,11 @@ def _redirect_dead_letter(
 
 
 def _fill_batch(
-    broker: SendView, header: SendMessageRequestHeader, message: IncomingMessage, properties: dict[str, str]
+    broker: SendView,
+    header: SendMessageRequestHeader,
+    items: Sequence[BatchItem] | BrokerError | None,
+    message: IncomingMessage,
+    properties: dict[str, str],
 ) -> None:
     """Complete a batch: its items are stored one by one, with consecutive offsets.
 
@@ -265,26 +247,10 @@ def _fill_batch(
         _refuse(ResponseCode.MESSAGE_ILLEGAL, f"a batch cannot go to the retry topic {message.topic}")
     if header.sys_flag & INNER_BATCH:
         _refuse(ResponseCode.MESSAGE_ILLEGAL, "batches are not stored as one message here")
-    try:
-        items = decode_batch(message.body)
-    except MessageDecodeError as exc:
-        _refuse(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {exc}")
-    if not items or not all(map(_BODY, items)):
-        _refuse(ResponseCode.MESSAGE_ILLEGAL, "the batch has no message, or one without a body")
-    # Rarely true, and told of all of them together for less than of one after the other.
-    if _is_forged(b"\x02".join([item[2] for item in items])):
-        items = [item._replace(properties=_clean(item.properties)) for item in items]
+    if isinstance(items, BrokerError):
+        raise items
+    if items is None:
+        items = whole(items_of(message.body))
     message.batch = items
     own = {name: value for name, value in properties.items() if name not in _WATCHED}
     message.properties = encode_properties(own) + broker.added_properties
-
-
-def _is_forged(properties: bytes) -> bool:
-    """Whether there may be a property that only a broker writes."""
-    return any(map(properties.__contains__, _SYSTEM_BYTES))
-
-
-def _clean(properties: bytes) -> bytes:
-    """The properties of an item without those that only a broker writes."""
-    found = decode_properties(properties.decode("utf-8", "replace"))
-    return encode_properties({name: value for name, value in found.items() if name not in SYSTEM_PROPERTIES}).encode()

@@ -8,7 +8,7 @@ Plays the part of the asynchronous put in SendMessageProcessor.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -41,11 +41,16 @@ _logger = get_logger(__name__)
 
 LARGE = 16 * 1024
 """Bytes of a body after which a run is carried out at once: it takes its time, which is looked at then."""
+MOST_GATHERED = 128 * 1024
+"""Bytes of the bodies of a run."""
 Listener = Callable[["Arrival"], object]
 
 
-class RunProcessor(ABC):
-    """A processor that takes the requests of a connection which follow each other in one go."""
+class RunProcessor:
+    """A processor that takes the requests of a connection which follow each other in one go.
+
+    Without a metaclass: every request is asked whether its processor is one.
+    """
 
     @abstractmethod
     def __call__(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
@@ -97,6 +102,7 @@ class Turn:
         self._for_disk = False
         self._new_topic: str | None = None
         self._run: tuple[RunProcessor, Connection, list[RemotingCommand]] | None = None
+        self._gathered = 0
         self._dirty = False
         self._is_refused = False
 
@@ -137,7 +143,8 @@ class Turn:
             if run is not None:
                 self._take_run()
             self._run = (processor, connection, [request])
-        if len(request.body) > LARGE:
+        self._gathered += len(request.body)
+        if self._gathered > MOST_GATHERED or len(request.body) > LARGE:
             self._take_run()
 
     def _take_run(self) -> None:
@@ -145,11 +152,16 @@ class Turn:
         if self._run is None:
             return
         (processor, connection, requests), self._run = self._run, None
+        self._gathered = 0
         began = trio.current_time()
         for each in processor.take(connection, requests):
-            self._replies.append(each)
-            if each.position != NOTHING_PUT:
-                self._note_puts(len(each), began)
+            self.add(each, began)
+
+    def add(self, replies: Replies, began: float | None = None) -> None:
+        """Add replies to what has been put, since `began`."""
+        self._replies.append(replies)
+        if replies.position != NOTHING_PUT:
+            self._note_puts(len(replies), trio.current_time() if began is None else began)
 
     def _run_with_hooks(
         self, processor: Processor, connection: Connection, request: RemotingCommand

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.slices import Slices
     from rocketpy_broker_sim.store.message_store import MessageStore
+    from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 __all__ = [
     "BrokerAdminView",
@@ -97,20 +99,26 @@ class PutView(_Config, _Topics, _Turn, Protocol):
     pipeline: PutPipeline
 
 
-class SendView(PutView, _Groups, Protocol):
+class SendView(PutView, _Groups, _Store, Protocol):
     """SEND_MESSAGE and its kin.
 
     Attributes:
+        slices: Does work for large batches a little at a time.
         unique_ids: Names messages that have no name.
         send_fields: What every answer to a send carries.
         added_properties: What is added to the properties of every message, as text.
         added_property_map: The same, as a table.
     """
 
+    slices: Slices
     unique_ids: UniqueIds
     send_fields: dict[str, str]
     added_properties: str
     added_property_map: dict[str, str]
+
+    def refusal(self, *, wait: bool) -> PutMessageStatus | None:
+        """Why nothing may be put now; None when it may."""
+        ...
 
 
 class SendBackView(PutView, _Groups, _Store, Protocol):

@@ -154,34 +154,24 @@ class WaiterIndex:
 
     def remove(self, waiter: Waiter) -> None:
         """Take one out."""
-        self._unlist(waiter)
-        held = self._connections[waiter.connection]
-        del held.waiters[waiter]
-        held.size -= waiter.size
-        self._rank(waiter.connection, len(held.waiters) + 1, len(held.waiters))
-
-    def remove_connection(self, connection: Connection) -> list[Waiter]:
-        """Take out all that a connection has, and forget it; returns them."""
-        held = self._connections.pop(connection)
-        for waiter in held.waiters:
-            self._unlist(waiter)
-        self._rank(connection, len(held.waiters), 0)
-        return list(held.waiters)
-
-    def _unlist(self, waiter: Waiter) -> None:
         waiter.is_waiting = False
         self.count -= 1
-        queues = self._topics[waiter.topic]
-        queue = queues[waiter.queue_id]
-        del queue[waiter.key]
-        if not queue:
-            del queues[waiter.queue_id]
-            if not queues:
-                del self._topics[waiter.topic]
+        _drop(self._topics, waiter.topic, waiter.queue_id, waiter.key)
         group = self._groups[waiter.group]
         del group[waiter]
         if not group:
             del self._groups[waiter.group]
+        held = self._connections[waiter.connection]
+        del held.waiters[waiter]
+        held.size -= waiter.size
+        self._rank(waiter.connection, len(held.waiters) + 1, len(held.waiters))
+        self.forget(waiter.connection)
+
+    def forget(self, connection: Connection) -> None:
+        """Keep no place for a connection that has closed, once it has nothing any more."""
+        held = self._connections.get(connection)
+        if held is not None and not held.waiters and not connection.is_open:
+            del self._connections[connection]
 
     def _rank(self, connection: Connection, before: int, now: int) -> None:
         """Note that a connection has another number of waiters."""
@@ -196,3 +186,14 @@ class WaiterIndex:
             self.most = now
         elif before == self.most and before not in self._by_number:
             self.most = now if now and now == before - 1 else max(self._by_number, default=0)
+
+
+def _drop(topics: dict[str, dict[int, _Queue]], topic: str, queue_id: int, key: Hashable) -> None:
+    """Take a waiter out of its queue, and with the last one the queue and the topic."""
+    queues = topics[topic]
+    queue = queues[queue_id]
+    del queue[key]
+    if not queue:
+        del queues[queue_id]
+        if not queues:
+            del topics[topic]

@@ -262,9 +262,6 @@ class Waiters:
     def _take(self, waiter: Waiter, reason: Reason) -> None:
         """Out of every index: from here on nobody else can run or answer it."""
         self._index.remove(waiter)
-        self._note_taken(waiter, reason)
-
-    def _note_taken(self, waiter: Waiter, reason: Reason) -> None:
         self.counts[reason] += 1
         self.size -= waiter.size
         # An emptied tick stays until its time: there are few of them, and its alarm is already set.
@@ -273,10 +270,10 @@ class Waiters:
             waiters.pop(waiter, None)
 
     def _forget(self, connection: Connection) -> None:
-        for waiter in self._index.remove_connection(connection):
-            self._note_taken(waiter, Reason.CONNECTION_CLOSED)
-        if not self._index.count:
-            self._emptied.unpark_all()
+        held = self._index.held_of(connection)
+        if held is not None:
+            self._start(_Walk(deque(held.waiters), lambda _: Reason.CONNECTION_CLOSED))
+            self._index.forget(connection)
 
 
 def _judge_of(arrival: Arrival) -> Callable[[Waiter], Reason | None]:

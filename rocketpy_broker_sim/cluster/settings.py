@@ -34,7 +34,6 @@ EMBEDDED: Mapping[str, Any] = {
     "enabled_append_prop_crc": True,
     "disk_space_clean_forcibly_ratio": 100,
     "disk_space_warning_level_ratio": 100,
-    "shutdown_wait_time_seconds": 3,
     "wait_time_mills_in_send_queue": 30_000,
 }
 """How the settings of embedded brokers differ from those of brokers: they start at once, say of every record whether it

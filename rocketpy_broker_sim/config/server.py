@@ -19,5 +19,5 @@ class NettyServerConfig:
     """0 takes any free port."""
     server_channel_max_idle_time_seconds: int = count(120)
     """A connection that says nothing for so long is closed."""
-    shutdown_wait_time_seconds: int = number(30)
-    """How long a stop may wait for the answers that are still due."""
+    shutdown_wait_time_seconds: int = number(2)
+    """How long a stop waits for answers that are still due, and for peers that do not read theirs."""

@@ -17,7 +17,7 @@ import attrs
 from rocketpy.errors import NoPermissionError, StoreCorruptError, StoreError
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.namesrv.long_answers import kv_table_body
-from rocketpy_broker_sim.namesrv.queue_table import drain
+from rocketpy_broker_sim.serving.slices import whole
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -186,7 +186,7 @@ class KVConfig:
         draft = self.draft()
         draft.apply(change)
         if draft.is_changed:
-            self.save(drain(self.encode_steps(draft)))
+            self.save(whole(self.encode_steps(draft)))
             self.take_over(draft)
 
     def draft(self) -> KVDraft:

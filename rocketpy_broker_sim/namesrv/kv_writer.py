@@ -13,6 +13,7 @@ import trio
 
 from rocketpy.errors import RocketMQError, StoreError
 from rocketpy.services import run_blocking
+from rocketpy_broker_sim.serving.slices import in_slices
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.namesrv.kv_config import KVChange, KVConfig, KVDraft
@@ -70,14 +71,7 @@ class KVWriter:
             done(failure)
 
     async def _keep(self, draft: KVDraft) -> StoreError | None:
-        steps = self._table.encode_steps(draft)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                data: bytes = end.value
-                break
-            await trio.lowlevel.checkpoint()
+        data = await in_slices(self._table.encode_steps(draft))
         try:
             await run_blocking(self._table.save, data)
         except StoreError as exc:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from rocketpy.errors import BrokerError, ConfigError, RemoteProtocolError, RocketMQError, StoreError
+from rocketpy.errors import BrokerError, ConfigError, RocketMQError, StoreError
 from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.registration import PIECE_FIELD, Piece, RegisterBrokerBody
 from rocketpy.wire.bodies.registration_steps import decode_steps
-from rocketpy.wire.bodies.route import GetBrokerMemberGroupResponseBody, QueueData, TopicRouteData
+from rocketpy.wire.bodies.route import GetBrokerMemberGroupResponseBody, TopicRouteData
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
@@ -39,7 +39,6 @@ from rocketpy.wire.headers.route import (
     WipeWritePermOfBrokerRequestHeader,
     WipeWritePermOfBrokerResponseHeader,
 )
-from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.message_codec import body_crc
 from rocketpy.wire.names import is_valid_stored_topic, is_valid_topic
 from rocketpy.wire.sysflag import TopicSysFlag
@@ -54,7 +53,7 @@ from rocketpy_broker_sim.config import (
 from rocketpy_broker_sim.namesrv import long_answers, route_query
 from rocketpy_broker_sim.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVChange
 from rocketpy_broker_sim.namesrv.queue_table import TOPICS_A_STEP
-from rocketpy_broker_sim.namesrv.route_info import MAX_BROKERS, Identity, Registration
+from rocketpy_broker_sim.namesrv.route_info import Identity, Registration
 from rocketpy_broker_sim.serving.slices import is_sliced
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ MAX_ZONE = 255
 MAX_VERSION_BODY = 4096
 """Bytes of the version of a table."""
 MAX_ROUTE_BODY = 2 * 1024 * 1024
-"""Bytes of the queues of a topic: a hundred for each of as many brokers as there may be, and as many again."""
+"""Bytes of the brokers and queues of a topic."""
 FEW_BROKERS = 32
 """Brokers of a topic up to which its route is written at once."""
 
@@ -305,17 +304,8 @@ def register_topic(server: NameServer, connection: Connection, request: Remoting
         return request.answer(ResponseCode.INVALID_PARAMETER, "the topic name has illegal characters or is too long")
     if len(request.body) > MAX_ROUTE_BODY:
         return request.answer(ResponseCode.INVALID_PARAMETER, f"a route of more than {MAX_ROUTE_BODY} bytes")
-    route = parse_json(request.body, max_members=10 * MAX_BROKERS)
-    yield
-    listed = route.get("queueDatas") if isinstance(route, dict) else None
-    if not isinstance(listed, list):
-        raise RemoteProtocolError("TopicRouteData: a route is an object with the array queueDatas")
-    queues = {}
-    for count, each in enumerate(listed, 1):
-        queue = QueueData.from_json(each)
-        queues[queue.broker_name] = queue
-        if count % TOPICS_A_STEP == 0:
-            yield
+    route = yield from TopicRouteData.decode_steps(request.body)
+    queues = {queue.broker_name: queue for queue in route.queue_datas}
     yield from server.routes.register_topic_steps(header.topic, queues)
     return request.answer()
 

@@ -21,7 +21,6 @@ __all__ = [
     "TOPICS_A_STEP",
     "QueueTable",
     "Steps",
-    "drain",
     "may_read",
     "may_read_and_write",
     "weight_of_mapping",
@@ -38,16 +37,6 @@ _ALIKE = 1024
 _BYTES_A_TOPIC = 448
 _BYTES_A_MAPPING = 512
 _BYTES_A_MAPPED_QUEUE = 96
-
-
-def drain(steps: Generator[None, None, T]) -> T:
-    """Do all steps at once."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 def weight_of_topic(name: str) -> int:

@@ -26,6 +26,7 @@ from rocketpy_broker_sim.namesrv.kv_writer import KVWriter
 from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, MinBrokerNotifier
 from rocketpy_broker_sim.namesrv.processor import processors
 from rocketpy_broker_sim.namesrv.route_info import RouteInfo
+from rocketpy_broker_sim.serving.memory import MemoryBudget
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class NameServer:
         config: the settings as they are now; some may change at run time.
         routes: brokers and queues.
         slices: does what takes long, a little at a time.
+        memory: what peers make it keep, and how much that may be.
         kv_config: what operators keep here.
         kv_writer: writes it where it is kept in a file.
         address: where it listens, "host:port".
@@ -52,6 +54,7 @@ class NameServer:
     def __init__(self, config: NamesrvConfig, storage: Storage | None = None) -> None:
         self.config = config
         self.slices = Slices()
+        self.memory = MemoryBudget()
         self.routes = RouteInfo(
             on_min_broker_changed=self._min_broker_changed,
             later=partial(self.slices.spawn, what="sweeping up after a broker"),
@@ -151,6 +154,7 @@ async def _running(server: NameServer, network: Network, limits: ServerLimits | 
                 dispatcher,
                 limits=bounds,
                 on_close=server.connection_closed,
+                budget=server.memory,
             )
         )
         server.address = server.remoting.addresses[0]

@@ -91,14 +91,19 @@ def is_sliced(processor: Callable[..., object]) -> bool:
 
 
 class Steadily:
-    """A clock that goes on by the same at each look: what a slice holds is the same in every run."""
+    """A clock that goes on by the same at each look: what a slice holds is the same in every run.
 
-    def __init__(self) -> None:
+    Args:
+        step: seconds.
+    """
+
+    def __init__(self, step: float = _STEP_SECONDS) -> None:
+        self._step = step
         self._now = 0.0
 
     def __call__(self) -> float:
         """Seconds."""
-        self._now += _STEP_SECONDS
+        self._now += self._step
         return self._now
 
 
@@ -248,5 +253,8 @@ class Slices:
             error = exc
         finally:
             self._spent += clock() - began
-        work.done(answer, error)
+        try:
+            work.done(answer, error)
+        finally:
+            error = None  # it holds this frame by its traceback, and with it all that the work had in hand
         return True

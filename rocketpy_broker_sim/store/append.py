@@ -6,8 +6,8 @@ dispatcher. Plays the part of CommitLog.putMessage, MessageExtEncoder and Defaul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, count, repeat
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import LocalProtocolError, StoreError
@@ -16,13 +16,20 @@ from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, delete_property
 from rocketpy.wire.record import (
     encode_batch_records,
     encode_record,
+    encode_run_records,
     fill_crc_property,
     record_size,
     reserve_crc_property,
 )
 from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
 from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest, is_consumable, tags_code_of
-from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult, PutMessageStatus
+from rocketpy_broker_sim.store.put_result import (
+    IncomingMessage,
+    MessageRun,
+    PlacedRun,
+    PutMessageResult,
+    PutMessageStatus,
+)
 from rocketpy_broker_sim.store.queue.consume_queue import MAX_QUEUE_ID, UNIT
 
 if TYPE_CHECKING:
@@ -37,6 +44,8 @@ __all__ = ["MessageWriter"]
 
 RESERVED_BEYOND_BODY = 64 * 1024
 """How much larger than the largest body a record may be."""
+TOGETHER = 1000
+"""Records of a batch that are brought into their queue at a time."""
 ITEM_OVERHEAD = 22
 """Bytes of a batch item beside its body and properties."""
 _CRC_NAME = "__CRC32#"
@@ -100,6 +109,69 @@ class MessageWriter:
             self._log.position = position  # nothing fills the place that was reserved
             raise
         return PutMessageResult(_OK, position, offset, size, timestamp, message.store_host)
+
+    def put_run(self, run: MessageRun) -> PlacedRun | None:
+        """Give messages of one sender their places; None, and nothing is done, unless all of it is as usual."""
+        found = {queue_id: self._queues.find((run.topic, queue_id)) for queue_id in set(run.queue_ids)}
+        queues = {queue_id: queue for queue_id, queue in found.items() if queue is not None and not queue.is_schedule}
+        sys_flag = _with_host_bits(run)
+        if len(queues) < len(found) or not queues or sys_flag & TRANSACTION_MASK:
+            return None
+        topic = queues[run.queue_ids[0]].topic_bytes
+        properties = [reserve_crc_property(text) for text in run.properties] if self._with_crc else run.properties
+        fixed = record_size(topic, b"", b"", sys_flag)
+        sizes = [fixed + len(body) + len(text) for body, text in zip(run.bodies, properties, strict=True)]
+        if self._judge(max(map(len, run.bodies)), max(map(len, properties)), max(sizes)) is not None:
+            return None
+        return self._add_run(run, queues, properties, sizes, sys_flag) if sum(sizes) <= self._log.room else None
+
+    def _add_run(
+        self,
+        run: MessageRun,
+        queues: Mapping[int, ConsumeQueue],
+        properties: Sequence[bytes],
+        sizes: Sequence[int],
+        sys_flag: int,
+    ) -> PlacedRun | None:
+        """Encode the records of a run for their places in the file that is being filled, and gather them."""
+        timestamp = self._clock.now_ms()
+        end = self._log.position + sum(sizes)
+        positions = list(accumulate(sizes[:-1], initial=self._log.position))
+        following = {queue_id: count(queue.next_offset) for queue_id, queue in queues.items()}
+        offsets = [next(following[queue_id]) for queue_id in run.queue_ids]
+        try:
+            records = encode_run_records(
+                run.bodies,
+                topic=queues[run.queue_ids[0]].topic_bytes,
+                properties=properties,
+                queue_ids=run.queue_ids,
+                queue_offsets=offsets,
+                positions=positions,
+                sizes=sizes,
+                flag=run.flag,
+                sys_flag=sys_flag,
+                born_timestamps=run.born_timestamps,
+                born_host=run.born_host,
+                store_timestamp=timestamp,
+                store_host=run.store_host,
+                reconsume_times=run.reconsume_times,
+            )
+        except LocalProtocolError:
+            return None
+        if self._with_crc:
+            records = list(map(fill_crc_property, records))
+        codes = [tags_code_of(text) if b"TAGS" in text else 0 for text in properties]
+        self._log.reserve(end - self._log.position)
+        self._log.add_all(records)
+        places = map(queues.__getitem__, run.queue_ids)
+        units = map(UNIT.pack, positions, sizes, codes)
+        same = repeat(timestamp), repeat(sys_flag)
+        # One value behind the other, as the tuple of a request has them; `zip` of one column makes a tuple of each.
+        rows = zip(places, offsets, positions, sizes, zip(codes), *same, zip(properties), units)  # noqa: B905
+        self._gathered.extend(map(DispatchRequest._make, rows))
+        for queue_id, offset in zip(run.queue_ids, offsets, strict=True):
+            queues[queue_id].next_offset = offset + 1
+        return PlacedRun(positions, offsets, end)
 
     def put_batch(self, message: IncomingMessage) -> PutMessageResult:
         """Give the items of a batch consecutive places, all in one file; they count together or not at all."""
@@ -176,12 +248,21 @@ class MessageWriter:
             codes = [tags_code_of(text) for text in properties]
         else:
             codes = [0] * len(properties)
-        units = b"".join(map(UNIT.pack, positions, sizes, codes))
-        self._gathered.append(
-            DispatchRequest(
-                queue, queue.next_offset, positions[0], sum(sizes), codes, timestamp, sys_flag, properties, units
+        for at in range(0, len(sizes), TOGETHER):
+            part = slice(at, at + TOGETHER)
+            units = b"".join(map(UNIT.pack, positions[part], sizes[part], codes[part]))
+            request = DispatchRequest(
+                queue,
+                queue.next_offset + at,
+                positions[at],
+                sum(sizes[part]),
+                codes[part],
+                timestamp,
+                sys_flag,
+                properties[part],
+                units,
             )
-        )
+            self._gathered.append(request)
         queue.next_offset += len(sizes)
 
     def _add(
@@ -254,8 +335,9 @@ class MessageWriter:
         self, items: Sequence[BatchItem], properties: list[bytes], sizes: list[int]
     ) -> PutMessageStatus | None:
         """Why a batch may not be stored: as sent it is too long, or one of its records is; None when it may."""
-        bodies = [len(item[1]) for item in items]
-        sent = sum(bodies) + sum([len(item[2]) for item in items]) + ITEM_OVERHEAD * len(items)
+        _, each_body, each_text = zip(*items, strict=True)
+        bodies = list(map(len, each_body))
+        sent = sum(bodies) + sum(map(len, each_text)) + ITEM_OVERHEAD * len(items)
         if sent > self._config.max_message_size or not self._log.fits(sum(sizes)):
             return PutMessageStatus.MESSAGE_ILLEGAL
         return self._judge(max(bodies), max(map(len, properties)), max(sizes))
@@ -301,7 +383,7 @@ class MessageWriter:
         self._on_written(gathered)
 
 
-def _with_host_bits(message: IncomingMessage) -> int:
+def _with_host_bits(message: IncomingMessage | MessageRun) -> int:
     """The flag word, saying how long the hosts really are."""
     sys_flag = message.sys_flag & ~_HOSTS_V6
     if len(message.born_host) != 8:

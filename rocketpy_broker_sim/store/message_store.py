@@ -34,6 +34,8 @@ from rocketpy_broker_sim.store.put_result import (
     Arrival,
     IncomingMessage,
     KeyQueryResult,
+    MessageRun,
+    PlacedRun,
     PutMessageResult,
     PutMessageStatus,
 )
@@ -253,6 +255,13 @@ class MessageStore(MessageReads):
         if not self.is_writable:
             return PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
         return self._writer.put_batch(message)
+
+    def put_run(self, run: MessageRun) -> PlacedRun | None:
+        """Give messages their places at once; they count once `commit_pending` has returned.
+
+        None, and nothing is done, unless all of it is as usual: then they are to be put one by one.
+        """
+        return self._writer.put_run(run) if self.is_writable else None
 
     def commit_pending(self) -> None:
         """Write all messages put since the last call, with one write a file.

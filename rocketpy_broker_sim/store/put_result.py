@@ -25,6 +25,8 @@ __all__ = [
     "GetMessageStatus",
     "IncomingMessage",
     "KeyQueryResult",
+    "MessageRun",
+    "PlacedRun",
     "PutMessageResult",
     "PutMessageStatus",
 ]
@@ -89,6 +91,39 @@ class IncomingMessage:
     prepared_transaction_offset: int = 0
     tags_code: int | None = None
     batch: Sequence[BatchItem] | None = None
+
+
+class MessageRun(NamedTuple):
+    """Messages of one sender for the queues of one topic, column by column; with no delay and of no transaction.
+
+    Attributes:
+        properties: What is stored of the properties of each message.
+    """
+
+    topic: str
+    flag: int
+    sys_flag: int
+    born_host: bytes
+    store_host: bytes
+    reconsume_times: int
+    queue_ids: Sequence[int]
+    bodies: Sequence[bytes]
+    properties: Sequence[bytes]
+    born_timestamps: Sequence[int]
+
+
+class PlacedRun(NamedTuple):
+    """Where the messages of a run stand.
+
+    Attributes:
+        positions: Where each record starts in the commit log.
+        queue_offsets: Offset of each message in its queue.
+        end: First byte of the log behind the last one.
+    """
+
+    positions: Sequence[int]
+    queue_offsets: Sequence[int]
+    end: int
 
 
 class ArrivedEntry(NamedTuple):

@@ -42,6 +42,8 @@ CHUNK = 250
 """Requests that one step dispatches, and records that it reads from the log: a few milliseconds of work."""
 NEW_QUEUE = 12
 """So many requests cost as much as one whose queue has no file yet."""
+RECORDS = 8
+"""So many records of a batch cost as much as one request."""
 FEW = 32
 """Requests that need no count of what they cost."""
 WINDOW = 256 * 1024
@@ -148,7 +150,7 @@ class Reput:
         """The requests that wait, up to a position, and how far they go."""
         waiting = self._waiting
         last = waiting[-1]
-        if last.position + last.size <= end and len(waiting) <= FEW:
+        if last.position + last.size <= end and _are_few(waiting):
             self._waiting = []
             return waiting, (last.position + last.size, last.store_timestamp)
         count = bisect_right(waiting, end, key=lambda request: request.position + request.size)
@@ -221,12 +223,16 @@ class _Cost:
 
     def add(self, request: DispatchRequest) -> int:
         """Count one more; what all of them cost."""
-        self._count += 1
+        self._count += 1 + len(request.tags_codes) // RECORDS
         queue = request.queue
         if not queue.row.files and queue not in self._new:
             self._new.add(queue)
             self._count += NEW_QUEUE - 1
         return self._count
+
+
+def _are_few(waiting: Sequence[DispatchRequest]) -> bool:
+    return len(waiting) <= FEW and sum([len(request.tags_codes) for request in waiting]) <= FEW * RECORDS
 
 
 def _share(waiting: Sequence[DispatchRequest], most: int) -> int:

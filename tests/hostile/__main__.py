@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tests.hostile.codes import run
+from tests.hostile.measure import TRIES
 from tests.hostile.report import Report
 from tests.hostile.routed import NOT_SUPPORTED, routed
 from tests.hostile.world import running
@@ -17,6 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("codes", nargs="*", help="such as broker-HEART_BEAT; all when none is named")
     parser.add_argument("--page", type=Path, help="write the page of the documentation to this file")
+    parser.add_argument("--once", action="store_true", help="try nothing again that went wrong")
     parser.add_argument("--known", type=Path, help="write what fails as the list of what is known to fail")
     parser.add_argument("--all", action="store_true", help="show what went well, too")
     options = parser.parse_args()
@@ -25,8 +27,13 @@ def main() -> int:
         for each in [*routed(), NOT_SUPPORTED]:
             if options.codes and str(each) not in options.codes:
                 continue
-            result = run(world, each)
+            result = run(world, each, most_tries=1 if options.once else TRIES)
             report.note(result)
+            # After each, so that a run that is broken off leaves what it has found.
+            if options.page:
+                report.write(options.page)
+            if options.known:
+                write_known(options.known, report)
             faults = sum(bool(reading.faults) for reading in result.readings)
             bad += faults
             print(f"{each}: {len(result.readings)} attacks, {faults} with faults", flush=True)
@@ -35,10 +42,6 @@ def main() -> int:
                     print(f"  {reading}")
                 for fault in reading.faults:
                     print(f"      {fault[:800]}", flush=True)
-    if options.page:
-        report.write(options.page)
-    if options.known:
-        write_known(options.known, report)
     return 1 if bad else 0
 
 

@@ -37,7 +37,7 @@ class Result(NamedTuple):
         return lines + [f"{name}: known to fail, but it passes: take it off the list" for name in known & good]
 
 
-def run(world: World, each: Routed) -> Result:
+def run(world: World, each: Routed, *, most_tries: int = TRIES) -> Result:
     """Attack one code with everything; servers that do not survive are started again."""
     served = world.served[each.role]
     if not served.lives or not served.answers():
@@ -48,7 +48,7 @@ def run(world: World, each: Routed) -> Result:
         expected = peer.ask(small(each.code)()).code
     readings = []
     for one in attacks(each.code):
-        tries = 1 if one.name in known else TRIES
+        tries = 1 if one.name in known else most_tries
         reading = attack(served, one, small(each.code), expected, tries=tries)
         readings.append(reading)
         if reading.is_end or reading.left > SLACK or any(fault.startswith("afterwards") for fault in reading.faults):

@@ -8,13 +8,14 @@ import struct
 from collections.abc import Mapping
 
 from rocketpy.wire.codes import CURRENT_VERSION, LanguageCode
-from rocketpy.wire.limits import DEFAULT_LIMITS
+from rocketpy.wire.limits import DEFAULT_LIMITS, REQUEST_LIMITS
 
 MIB = 1024 * 1024
 MAX_FRAME = DEFAULT_LIMITS.max_frame
 MAX_HEADER = DEFAULT_LIMITS.max_header
 MAX_FIELDS = DEFAULT_LIMITS.max_ext_fields
-MAX_MEMBERS = DEFAULT_LIMITS.max_body_members
+MAX_MEMBERS = REQUEST_LIMITS.max_body_members
+BEYOND_MEMBERS = DEFAULT_LIMITS.max_body_members
 MAX_DEPTH = DEFAULT_LIMITS.max_body_depth
 HEADER_ROOM = 4096
 """What a largest body leaves to its header."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 from rocketpy.wire.json_body import Body, members_of
-from tests.hostile.frames import LARGEST_BODY, MAX_DEPTH, MAX_MEMBERS
+from tests.hostile.frames import BEYOND_MEMBERS, LARGEST_BODY, MAX_DEPTH, MAX_MEMBERS
 
 ENDS = (-(2**63), -(2**31), -1, 0, 2**31 - 1, 2**63 - 1, 2**31, 2**63)
 """Where numbers of 32 and of 64 bits begin and end, and just beyond."""
@@ -134,12 +134,16 @@ def crowded(kind: type[Body]) -> Iterator[tuple[str, Callable[[], bytes]]]:
     for path, put, hint in places(kind):
         if many(hint, 0, full=False) is None:
             continue
-        for full in (False, True):
+        for name, most, full in (
+            ("most", MAX_MEMBERS, False),
+            ("most full", MAX_MEMBERS, True),
+            ("four times the most", BEYOND_MEMBERS, False),
+        ):
 
-            def make(put: Any = put, hint: Any = hint, full: bool = full) -> bytes:
-                return dump(put(many(hint, MAX_MEMBERS - _SPARE, full=full)))
+            def make(put: Any = put, hint: Any = hint, most: int = most, full: bool = full) -> bytes:
+                return dump(put(many(hint, most - _SPARE, full=full)))
 
-            yield f"most in {path}{', full' if full else ''}", make
+            yield f"{name} in {path}", make
 
 
 def numbers(kind: type[Body]) -> list[bytes]:

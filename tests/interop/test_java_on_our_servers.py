@@ -197,6 +197,19 @@ def test_two_java_consumers_share_and_the_one_that_stays_takes_over(
         assert first.finish()[-1]["received"] == 28
 
 
+def test_a_java_consumer_that_is_started_again_goes_on_where_it_stopped(
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    topic, group, namesrv = fresh_name("Again"), fresh_name("again-group"), our_servers.namesrv
+    our_servers.create_topic(topic, queues=2)
+    for first in (0, 10):
+        java_produce(apache, namesrv, topic, 10, first=first)
+        with java_push_consumer(apache, namesrv, group, topic) as consumer:
+            messages = consumer.wait_messages(10)
+            assert consumer.finish()[-1] == {"event": "stopped", "received": 10}
+        assert bodies(messages) == numbered(first, first + 10)
+
+
 @pytest.mark.one_line("5.3.3", "a question of the load, which both lines make alike")
 def test_a_flood_arrives_once(apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]) -> None:
     topic, group, namesrv = fresh_name("Flood"), fresh_name("flood-group"), our_servers.namesrv

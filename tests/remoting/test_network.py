@@ -155,3 +155,20 @@ async def test_threat_M14_a_name_that_the_resolver_refuses_is_a_connect_error(ho
     async with ConnectionPool(TcpNetwork()).open() as pool:
         with pytest.raises(ConnectError, match="is no host name"):
             await pool.get(f"{host}:10911", timeout=5)
+
+
+async def test_a_listener_that_closes_as_a_connection_comes_is_closed_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The event is there, and before the accepting task has its turn another one closes the socket."""
+    (listener,) = await TcpNetwork().listen("127.0.0.1", 0)
+    wait_readable = trio.lowlevel.wait_readable
+
+    async def closes(sock: socket.socket) -> None:
+        await wait_readable(sock)
+        await listener.aclose()
+
+    with socket.create_connection(parse_address(address_of_listener(listener))):
+        monkeypatch.setattr(trio.lowlevel, "wait_readable", closes)
+        with pytest.raises(trio.ClosedResourceError):
+            await listener.accept()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Generator, Iterable
+from json.encoder import encode_basestring
 
 import attrs
 
@@ -133,7 +134,14 @@ def encode_steps(
         if compressed:
             texts.append(topic.to_text(with_attributes=False))
         else:
-            texts.append(f"{write_json(topic.topic_name)}:{write_json(topic.to_json())}")
+            name = encode_basestring(topic.topic_name)
+            texts.append(
+                f'{name}:{{"attributes":{write_json(topic.attributes) if topic.attributes else "{}"},'
+                f'"order":{"true" if topic.order else "false"},"perm":{topic.perm:d},'
+                f'"readQueueNums":{topic.read_queue_nums:d},"topicFilterType":"{topic.topic_filter_type.name}",'
+                f'"topicName":{name},"topicSysFlag":{topic.topic_sys_flag:d},'
+                f'"writeQueueNums":{topic.write_queue_nums:d}}}'
+            )
         if len(texts) % _TOPICS_A_STEP == 0:
             yield
     if not compressed:

@@ -19,16 +19,19 @@ from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMapp
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
 
-__all__ = ["MOST_INFLATED", "MOST_TOPICS", "decode_steps"]
+__all__ = ["MOST_INFLATED", "decode_steps", "most_topics"]
 
-MOST_TOPICS = 100_000
-"""Topics of one registration."""
+_ROOM = 13 * 1024 * 1024
+_TIMES = 3
+_BYTES_A_TOPIC = 640
 MOST_INFLATED = 16 * 1024 * 1024
 """Bytes of the compressed form when it is inflated; and it may become no more than a hundred times as large."""
 _AT_ONCE = 16 * 1024
 """Bytes of JSON that are read in one step: some milliseconds."""
 _MOST_OF_ONE = 64 * 1024
 """Characters of the settings of one topic, or of any other part that is parsed at once."""
+_MOST_OF_DIALECT = 1024 * 1024
+"""Bytes that are read as fastjson reads them, which takes a hundred times as long."""
 _TOPICS_A_STEP = 32
 _TOKENS_A_STEP = 1000
 _MOST_TOKENS = 1_000_000
@@ -42,6 +45,23 @@ _ZLIB_START = 0x78
 _INT32 = struct.Struct(">i")
 
 Steps = Generator[None, None, None]
+
+
+def most_topics(size: int) -> int:
+    """How many topics a registration of so many bytes may hold.
+
+    What is made of them, the table of the name server included, takes no more than four times its bytes and 16 MiB:
+    some 60,000 topics as brokers write them, or 20,000 in the compressed form.
+    """
+    return (_ROOM + _TIMES * size) // _BYTES_A_TOPIC
+
+
+def _check_count(count: int, most: int) -> None:
+    if count > most:
+        raise RemoteProtocolError(
+            f"RegisterBrokerBody: more than {most} topics in a registration of this size: "
+            "set enableSplitRegistration at the broker"
+        )
 
 
 def decode_steps(
@@ -65,16 +85,19 @@ def decode_steps(
         return RegisterBrokerBody.decode_any(data, version=version, compressed=compressed, limits=limits)
     if not is_json:
         inflated = yield from _inflate(data)
-        return (yield from _Parts(inflated, limits).read(version >= _MAPPINGS_SINCE))
+        return (yield from _Parts(inflated, most_topics(len(data))).read(version >= _MAPPINGS_SINCE))
     walker = _Walker(_text(data), limits)
     yield
     try:
         found = yield from walker.wrapper_alone() if version < _BODY_SINCE else walker.body()
     except _Dialect as exc:
-        # Java's own dialect, which brokers of Apache do not use here but for static topics.
-        if len(data) > _MOST_OF_ONE * 4:
+        # fastjson's dialect, which brokers of Apache do not use here but for static topics.
+        if len(data) > _MOST_OF_DIALECT:
             raise RemoteProtocolError(f"RegisterBrokerBody: {exc}, and too long to be read in another way") from exc
-        return RegisterBrokerBody.decode_any(data, version=version, compressed=False, limits=limits)
+        if version < _BODY_SINCE:
+            wrapper = yield from TopicConfigAndMappingSerializeWrapper.decode_steps(data)
+            return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
+        return (yield from RegisterBrokerBody.decode_steps(data))
     return found
 
 
@@ -106,6 +129,7 @@ class _Walker:
     def __init__(self, text: str, limits: WireLimits) -> None:
         self.text = text
         self.limits = limits
+        self.most = most_topics(len(text))
         self.position = 0
         self.tokens_left = _MOST_TOKENS
         self.wrapper = TopicConfigAndMappingSerializeWrapper()
@@ -164,10 +188,7 @@ class _Walker:
             if value is not None:
                 take(key, value)
             count += 1
-            if count > MOST_TOPICS:
-                raise RemoteProtocolError(
-                    f"RegisterBrokerBody: more than {MOST_TOPICS} topics at once: set enableSplitRegistration"
-                )
+            _check_count(count, self.most)
             if count % _TOPICS_A_STEP == 0:
                 yield
             if not self.goes_on():
@@ -176,7 +197,7 @@ class _Walker:
     def topic(self, key: str, value: dict[str, Any]) -> None:
         """One topic."""
         value.pop("attributes", None)
-        self.wrapper.topic_config_table[key] = TopicConfig.from_json(value)
+        self.wrapper.topic_config_table[key] = _plain_topic(value) or TopicConfig.from_json(value)
 
     def mapping(self, key: str, value: dict[str, Any]) -> None:
         """One static topic."""
@@ -283,6 +304,32 @@ class _Walker:
             raise _Dialect("text after the end of the value")
 
 
+def _plain_topic(value: dict[str, Any]) -> TopicConfig | None:
+    """A topic that is written as every broker writes it, without a look at each of its types; None for others."""
+    try:
+        name, filter_type, order = value["topicName"], value["topicFilterType"], value["order"]
+        numbers = (value["readQueueNums"], value["writeQueueNums"], value["perm"], value["topicSysFlag"])
+    except KeyError:
+        return None
+    is_plain = type(name) is str and type(order) is bool and filter_type == "SINGLE_TAG"
+    if not is_plain or any(type(each) is not int or not 0 <= each < 1 << 31 for each in numbers):
+        return None
+    reads, writes, perm, flag = numbers
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=reads,
+        write_queue_nums=writes,
+        perm=perm,
+        topic_sys_flag=flag,
+        order=order,
+        attributes=_NO_ATTRIBUTES,
+    )
+
+
+_NO_ATTRIBUTES: dict[str, str] = {}
+"""Shared by all, and never changed: a name server looks at no attributes."""
+
+
 # --- the compressed form ---------------------------------------------------------------------------------
 
 
@@ -313,9 +360,9 @@ def _inflate(data: bytes) -> Generator[None, None, bytes]:
 class _Parts:
     """Reads the inflated parts in order, every length checked against what is left."""
 
-    def __init__(self, data: bytes, limits: WireLimits) -> None:
+    def __init__(self, data: bytes, most: int) -> None:
         self.data = data
-        self.limits = limits
+        self.most = most
         self.position = 0
 
     def read(self, with_mappings: bool) -> Generator[None, None, RegisterBrokerBody]:
@@ -349,11 +396,7 @@ class _Parts:
     def count(self) -> int:
         """How many parts follow."""
         value = self.number()
-        if value > MOST_TOPICS:
-            raise RemoteProtocolError(
-                f"RegisterBrokerBody: {value} topics at once are over the limit of {MOST_TOPICS}: "
-                "set enableSplitRegistration at the broker"
-            )
+        _check_count(value, self.most)
         return value
 
     def part(self) -> bytes:

@@ -23,7 +23,8 @@ from rocketpy.wire.headers.admin import (
     GetSubscriptionGroupConfigRequestHeader,
     UpdateGroupForbiddenRequestHeader,
 )
-from rocketpy_broker_sim.broker.processors.checks import check_group, check_queues, check_topic
+from rocketpy.wire.limits import REQUEST_LIMITS, SMALL_REQUEST_LIMITS
+from rocketpy_broker_sim.broker.processors.checks import check_group, check_queues, check_topic, invalid
 from rocketpy_broker_sim.broker.processors.pages import page
 from rocketpy_broker_sim.broker.tables.attributes import GROUP_ATTRIBUTES, alter
 from rocketpy_broker_sim.serving.encoding import encode_steps
@@ -38,6 +39,8 @@ __all__ = ["create_group", "create_groups", "delete_group", "forbid_group", "get
 
 log = get_logger(__name__)
 
+MOST_SETTINGS = 16 * 1024
+"""Bytes of the settings of a group, as they travel. All groups are written whenever one of them changes."""
 MOST_LOGGED = 20
 """Names of groups that one line of the log tells."""
 
@@ -47,13 +50,13 @@ MOST_LOGGED = 20
 
 def create_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Create a group, or change it."""
-    group = SubscriptionGroupConfig.decode(request.body)
+    group = SubscriptionGroupConfig.decode(request.body, limits=SMALL_REQUEST_LIMITS)
     return _put(broker, connection, request, [group] if _check(broker, group) else [])
 
 
 def create_groups(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> Steps:
     """Create or change several groups, all or none. A sliced processor: they are checked in steps, then put at once."""
-    wanted = (yield from SubscriptionGroupList.decode_steps(request.body)).group_config_list
+    wanted = (yield from SubscriptionGroupList.decode_steps(request.body, limits=REQUEST_LIMITS)).group_config_list
     changed = []
     for group in wanted:
         if _check(broker, group):
@@ -66,9 +69,12 @@ def _check(broker: GroupAdminView, group: SubscriptionGroupConfig) -> bool:
     """Refuse what can be no group; whether it differs from what is there.
 
     Raises:
-        BrokerError: its name, a number or an attribute is not acceptable.
+        BrokerError: its name, its size, a number or an attribute is not acceptable.
     """
     check_group(group.group_name)
+    size = len(group.encode())
+    if size > MOST_SETTINGS:
+        raise invalid(f"the settings of {group.group_name} have {size} bytes, {MOST_SETTINGS} are allowed")
     check_queues(group.retry_queue_nums)
     known = broker.groups.get(group.group_name)
     group.attributes = alter(GROUP_ATTRIBUTES, known.attributes if known else None, group.attributes)

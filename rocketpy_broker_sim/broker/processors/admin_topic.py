@@ -5,7 +5,6 @@ An answer to a change leaves when the change is on the disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError, StoreError
@@ -25,11 +24,14 @@ from rocketpy.wire.names import is_valid_topic, pop_retry_topic_v1, pop_retry_to
 from rocketpy_broker_sim.broker.processors.checks import check_permission, check_queues, check_topic, invalid
 from rocketpy_broker_sim.broker.processors.pages import page
 from rocketpy_broker_sim.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_changes
+from rocketpy_broker_sim.broker.tables.topics import MOST_LOGGED
+from rocketpy_broker_sim.serving.encoding import encode_steps
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.views import TopicAdminView
+    from rocketpy_broker_sim.serving.slices import Steps
 
 __all__ = ["create_topic", "create_topics", "delete_topic", "get_all_topics", "get_topic"]
 
@@ -55,33 +57,40 @@ def create_topic(broker: TopicAdminView, connection: Connection, request: Remoti
         order=header.order,
         attributes=parse_changes(header.attributes or ""),
     )
-    return _put(broker, connection, request, [topic])
+    return _put(broker, connection, request, topic)
 
 
-def create_topics(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """Create or change several topics, all or none."""
-    topics = CreateTopicListRequestBody.decode(request.body).topic_config_list
-    return _put(broker, connection, request, topics)
-
-
-def _put(
-    broker: TopicAdminView, connection: Connection, request: RemotingCommand, topics: Iterable[TopicConfig]
-) -> RemotingCommand | None:
+def create_topics(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> Steps:
+    """Create or change several topics, all or none. A sliced processor: they are checked in steps, then put at once."""
+    wanted = (yield from CreateTopicListRequestBody.decode_steps(request.body)).topic_config_list
     changed = []
-    for topic in topics:
-        _check(broker, topic)
-        known = broker.topics.get(topic.topic_name)
-        topic.attributes = alter(TOPIC_ATTRIBUTES, known.attributes if known else None, topic.attributes)
-        if topic != known:
+    for topic in wanted:
+        if _check(broker, topic):
             changed.append(topic)
+        yield
     if changed:
-        log.info("%s changes topics: %s", quote(connection.address), ", ".join(topic.topic_name for topic in changed))
-        broker.topics.put_all(changed)
+        _log_changes(connection, changed)
+        yield from broker.topics.put_steps(changed)
     return broker.persistence.answer_after_save(connection, request, request.answer())
 
 
-def _check(broker: TopicAdminView, topic: TopicConfig) -> None:
-    """Refuse what can be no topic.
+def _put(
+    broker: TopicAdminView, connection: Connection, request: RemotingCommand, topic: TopicConfig
+) -> RemotingCommand | None:
+    if _check(broker, topic):
+        _log_changes(connection, [topic])
+        broker.topics.put(topic)
+    return broker.persistence.answer_after_save(connection, request, request.answer())
+
+
+def _log_changes(connection: Connection, changed: list[TopicConfig]) -> None:
+    names = ", ".join(topic.topic_name for topic in changed[:MOST_LOGGED])
+    more = f" and {len(changed) - MOST_LOGGED} more" if len(changed) > MOST_LOGGED else ""
+    log.info("%s changes topics: %s%s", quote(connection.address), names, more)
+
+
+def _check(broker: TopicAdminView, topic: TopicConfig) -> bool:
+    """Refuse what can be no topic; whether it differs from what is there.
 
     Raises:
         BrokerError: its name, its number of queues or its permission is not acceptable, or it is the system's own.
@@ -92,6 +101,9 @@ def _check(broker: TopicAdminView, topic: TopicConfig) -> None:
     _check_not_system(broker, name)
     check_queues(topic.read_queue_nums, topic.write_queue_nums)
     check_permission(topic.perm)
+    known = broker.topics.get(name)
+    topic.attributes = alter(TOPIC_ATTRIBUTES, known.attributes if known else None, topic.attributes)
+    return topic != known
 
 
 def _check_not_system(broker: TopicAdminView, name: str) -> None:
@@ -141,15 +153,16 @@ def _delete_queues(broker: TopicAdminView, name: str) -> None:
 # --- look at -------------------------------------------------------------------------------------------
 
 
-def get_all_topics(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """All topics with their settings, or a page of them when the request says which."""
+def get_all_topics(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> Steps:
+    """All topics with their settings, or a page of them when the request says which. A sliced processor."""
     header = GetAllTopicConfigRequestHeader.from_ext(request.ext_fields)
     table, version, fields = dict(broker.topics.all()), broker.topics.data_version, {}
     if (header.topic_seq, header.data_version, header.max_topic_num) != (None, None, None):
         fields = GetAllTopicConfigResponseHeader(total_topic_num=len(table)).to_ext()
         table = page(table, version, start=header.topic_seq, version=header.data_version, count=header.max_topic_num)
     wrapper = TopicConfigAndMappingSerializeWrapper(topic_config_table=table, data_version=version)
-    return request.answer(ext_fields=fields, body=wrapper.encode())
+    body = yield from encode_steps(wrapper)
+    return request.answer(ext_fields=fields, body=body)
 
 
 def get_topic(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -11,15 +11,20 @@ from rocketpy.errors import BrokerError, StoreError
 from rocketpy.logs import get_logger, quote
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import LMQ_PREFIX
+from rocketpy_broker_sim.serving.slices import MUST_END
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.views import CleaningView
+    from rocketpy_broker_sim.serving.slices import Steps
 
 __all__ = ["clean_expired_queues", "clean_unused_topics", "delete_expired_log_files"]
 
 log = get_logger(__name__)
+
+MOST_LOGGED = 20
+"""Names of topics that one line of the log tells."""
 
 
 def delete_expired_log_files(broker: CleaningView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -39,28 +44,40 @@ def clean_expired_queues(broker: CleaningView, connection: Connection, request: 
     broker.cleaning.clean_queues_on_command(lambda: connection.send_answer(request, request.answer()))
 
 
-def clean_unused_topics(
-    broker: CleaningView, connection: Connection, request: RemotingCommand
-) -> RemotingCommand | None:
+def clean_unused_topics(broker: CleaningView, connection: Connection, request: RemotingCommand) -> Steps:
     """Delete the queues of topics that the broker does not know (any more), but never those of the system's own.
 
-    What groups have read of them is forgotten: a topic of that name that is made later begins at zero.
+    What groups have read of them is forgotten: a topic of that name that is made later begins at zero. A sliced
+    processor, which is done to its end.
 
     Raises:
         BrokerError: the disk refused.
     """
-    unused = sorted(name for name in broker.store.topics() if _is_unused(broker, name))
-    log.info("%s has unused topics cleaned: %s", quote(connection.address), ", ".join(unused) or "there is none")
+    unused = []
+    for name in sorted(broker.store.topics()):
+        if _is_unused(broker, name):
+            unused.append(name)
+        yield
+    names = ", ".join(unused[:MOST_LOGGED]) or "there is none"
+    more = f" and {len(unused) - MOST_LOGGED} more" if len(unused) > MOST_LOGGED else ""
+    log.info("%s has unused topics cleaned: %s%s", quote(connection.address), names, more)
+    yield MUST_END
+    for name in unused:
+        if _is_unused(broker, name):  # still: it may have been made meanwhile
+            _delete(broker, name)
+        yield
+    return broker.persistence.answer_after_save(connection, request, request.answer())
+
+
+def _delete(broker: CleaningView, name: str) -> None:
     broker.turn.finish()  # what is pending must succeed or fail for those who put it, not here
     try:
-        broker.store.delete_topics(unused)
+        broker.store.delete_topics([name])
     except StoreError as exc:
         log.error("unused topics could not be cleaned: %s", exc)
         remark = "unused topics could not be cleaned: the disk of the broker is broken"
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark) from exc
-    for name in unused:
-        broker.offsets.remove_topic(name)
-    return broker.persistence.answer_after_save(connection, request, request.answer())
+    broker.offsets.remove_topic(name)
 
 
 def _is_unused(broker: CleaningView, name: str) -> bool:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import lru_cache
 from typing import TYPE_CHECKING
-
-import attrs
 
 from rocketpy.errors import ConfigError
 from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeType
 from rocketpy.wire.headers.group import UnregisterClientRequestHeader
-from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
+from rocketpy.wire.limits import REQUEST_LIMITS, SMALL_REQUEST_LIMITS
 from rocketpy.wire.names import is_valid_group, is_valid_stored_topic, retry_topic
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.filtering import check_bounds
@@ -34,8 +31,6 @@ _SUBSCRIPTIONS_CHANGED = "IS_SUB_CHANGE"
 _MAX_CLIENT_ID = 1024
 MOST_SUBSCRIPTIONS = 2048
 """Topics that a client may subscribe, in all its groups together."""
-_MEMBERS_PER_GROUP = 20
-"""Members of a heartbeat's JSON for each group that a client may be in: twice what the clients of Java send."""
 
 
 def heart_beat(broker: ClientView, connection: Connection, request: RemotingCommand) -> Steps:
@@ -44,7 +39,7 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     A sliced processor: a heartbeat that waits when its connection closes is never begun, and one that is under way goes
     no further, so that no member stays behind whose connection is gone.
     """
-    data = yield from HeartbeatData.decode_steps(request.body, limits=_limits(broker.config.max_groups_per_client))
+    data = yield from HeartbeatData.decode_steps(request.body, limits=REQUEST_LIMITS)
     _check_client(broker.config, data)
     client = ClientChannel(connection, data.client_id, request.language, request.version)
     changed = False
@@ -58,12 +53,6 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     is_first_version = data.heartbeat_fingerprint == 0
     fields = {_SUPPORTS_V2: "true", _SUBSCRIPTIONS_CHANGED: "true" if is_first_version or changed else "false"}
     return request.answer(ResponseCode.SUCCESS, None, fields)
-
-
-@lru_cache(maxsize=4)
-def _limits(groups: int) -> WireLimits:
-    most = min(DEFAULT_LIMITS.max_body_members, _MEMBERS_PER_GROUP * groups)
-    return attrs.evolve(DEFAULT_LIMITS, max_body_members=most)
 
 
 def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
@@ -149,7 +138,8 @@ def unregister_client(broker: ClientView, connection: Connection, request: Remot
 
 def check_client_config(broker: ClientView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """Say whether this broker can filter as a subscription needs it."""
-    wanted = CheckClientRequestBody.decode(request.body).subscription_data if request.body else None
+    asked = CheckClientRequestBody.decode(request.body, limits=SMALL_REQUEST_LIMITS) if request.body else None
+    wanted = asked.subscription_data if asked is not None else None
     if wanted is None or wanted.is_tag:
         return request.answer()
     remark = f"the broker does not filter messages by {str(wanted.expression_type)[:64]}"

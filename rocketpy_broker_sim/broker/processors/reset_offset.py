@@ -51,6 +51,7 @@ def reset_offset(broker: ResetView, connection: Connection, request: RemotingCom
         return (yield from _tell_clients(broker, request, header, topic))
     offsets = yield from _positions(broker, header, topic)
     body = yield from _encode(broker.config.broker_name, name, offsets)
+    broker.offsets.check_room(len(offsets) - len(broker.offsets.queues(group, name).keys() & offsets.keys()))
     # From here on it is done to the end: nobody shall find half of the queues reset.
     yield MUST_END
     for queue_id, offset in offsets.items():

@@ -2,28 +2,51 @@
 
 This is the hottest path of the broker. The requests that a connection brings at once go through the put pipeline as
 one run. Where they have the same header but for what changes from message to message, and no property that a stage
-watches, they are checked, stored and answered together (`plain_run`).
+watches, they are checked, stored and answered together (`plain_runs`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, cast
 
+from rocketpy.errors import BrokerError
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.send import SendMessageRequestHeader
+from rocketpy.wire.send_layout import LaidOutSend
+from rocketpy_broker_sim.broker.batch_items import items_of
+from rocketpy_broker_sim.broker.plain_runs import PlainRuns
 from rocketpy_broker_sim.broker.put_pipeline import Put, Sent
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
+from rocketpy_broker_sim.broker.send_checks import SendChecks
 from rocketpy_broker_sim.broker.turn import RunProcessor
+from rocketpy_broker_sim.serving.slices import MUST_END
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
+    from rocketpy.wire.send_layout import SendLayout
     from rocketpy_broker_sim.broker.replies import Replies
     from rocketpy_broker_sim.broker.views import SendView
+    from rocketpy_broker_sim.serving.slices import Steps
 
 __all__ = ["SendProcessor"]
+
+LARGE_BATCH = 32 * 1024
+"""Bytes of a batch that is read in slices."""
+
+
+def _is_large_batch(request: RemotingCommand) -> bool:
+    """Whether reading it takes so long that others should have their turn meanwhile."""
+    if len(request.body) <= LARGE_BATCH:
+        return False
+    return request.code == RequestCode.SEND_BATCH_MESSAGE or request.ext_fields.get("m", "") == "true"
+
+
+def _layout(request: RemotingCommand) -> SendLayout | None:
+    return request.layout if isinstance(request, LaidOutSend) else None
 
 
 class SendProcessor(RunProcessor):
@@ -35,6 +58,7 @@ class SendProcessor(RunProcessor):
 
     def __init__(self, broker: SendView) -> None:
         self._broker = broker
+        self._plain = PlainRuns(broker, SendChecks(broker))
 
     def __call__(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Put one message or one batch."""
@@ -47,19 +71,66 @@ class SendProcessor(RunProcessor):
 
     def take(self, connection: Connection, requests: Sequence[RemotingCommand]) -> Sequence[Replies]:
         """Put what several requests bring, in order."""
+        replies: list[Replies] = []
+        for layout, group in groupby(requests, _layout):
+            run = list(group)
+            if layout is None and any(map(_is_large_batch, run)):
+                for request in run:
+                    replies += (
+                        self._begin(connection, request)
+                        if _is_large_batch(request)
+                        else self._take(connection, [request])
+                    )
+                continue
+            plain = self._plain.take(connection, cast("list[LaidOutSend]", run)) if layout is not None else None
+            if plain is not None:
+                replies.append(plain)
+            else:
+                replies += self._take(connection, run)
+        return replies
+
+    def _take(self, connection: Connection, requests: Sequence[RemotingCommand]) -> Sequence[Replies]:
+        """Lead requests through the pipeline."""
         puts = [self._put_of(connection, request) for request in requests]
         self._broker.pipeline.take([put for put in puts if put.is_under_way])
-        return [
-            Reply(
-                connection,
-                request,
-                self._answer(connection, request, put),
-                NOTHING_PUT if put.result is None or put.refusal is not None else put.result.end,
-                for_disk=put.wait,
-                new_topic=put.new_topic,
-            )
-            for request, put in zip(requests, puts, strict=True)
-        ]
+        return [self._reply(connection, request, put) for request, put in zip(requests, puts, strict=True)]
+
+    def _begin(self, connection: Connection, request: RemotingCommand) -> Sequence[Replies]:
+        """Read a large batch in slices, then put it. Its reply when that is done at once; else it follows."""
+        turn, at_once = self._broker.turn, list[Reply]()
+        is_later = False
+
+        def steps(connection: Connection, request: RemotingCommand) -> Steps:
+            yield MUST_END  # as any other message that was taken, though its sender may be gone
+            put = self._put_of(connection, request)
+            if put.sent is not None:
+                try:
+                    put.sent.items = yield from items_of(request.body)
+                except BrokerError as exc:
+                    put.sent.items = exc
+                self._broker.pipeline.take([put])
+            reply = self._reply(connection, request, put)
+            if not is_later:
+                at_once.append(reply)
+                return None
+            turn.add(reply)
+            yield  # to put it took its time: another slice writes it, or another turn before that
+            turn.finish()
+            return None
+
+        failure = self._broker.slices.sliced(steps)(connection, request)
+        is_later = True
+        return at_once if failure is None else [Reply(connection, request, failure)]
+
+    def _reply(self, connection: Connection, request: RemotingCommand, put: Put) -> Reply:
+        return Reply(
+            connection,
+            request,
+            self._answer(connection, request, put),
+            NOTHING_PUT if put.result is None or put.refusal is not None else put.result.end,
+            for_disk=put.wait,
+            new_topic=put.new_topic,
+        )
 
     def _put_of(self, connection: Connection, request: RemotingCommand) -> Put:
         try:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Naming"]
 
-GOODBYE_WITHIN = 3.0
-"""Seconds that the name servers get to hear that the broker stops."""
+GOODBYE_WITHIN = 1.0
+"""Seconds that the name servers get to hear that the broker stops: one that hangs must not hold up the end."""
 
 
 class Naming(Subsystem):

@@ -14,6 +14,7 @@ from rocketpy_broker_sim.broker.runtime_info import measures_of_lanes
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 
 if TYPE_CHECKING:
+    from rocketpy.remoting.budget import Budget
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.network import Network
     from rocketpy.remoting.server import RemotingServer
@@ -33,6 +34,7 @@ class Port(Subsystem):
         network: where it listens.
         lanes: take the requests.
         limits: bounds on connections and frames; those of the settings when None.
+        budget: what connections make the broker keep counts against it.
         on_open: hears under which address clients find the broker, before any of them does.
         on_close: hears of every connection that has closed.
         settle: answers all that waits, when it is to end.
@@ -48,6 +50,7 @@ class Port(Subsystem):
         lanes: Lanes,
         *,
         limits: ServerLimits | None = None,
+        budget: Budget | None = None,
         on_open: Callable[[str], None],
         on_close: Callable[[Connection], None],
         settle: Callable[[], Awaitable[None]],
@@ -57,6 +60,7 @@ class Port(Subsystem):
         self._network = network
         self._lanes = lanes
         self._limits = limits
+        self._budget = budget
         self._on_open = on_open
         self._on_close = on_close
         self._settle = settle
@@ -81,6 +85,7 @@ class Port(Subsystem):
             self._lanes,
             limits=limits,
             on_close=self._on_close,
+            budget=self._budget,
             task_status=task_status,
         )
 
@@ -89,12 +94,16 @@ class Port(Subsystem):
         yield self._lanes.serve
 
     async def leave(self) -> None:
-        """Let what was taken be answered, within the settings' time even when cancelled."""
+        """Let what was taken be answered, as far as the peers read, within the settings' time even when cancelled."""
         within = self._config.server.shutdown_wait_time_seconds
         with trio.move_on_after(within, shield=True):
             if self.server is not None:
+                await self.server.stop_reading()
                 await self._settle()
                 await self.server.stop(within)
+        if self.server is not None:
+            # What is parked or sent to a peer that does not read is lost: whatever it does, others wait for the end.
+            self.server.close()
 
     def measures(self) -> Mapping[str, str]:
         """How full the lanes are."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING
 
+from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.offsets import ConsumerOffsetSerializeWrapper
 from rocketpy.wire.bodies.topics import DataVersion
+from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, Entries, StoredTable, pretty_steps
 
 if TYPE_CHECKING:
@@ -41,6 +43,11 @@ class ConsumerOffsetTable(StoredTable):
         self._config = config
         self._offsets: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
+        self._topics: dict[str, dict[str, None]] = {}
+        """The topics of each group, and"""
+        self._groups: dict[str, dict[str, None]] = {}
+        """the groups of each topic: what goes with one of them is found without a look at all the others."""
+        self._count = 0
         self._commits = 0
         self.data_version = DataVersion()
         self.backward_commits = 0
@@ -48,8 +55,12 @@ class ConsumerOffsetTable(StoredTable):
     # --- committing and asking -------------------------------------------------------------------------
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Note where a group stands; backward too, as Apache's broker does, but that is counted."""
-        queues = self._offsets.setdefault(_key(topic, group), {})
+        """Note where a group stands; backward too, as Apache's broker does, but that is counted.
+
+        Raises:
+            BrokerError: the group has no offset on that queue, and the table is full.
+        """
+        queues = self._queues(group, topic, queue_id)
         before = queues.get(queue_id, 0)
         queues[queue_id] = offset
         self.changed = True  # written with the next round: a commit a queue every 5 s is not worth a write each
@@ -75,11 +86,38 @@ class ConsumerOffsetTable(StoredTable):
 
     def topics_of(self, group: str) -> set[str]:
         """The topics that a group has committed on."""
-        return {topic for topic, found in map(_names, self._offsets) if found == group}
+        return set(self._topics.get(group, ()))
 
     def groups_of(self, topic: str) -> set[str]:
         """The groups that have committed on a topic."""
-        return {group for found, group in map(_names, self._offsets) if found == topic}
+        return set(self._groups.get(topic, ()))
+
+    def check_room(self, count: int) -> None:
+        """Refuse so many more offsets when the table cannot take them.
+
+        Raises:
+            BrokerError: it is too full.
+        """
+        most = self._config.max_consumer_offsets
+        if count and self._count + count > most:
+            remark = f"the broker keeps {self._count} offsets of consumers, {most} are allowed: delete unused groups"
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+
+    def _queues(self, group: str, topic: str, queue_id: int) -> dict[int, int]:
+        """The queues of a group, to set one of them."""
+        key = _key(topic, group)
+        queues = self._offsets.get(key, {})
+        if queue_id not in queues:
+            self.check_room(1)
+            self._count += 1
+            if not queues:
+                self._offsets[key] = queues
+                self._note_key(topic, group)
+        return queues
+
+    def _note_key(self, topic: str, group: str) -> None:
+        self._topics.setdefault(group, {})[topic] = None
+        self._groups.setdefault(topic, {})[group] = None
 
     def clamp(self, end: Callable[[str, int], int]) -> None:
         """Take groups back that stand behind the end of a queue, whose last messages were lost with the power.
@@ -101,10 +139,13 @@ class ConsumerOffsetTable(StoredTable):
     # --- resets ----------------------------------------------------------------------------------------
 
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Have the group go on from `offset`: its next pull is told, and until then its commits do not count."""
-        key = _key(topic, group)
-        self._resets.setdefault(key, {})[queue_id] = offset
-        self._offsets.setdefault(key, {})[queue_id] = offset
+        """Have the group go on from `offset`: its next pull is told, and until then its commits do not count.
+
+        Raises:
+            BrokerError: the table is full.
+        """
+        self._queues(group, topic, queue_id)[queue_id] = offset
+        self._resets.setdefault(_key(topic, group), {})[queue_id] = offset
         self.changed = True
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
@@ -125,17 +166,23 @@ class ConsumerOffsetTable(StoredTable):
 
     def remove_topic(self, topic: str) -> None:
         """Forget all offsets on a topic."""
-        self._remove([key for key in (*self._offsets, *self._resets) if _names(key)[0] == topic])
+        self._remove([(topic, group) for group in self._groups.get(topic, ())])
 
     def remove_group(self, group: str) -> None:
         """Forget all offsets of a group."""
-        self._remove([key for key in (*self._offsets, *self._resets) if _names(key)[1] == group])
+        self._remove([(topic, group) for topic in self._topics.get(group, ())])
 
-    def _remove(self, keys: list[str]) -> None:
-        for key in keys:
-            self._offsets.pop(key, None)
+    def _remove(self, pairs: list[tuple[str, str]]) -> None:
+        for topic, group in pairs:
+            key = _key(topic, group)
+            self._count -= len(self._offsets.pop(key, ()))
             self._resets.pop(key, None)
-        if keys:
+            for table, name, other in ((self._topics, group, topic), (self._groups, topic, group)):
+                names = table[name]
+                del names[other]
+                if not names:
+                    del table[name]
+        if pairs:
             self.mark_changed()
 
     # --- the file --------------------------------------------------------------------------------------
@@ -146,20 +193,24 @@ class ConsumerOffsetTable(StoredTable):
 
     def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of consumerOffset.json. Offsets are those of the moment at which each is written."""
-        keys, version = list(self._offsets), self.data_version.to_json()
-        topics: dict[str, list[str]] = {}
-        # Apache writes it too and reads it back never: the topics of each group.
-        for topic, group in map(_names, keys):
-            topics.setdefault(group, []).append(topic)
-            yield
+        keys, groups, version = list(self._offsets), list(self._topics.items()), self.data_version.to_json()
+        yield
         offsets = ((key, dict(self._offsets[key])) for key in keys if key in self._offsets)
-        members = {"dataVersion": version, "groupTopicMap": topics, "offsetTable": Entries(offsets)}
+        members = {
+            "dataVersion": version,
+            "groupTopicMap": Entries((group, list(topics)) for group, topics in groups),  # Apache never reads it back
+            "offsetTable": Entries(offsets),
+        }
         return (yield from pretty_steps(members))
 
     def decode(self, data: bytes) -> None:
         """Take over consumerOffset.json."""
         wrapper = ConsumerOffsetSerializeWrapper.decode(data, limits=FILE_LIMITS)
         self._offsets = {key: queues for key, queues in wrapper.offset_table.items() if _SEPARATOR in key}
+        self._count = sum(map(len, self._offsets.values()))
+        self._topics, self._groups = {}, {}
+        for topic, group in map(_names, self._offsets):
+            self._note_key(topic, group)
         self.data_version = wrapper.data_version or self.data_version
 
 

@@ -6,6 +6,8 @@ Plays the part of TopicConfigManager. Names that come from a peer are checked he
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
+from itertools import islice
+from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,15 @@ from rocketpy.wire.names import (
     is_valid_stored_topic,
 )
 from rocketpy.wire.sysflag import Permission
-from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, Entries, StoredTable, pretty_steps
+from rocketpy_broker_sim.broker.tables.persist import (
+    FILE_LIMITS,
+    Entries,
+    StoredTable,
+    Written,
+    pretty_steps,
+    pretty_text,
+)
+from rocketpy_broker_sim.serving.slices import whole
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -33,6 +43,9 @@ __all__ = ["READ_WRITE", "TopicTable"]
 log = get_logger(__name__)
 
 READ_WRITE = Permission.READ | Permission.WRITE
+MOST_LOGGED = 20
+"""Topics of one change that the log tells one by one."""
+_TOPICS_A_STEP = 32
 _SCHEDULE_QUEUES = 18
 _REVIVE_QUEUES = 8
 _BENCHMARK_QUEUES = 1024
@@ -162,17 +175,30 @@ class TopicTable(StoredTable):
         Raises:
             BrokerError: a name is not allowed, or the table is full.
         """
-        found = {topic.topic_name: topic for topic in topics}
-        for name in found:
-            if not is_valid_stored_topic(name):
+        whole(self.put_steps(topics))
+
+    def put_steps(self, topics: Iterable[TopicConfig]) -> Generator[None, None, None]:
+        """`put_all`, in steps: the topics are checked a few at a time, and all of them made in the last one.
+
+        Raises:
+            BrokerError: a name is not allowed, or the table is full.
+        """
+        found: dict[str, TopicConfig] = {}
+        for count, topic in enumerate(topics, 1):
+            if not is_valid_stored_topic(topic.topic_name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the topic name is not allowed")
+            found[topic.topic_name] = topic
+            if count % _TOPICS_A_STEP == 0:
+                yield
         added = sum(name not in self._topics for name in found)
         if added and len(self._topics) + added > self._config.max_topics:
             raise BrokerError.for_code(
                 ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._topics)} topics, more are not allowed"
             )
-        for name, topic in found.items():
+        for name, topic in islice(found.items(), MOST_LOGGED):
             log.info("%s topic %s", "update" if name in self._topics else "create", topic.to_text())
+        if len(found) > MOST_LOGGED:
+            log.info("create or update %d more topics", len(found) - MOST_LOGGED)
         self._topics.update(found)
         self._changed(list(found))
 
@@ -208,7 +234,7 @@ class TopicTable(StoredTable):
         return pretty_steps(
             {
                 "dataVersion": self.data_version.to_json(),
-                "topicConfigTable": Entries((name, topic.to_json()) for name, topic in topics),
+                "topicConfigTable": Entries((name, _stored(topic)) for name, topic in topics),
             }
         )
 
@@ -224,6 +250,19 @@ class TopicTable(StoredTable):
 
 def _ignore(names: list[str]) -> None:
     return None
+
+
+def _stored(topic: TopicConfig) -> Written:
+    """A topic as it stands in the file. The whole file is written when one topic changes, so this must be quick."""
+    if topic.attributes:
+        return Written(pretty_text(topic.to_json(), 2))
+    return Written(
+        f'{{\n\t\t\t"attributes":{{}},\n\t\t\t"order":{"true" if topic.order else "false"},'
+        f'\n\t\t\t"perm":{topic.perm:d},\n\t\t\t"readQueueNums":{topic.read_queue_nums:d},'
+        f'\n\t\t\t"topicFilterType":"{topic.topic_filter_type.name}",'
+        f'\n\t\t\t"topicName":{encode_basestring(topic.topic_name)},'
+        f'\n\t\t\t"topicSysFlag":{topic.topic_sys_flag:d},\n\t\t\t"writeQueueNums":{topic.write_queue_nums:d}\n\t\t}}'
+    )
 
 
 def default_topics(config: BrokerConfig) -> list[TopicConfig]:

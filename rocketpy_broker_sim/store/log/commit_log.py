@@ -84,6 +84,11 @@ class CommitLog:
         """Whether a file can hold a record, or the records of a batch, of `size` bytes at all."""
         return size + BLANK_SIZE <= self.row.file_size
 
+    @property
+    def room(self) -> int:
+        """Bytes that can be reserved before the next file begins."""
+        return self._file_end - BLANK_SIZE - self.position
+
     def reserve(self, size: int) -> int:
         """The position of the next `size` bytes, rolling to the next file when this one cannot hold them."""
         position = self.position

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from rocketpy.errors import BrokerError
 from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND, ConsumerOffsetTable
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
@@ -92,3 +95,38 @@ def test_keys_without_a_group_in_a_file_are_left_out() -> None:
     table = make(storage)
     table.load()
     assert dict(table.table()) == {"T@G": {0: 5}}
+
+
+def test_the_table_has_a_bound_and_what_is_in_it_goes_on() -> None:
+    table = make(max_consumer_offsets=3)
+    for queue in range(3):
+        table.commit("G", "T", queue, 1)
+    for more in (table.commit, table.assign_reset):
+        with pytest.raises(BrokerError, match="3 offsets of consumers"):
+            more("G", "T", 3, 1)
+        with pytest.raises(BrokerError, match="delete unused groups"):
+            more("H", "T", 0, 1)
+    assert not table.has_reset("G", "T", 3)
+    assert table.groups_of("T") == {"G"}
+    table.commit("G", "T", 2, 7)
+    table.assign_reset("G", "T", 1, 0)
+    table.remove_group("G")
+    table.commit("H", "T", 0, 1)
+    table.persist()
+
+
+def test_what_goes_with_a_topic_or_group_is_known_after_a_restart() -> None:
+    storage = MemoryStorage()
+    table = make(storage)
+    for group in ("G", "H"):
+        for topic in ("T", "U"):
+            table.commit(group, topic, 0, 1)
+    table.persist()
+    again = make(storage, max_consumer_offsets=4)
+    again.load()
+    assert again.topics_of("G") == {"T", "U"}
+    with pytest.raises(BrokerError):
+        again.commit("G", "T", 1, 1)
+    again.remove_topic("T")
+    assert dict(again.table()) == {"U@G": {0: 1}, "U@H": {0: 1}}
+    again.commit("G", "T", 1, 1)

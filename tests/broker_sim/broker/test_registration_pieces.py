@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import zlib
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -9,12 +12,20 @@ from trio.testing import MockClock
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.pool import ConnectionPool
-from rocketpy.wire.bodies.registration import PIECE_FIELD, Piece, RegisterBrokerBody, encode_steps
+from rocketpy.wire.bodies.registration import (
+    PIECE_FIELD,
+    Piece,
+    RegisterBrokerBody,
+    TopicConfigAndMappingSerializeWrapper,
+    encode_steps,
+)
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig
 from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.enums import TopicFilterType
 from rocketpy.wire.headers.admin import CreateTopicRequestHeader
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.registration_pieces import MOST_AT_ONCE, cut
+from rocketpy_broker_sim.serving.slices import whole
 from tests.broker_sim.broker.kit import Client, client_of
 from tests.broker_sim.broker.test_registration import NameServer, name_servers, opened
 
@@ -183,6 +194,25 @@ async def test_topics_that_change_all_the_time_do_not_keep_all_from_being_told(a
             broker.topics.put(topic(f"T{n}"))
             await trio.sleep(1)
         assert len([text for text, _, _ in pieces_of(server) if text == "0/1"]) >= 3
+
+
+def test_the_body_made_in_steps_is_the_body_itself() -> None:
+    topics = [
+        topic("plain"),
+        TopicConfig(topic_name='odd"\\é', order=True, perm=2, topic_sys_flag=3, attributes={"+a": 'b"'}),
+        TopicConfig(topic_name="multi", topic_filter_type=TopicFilterType.MULTI_TAG),
+    ]
+    wrapper = TopicConfigAndMappingSerializeWrapper(
+        topic_config_table={each.topic_name: each for each in topics}, data_version=DataVersion(counter=7)
+    )
+    at_once = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
+    wrapper.mapping_data_version.timestamp = 0
+    steps = encode_steps(topics, wrapper.data_version)
+    assert (
+        re.sub(rb'("mappingDataVersion":.*"timestamp":)[0-9]+', rb"\g<1>0", whole(steps), count=1) == at_once.encode()
+    )
+    packed = whole(encode_steps(topics, wrapper.data_version, compressed=True))
+    assert zlib.decompress(packed) == zlib.decompress(at_once.encode_compressed(with_attributes=False))
 
 
 def test_the_body_is_made_in_steps_of_some_topics() -> None:

@@ -10,13 +10,16 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.message import MessageQueue
+from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.seams import wall_clock
 from rocketpy.wire.bodies.offsets import ResetOffsetBody, ResetOffsetBodyForC
+from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.codes import LanguageCode, RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.offset import ResetOffsetRequestHeader
 from rocketpy.wire.headers.pull import PullMessageResponseHeader
-from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, Client, bodies, broker_and_client
+from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Steadily
+from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, Client, bodies, broker_and_client, client_of
 from tests.virtual_time import loop_time
 
 EPOCH = 1_800_000_000_000
@@ -171,3 +174,61 @@ async def test_OF4_nobody_can_be_told_who_is_away_too_old_or_new(autojump_clock:
         assert (await reset(client)).code == ResponseCode.SYSTEM_ERROR
         broker.consumers.unregister("g", member.channel)
         assert (await reset(client)).code == ResponseCode.CONSUMER_NOT_ONLINE
+
+
+# --- of very many queues -------------------------------------------------------------------------------
+
+
+async def test_eight_resets_of_very_many_queues_hold_up_nobody_else(autojump_clock: MockClock) -> None:
+    """They come in one piece; each is carried out in slices, in the order in which they came."""
+    network = MemoryNetwork()
+    async with broker_and_client(network, default_topic_queue_nums=1) as (broker, client):
+        broker.slices._clock = Steadily(SLICE_SECONDS / 50)
+        broker.topics.put(TopicConfig(topic_name="T", read_queue_nums=2048, write_queue_nums=2048))
+        broker.groups.find("g")
+        answers: list[RemotingCommand] = []
+        others = 0
+        async with client_of(network, broker.address) as other, trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                answers.append(await reset(client))
+
+            for _ in range(8):
+                nursery.start_soon(ask)
+            while len(answers) < 8:
+                assert (await other.heartbeat("h", "T")).code == 0
+                others += 1
+        assert others >= 50
+        assert all(len(table(answer)) == 2048 for answer in answers)
+
+
+async def test_a_reset_whose_client_goes_is_done_for_all_queues_or_none(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with broker_and_client(network) as (broker, _):
+        broker.slices._clock = Steadily(SLICE_SECONDS / 50)
+        broker.topics.put(TopicConfig(topic_name="T", read_queue_nums=500, write_queue_nums=500))
+        broker.groups.find("g")
+        seen = set()
+        for turns in range(0, 60, 2):
+            async with client_of(network, broker.address) as going:
+                header = ResetOffsetRequestHeader(group="g", topic="T", timestamp=-1, is_force=True)
+                going.connection.send_oneway(
+                    RemotingCommand.oneway(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header.to_ext())
+                )
+                for _ in range(turns):
+                    await trio.lowlevel.checkpoint()
+                going.connection.close()
+            await trio.sleep(1)
+            seen.add(len(broker.offsets.queues("g", "T")))
+            broker.offsets.remove_group("g")
+        assert seen == {0, 500}
+
+
+async def test_a_reset_that_the_table_of_offsets_cannot_take_changes_nothing(autojump_clock: MockClock) -> None:
+    async with broker_and_client(max_consumer_offsets=5) as (broker, client):
+        broker.topics.put(TopicConfig(topic_name="T", read_queue_nums=6, write_queue_nums=6))
+        broker.groups.find("g")
+        answer = await reset(client)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "offsets of consumers" in (answer.remark or "")
+        assert broker.offsets.queues("g", "T") == {}

@@ -14,7 +14,7 @@ from rocketpy.wire.fast_answer import scan_send_answer
 from rocketpy.wire.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.serialize import encode_command
-from rocketpy_broker_sim.broker.send_checks import SYSTEM_PROPERTIES
+from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client, send_fields
 

@@ -172,7 +172,8 @@ def test_every_reason_for_a_default_is_needed() -> None:
 def test_our_own_keys_are_marked_as_such() -> None:
     own = {row.key for _, row in ROWS if row.own}
     held = {"maxHeldPulls", "maxHeldPullsPerConnection", "maxHoldMillis"}
-    assert own == {"maxClientsPerGroup", "maxGroups", "maxTopics", "memorySize", *held}
+    members = {"maxClientsPerGroup", "maxGroupsPerClient", "maxMemberships"}
+    assert own == {"maxConsumerOffsets", "maxGroups", "maxTopics", "memorySize", *held, *members}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.lanes import Lane, Lanes, Route
 from rocketpy_broker_sim.serving.slices import MUST_END, SLICE_SECONDS, Slices, is_sliced
 from tests.broker_sim.broker.test_lanes import Peer, Store, requests, turn_of
+from tests.garbage import garbage
 from tests.remoting.helpers import connection_pair
 
 LONG, QUICK, OTHER = 1, 2, 3
@@ -98,6 +99,20 @@ async def test_what_work_raises_is_told(autojump_clock: MockClock) -> None:
     ends: list[object] = []
     Slices(Clock()).begin(broken(), None, lambda answer, error: ends.append(type(error)))
     assert ends == [ZeroDivisionError]
+
+
+async def test_what_has_failed_leaves_no_frames_of_code_behind(autojump_clock: MockClock) -> None:
+    """They would hold the request and its body, up to 16 MiB, until the next collection of garbage."""
+
+    def broken() -> Generator[None, None, None]:
+        yield
+        raise ValueError("broken")
+
+    told: list[str] = []
+    with garbage() as found:
+        Slices(Clock()).begin(broken(), None, lambda answer, error: told.append(str(error)))
+        assert found("frame", "traceback", "ValueError") == 0
+    assert told == ["broken"]
 
 
 @pytest.mark.parametrize("must_end", [False, True])

@@ -7,6 +7,7 @@ The library brings its own zlib, boost and libevent. Of the system it wants, bes
 from __future__ import annotations
 
 import ctypes
+import platform
 import sys
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,8 @@ _WANTED = {"libstdc++.so.6": "libstdc++6", "libgcc_s.so.1": "libgcc-s1"}
 @cache
 def cpp() -> Client | str:
     """The client, or the reason why it cannot be had here."""
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        return f"the wheel of the C++ client is for Linux on x86_64, this is {platform.system()} {platform.machine()}"
     for library, package in _WANTED.items():
         try:
             ctypes.CDLL(library)

@@ -70,7 +70,7 @@ def _build(target: Path) -> None:
     draft = target.with_suffix(".tmp")  # renamed into place when complete
     try:
         done = subprocess.run(
-            [_go(), "build", "-o", str(draft), "."],
+            [_go(), "build", "-ldflags=-s -w", "-o", str(draft), "."],
             cwd=SOURCES,
             env={**os.environ, **own},
             stdin=subprocess.DEVNULL,

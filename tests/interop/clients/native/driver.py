@@ -132,6 +132,8 @@ class Consumer:
         self._handle = dll.CreatePushConsumer(options.group.encode())
         check(dll.SetPushConsumerNameServerAddress(self._handle, options.namesrv.encode()))
         check(dll.SetPushConsumerMessageModel(self._handle, ffi.MessageModel.CLUSTERING))
+        # Of a batch that has one that fails all come again, those behind it unseen.
+        check(dll.SetPushConsumerMessageBatchMaxSize(self._handle, 1))
         check(dll.Subscribe(self._handle, options.topic.encode(), options.tags.encode()))
         self._callback = ffi.MSG_CALLBACK_FUNC(self._take)
         check(dll.RegisterMessageCallback(self._handle, self._callback))

@@ -1,0 +1,138 @@
+"""One bound on the memory that all peers of a server make it keep: whoever keeps most gives way first.
+
+What is counted: begun frames, requests that wait, answers that nobody reads, and whatever else the server keeps for a
+connection. Above the bound the newest of the greediest connection is refused, or that connection is closed. Greedy is
+first the host, then the connection; of equals the newer one. So a peer that keeps little is served whatever others do.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import attrs
+
+from rocketpy.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+
+__all__ = ["CONNECTIONS", "Budget"]
+
+CONNECTIONS = "connections"
+"""The kind under which a server counts begun frames, requests in hand and unread answers."""
+
+
+@attrs.define(eq=False)
+class _Account:
+    host: str
+    order: int
+    kept: int = 0
+
+
+class Budget:
+    """What each connection keeps, in bytes.
+
+    Args:
+        most: what all of them together may keep.
+
+    Attributes:
+        most: The same.
+        kept: What they keep now.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.kept = 0
+        self._accounts: dict[Connection, _Account] = {}
+        self._hosts: Counter[str] = Counter()
+        self._kinds: Counter[str] = Counter()
+        self._orders = itertools.count()
+        self._greediest: Connection | None = None
+
+    def kinds(self) -> dict[str, int]:
+        """What is kept, by kind."""
+        return {kind: kept for kind, kept in self._kinds.items() if kept}
+
+    def kept_for(self, connection: Connection) -> int:
+        """What one connection keeps."""
+        account = self._accounts.get(connection)
+        return 0 if account is None else account.kept
+
+    def charge(self, connection: Connection, size: int, kind: str) -> bool:
+        """Keep so many bytes more for a connection, until `release`.
+
+        Greedier connections are closed to make room. False when there is none: nothing is counted, and the caller
+        refuses what it was about to keep.
+        """
+        self._add(connection, size, kind)
+        if self._has_room_for(connection):
+            return True
+        self.release(connection, size, kind)
+        return False
+
+    def note(self, connection: Connection, size: int, kind: str) -> None:
+        """Count what is kept already; the greediest connection is closed for it, which may be this one."""
+        self._add(connection, size, kind)
+        if not self._has_room_for(connection):
+            self._close(connection)
+
+    def release(self, connection: Connection, size: int, kind: str) -> None:
+        """Let go of bytes that were charged or noted. Whoever counted them calls this, also when it has closed."""
+        account = self._accounts[connection]
+        account.kept -= size
+        self.kept -= size
+        self._kinds[kind] -= size
+        self._hosts[account.host] -= size
+        if not self._hosts[account.host]:
+            del self._hosts[account.host]
+        if not account.kept:
+            del self._accounts[connection]
+        if self._greediest is not None and self._host_of(self._greediest) in ("", account.host):
+            self._greediest = None
+
+    def _add(self, connection: Connection, size: int, kind: str) -> None:
+        account = self._accounts.get(connection)
+        if account is None:
+            host = connection.address.rpartition(":")[0]
+            account = self._accounts[connection] = _Account(host, next(self._orders))
+        account.kept += size
+        self.kept += size
+        self._kinds[kind] += size
+        self._hosts[account.host] += size
+        top = self._greediest
+        if top is not None and top is not connection and self._greed(connection) > self._greed(top):
+            # Of another host it need not be this one that keeps most there.
+            self._greediest = connection if self._host_of(top) == account.host else None
+
+    def _has_room_for(self, connection: Connection) -> bool:
+        while self.kept > self.most:
+            top = self._find_greediest()
+            if top is None or top is connection:
+                return False
+            self._close(top)
+        return True
+
+    def _find_greediest(self) -> Connection | None:
+        if self._greediest is None or not self._greediest.is_open:
+            candidates = (connection for connection in self._accounts if connection.is_open)
+            self._greediest = max(candidates, key=self._greed, default=None)
+        return self._greediest
+
+    def _greed(self, connection: Connection) -> tuple[int, int, int]:
+        account = self._accounts.get(connection)
+        return (0, 0, 0) if account is None else (self._hosts[account.host], account.kept, account.order)
+
+    def _host_of(self, connection: Connection) -> str:
+        account = self._accounts.get(connection)
+        return "" if account is None else account.host
+
+    def _close(self, connection: Connection) -> None:
+        self._greediest = None
+        connection.close(
+            RemoteProtocolError(
+                f"{self.kept} bytes are kept for all connections, {self.most} may be: the one that keeps most,"
+                f" {self.kept_for(connection)}, was closed"
+            )
+        )

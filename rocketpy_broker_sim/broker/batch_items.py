@@ -1,0 +1,84 @@
+"""The items of a batch on their way into the store: read, counted, and freed of what only a broker may write.
+
+All of it in steps, so that the work for a large batch can be done a little at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from operator import itemgetter
+
+from rocketpy.errors import BrokerError, MessageDecodeError
+from rocketpy.message import PropertyName
+from rocketpy.wire.batch import BatchItem, decode_batch_steps
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.properties import decode_properties, encode_properties
+
+__all__ = ["MOST_ITEMS", "SYSTEM_PROPERTIES", "items_of"]
+
+MOST_ITEMS = 16_384
+"""Messages of a batch. They are put in one go, and their ids stand in the header of one answer, which is bounded."""
+SYSTEM_PROPERTIES = frozenset(
+    {
+        PropertyName.REAL_TOPIC,
+        PropertyName.REAL_QUEUE_ID,
+        PropertyName.POP_CK,
+        PropertyName.INNER_BASE,
+        PropertyName.INNER_MULTI_DISPATCH,
+        PropertyName.INNER_MULTI_QUEUE_OFFSET,
+        PropertyName.TRANSACTION_ID,
+        PropertyName.TRANSACTION_PREPARED_QUEUE_OFFSET,
+        PropertyName.TRANSACTION_CHECK_TIMES,
+        PropertyName.TIMER_OUT_MS,
+        PropertyName.TIMER_ENQUEUE_MS,
+        PropertyName.TIMER_DEQUEUE_MS,
+        PropertyName.TIMER_ROLL_TIMES,
+        PropertyName.TIMER_DEL_UNIQUE_KEY,
+        PropertyName.CRC32,
+    }
+)
+"""What only a broker writes. Dropped when a client sends it."""
+
+_SYSTEM_BYTES = tuple(f"{name}\x01".encode() for name in sorted(SYSTEM_PROPERTIES))
+_BODY = itemgetter(1)
+_STEP = 128
+"""Items that are cleaned in one step."""
+
+
+def items_of(body: bytes) -> Generator[None, None, list[BatchItem]]:
+    """The items of a batch, without the properties that only a broker writes; in steps.
+
+    Raises:
+        BrokerError: it is no batch, has too many messages, or one without a body.
+    """
+    try:
+        items = yield from decode_batch_steps(body, most=MOST_ITEMS + 1)
+    except MessageDecodeError as exc:
+        raise _illegal(f"the batch cannot be read: {exc}") from exc
+    if len(items) > MOST_ITEMS:
+        raise _illegal(f"the batch has more than {MOST_ITEMS} messages: send it in several")
+    if not items or not all(map(_BODY, items)):
+        raise _illegal("the batch has no message, or one without a body")
+    # Rarely true, and told of all of them together for less than of one after the other.
+    if not _is_forged(b"\x02".join([item[2] for item in items])):
+        return items
+    cleaned: list[BatchItem] = []
+    for start in range(0, len(items), _STEP):
+        cleaned += [item._replace(properties=_clean(item.properties)) for item in items[start : start + _STEP]]
+        yield
+    return cleaned
+
+
+def _illegal(remark: str) -> BrokerError:
+    return BrokerError.for_code(ResponseCode.MESSAGE_ILLEGAL, remark)
+
+
+def _is_forged(properties: bytes) -> bool:
+    """Whether there may be a property that only a broker writes."""
+    return any(map(properties.__contains__, _SYSTEM_BYTES))
+
+
+def _clean(properties: bytes) -> bytes:
+    """The properties of an item without those that only a broker writes."""
+    found = decode_properties(properties.decode("utf-8", "replace"))
+    return encode_properties({name: value for name, value in found.items() if name not in SYSTEM_PROPERTIES}).encode()

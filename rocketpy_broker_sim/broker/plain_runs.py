@@ -1,0 +1,197 @@
+"""Sends that are plain, a run at a time: checked, stored and answered together.
+
+Plain are sends whose header looks like the one before (`wire.send_layout`), whose topic is there, and whose properties
+hold nothing that a stage of the put pipeline watches. All that can be asked of them is asked of a run at once. Where
+anything is out of the ordinary the run is left to the pipeline, which does the same for each message, or says what is
+wrong with it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import BrokerError
+from rocketpy.message import PropertyName
+from rocketpy.wire.codes import CURRENT_VERSION, RESPONSE_FLAG, LanguageCode
+from rocketpy.wire.frame import FrameDecoder
+from rocketpy.wire.names import RETRY_PREFIX
+from rocketpy.wire.properties import find_property
+from rocketpy.wire.serialize import decode_command
+from rocketpy_broker_sim.broker.putting import packed_address
+from rocketpy_broker_sim.broker.replies import without_body
+from rocketpy_broker_sim.broker.send_checks import CLIENT_FLAGS
+from rocketpy_broker_sim.store.put_result import MessageRun
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy.wire.headers.send import SendMessageRequestHeader
+    from rocketpy.wire.send_layout import LaidOutSend
+    from rocketpy_broker_sim.broker.send_checks import SendChecks
+    from rocketpy_broker_sim.broker.views import SendView
+    from rocketpy_broker_sim.store.put_result import PlacedRun
+
+__all__ = ["PlainReplies", "PlainRuns"]
+
+_LEAD = struct.Struct(">ii")
+_POSITION = (1 << 64) - 1
+_UNIQUE_KEY = PropertyName.UNIQUE_KEY.encode()
+_UNIQUE_START = _UNIQUE_KEY + b"\x01"
+_WAIT = b"WAIT\x01"
+_WAIT_TRUE = b"WAIT\x01true\x02"
+
+
+class PlainRuns:
+    """Takes runs of plain sends.
+
+    Args:
+        broker: takes the messages.
+        checks: says where messages may go.
+    """
+
+    def __init__(self, broker: SendView, checks: SendChecks) -> None:
+        self._broker = broker
+        self._checks = checks
+        self._watched = tuple(f"{name}\x01".encode() for name in sorted(broker.pipeline.watched))
+        self._answers = _AnswerTemplate(b"", {})
+
+    def take(self, connection: Connection, requests: Sequence[LaidOutSend]) -> PlainReplies | None:
+        """Put sends of one layout. None, and nothing is done, unless they are plain."""
+        broker = self._broker
+        header = requests[0].layout.header
+        texts = [request.properties for request in requests]
+        keys = [_unique_key(text) for text in texts]
+        if not self._may_go(header, [request.queue_id for request in requests]) or not self._says_little(texts):
+            return None
+        if None in keys or broker.refusal(wait=True) is not None:
+            return None
+        added = broker.added_properties.encode()
+        run = MessageRun(
+            header.topic,
+            header.flag,
+            header.sys_flag & CLIENT_FLAGS,
+            packed_address(connection.address),
+            broker.store_host,
+            header.reconsume_times or 0,
+            [request.queue_id for request in requests],
+            [request.body for request in requests],
+            [text + added if text[-1] == 2 else b"%b\x02%b" % (text, added) for text in texts],
+            [request.born_timestamp for request in requests],
+        )
+        if not all(run.bodies):
+            return None
+        placed = broker.store.put_run(run)
+        if placed is None:
+            return None
+        return PlainReplies(connection, requests, self._frames(requests, placed, keys), placed.end)
+
+    def _may_go(self, header: SendMessageRequestHeader, queue_ids: Sequence[int]) -> bool:
+        """Whether these queues of the topic are there and may be written."""
+        if header.batch or header.topic.startswith(RETRY_PREFIX):
+            return False
+        try:
+            topic = self._checks.topic(header)
+        except BrokerError:
+            return False
+        return topic is not None and max(queue_ids) < max(topic.write_queue_nums, topic.read_queue_nums)
+
+    def _says_little(self, texts: Sequence[bytes]) -> bool:
+        """Whether no property asks for more than to be stored and waited for, in the form that is usual."""
+        joined = b"".join([text if text[-1:] == b"\x02" else text + b"\x02" for text in texts])
+        if joined.count(_WAIT) != joined.count(_WAIT_TRUE):
+            return False
+        return not any(map(joined.__contains__, self._watched))
+
+    def _frames(self, requests: Sequence[LaidOutSend], placed: PlacedRun, keys: Sequence[bytes | None]) -> list[bytes]:
+        broker = self._broker
+        if requests[0].is_oneway:
+            return []
+        if not self._answers.is_for(broker.store_host, broker.send_fields):
+            self._answers = _AnswerTemplate(broker.store_host, broker.send_fields)
+        return self._answers.frames(requests, placed, keys)
+
+
+def _unique_key(text: bytes) -> bytes | None:
+    """The id of a message in its properties, None without one, or with one that no client makes."""
+    end = text.find(b"\x02")
+    if end > 0 and text.startswith(_UNIQUE_START) and text.rfind(_UNIQUE_KEY) == 0:
+        key = text[len(_UNIQUE_START) : end]
+    else:
+        key = find_property(text, _UNIQUE_KEY) or b""
+    return key if key and b"\x01" not in key else None
+
+
+class _AnswerTemplate:
+    """Answers to sends in JSON, byte by byte as `encode_command` writes them."""
+
+    def __init__(self, store_host: bytes, fields: dict[str, str]) -> None:
+        self._store_host = store_host
+        self._fields = fields
+        more = "".join(f",{encode_basestring(key)}:{encode_basestring(value)}" for key, value in fields.items())
+        text = (
+            f'{{"code":0,"extFields":{{"msgId":"{store_host.hex().upper()}@@","queueId":"@@","queueOffset":"@@",'
+            f'"transactionId":"@@"{more}}},"flag":{RESPONSE_FLAG},"language":"{LanguageCode.PYTHON.name}",'
+            f'"opaque":@@,"serializeTypeCurrentRPC":"JSON","version":{CURRENT_VERSION}}}'
+        )
+        parts = text.replace("%", "%%").split("@@")
+        kinds = ("%016X", "%d", "%d", "%b", "%d", "")
+        self._template = "".join(part + kind for part, kind in zip(parts, kinds, strict=True)).encode()
+
+    def is_for(self, store_host: bytes, fields: dict[str, str]) -> bool:
+        """Whether it was made for these."""
+        return fields is self._fields and store_host == self._store_host
+
+    def frames(self, requests: Sequence[LaidOutSend], placed: PlacedRun, keys: Sequence[bytes | None]) -> list[bytes]:
+        """The answers to requests, in their order."""
+        template, lead = self._template, _LEAD.pack
+        frames: list[bytes] = []
+        for request, position, offset, key in zip(requests, *placed[:2], keys, strict=True):
+            header = template % (position & _POSITION, request.queue_id, offset, key, request.opaque)
+            size = len(header)
+            frames += (lead(4 + size, size), header)
+        return frames
+
+
+class PlainReplies:
+    """The replies to a run of plain sends; see `replies.Replies`."""
+
+    new_topic: str | None = None
+    for_disk = True
+
+    def __init__(
+        self, connection: Connection, requests: Sequence[RemotingCommand], frames: list[bytes], position: int
+    ) -> None:
+        self.position = position
+        self._connection = connection
+        self._requests = requests
+        self._frames = frames
+
+    def __len__(self) -> int:
+        """How many sends."""
+        return len(self._requests)
+
+    def send(self) -> None:
+        """Let them go."""
+        if self._frames:
+            self._connection.send_answer_frames(len(self._requests), b"".join(self._frames))
+
+    def send_instead(self, code: int, remark: str) -> None:
+        """Tell the peer this instead."""
+        for request in self._requests:
+            self._connection.send_answer(request, request.answer(code, remark))
+
+    def send_as(self, code: int) -> None:
+        """Let them go with another code."""
+        decoder = FrameDecoder()
+        decoder.receive_data(b"".join(self._frames))
+        for request, frame in zip(self._requests, decoder.frames(), strict=False):
+            command = decode_command(frame)
+            command.code = code
+            self._connection.send_answer(request, command)
+
+    def settle_down(self) -> None:
+        """Forget the bodies of the requests: they are in the log."""
+        self._requests = [without_body(request) for request in self._requests]
