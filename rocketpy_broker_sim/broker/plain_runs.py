@@ -200,8 +200,8 @@ class PlainReplies:
     def __init__(
         self, connection: Connection, requests: Sequence[RemotingCommand], frames: list[bytes], position: int
     ) -> None:
+        self.connection = connection
         self.position = position
-        self._connection = connection
         self._requests = requests
         self._frames = frames
 
@@ -212,12 +212,12 @@ class PlainReplies:
     def send(self) -> None:
         """Let them go."""
         if self._frames:
-            self._connection.send_answer_frames(len(self._requests), b"".join(self._frames))
+            self.connection.send_answer_frames(len(self._requests), b"".join(self._frames))
 
     def send_instead(self, code: int, remark: str) -> None:
         """Tell the peer this instead."""
         for request in self._requests:
-            self._connection.send_answer(request, request.answer(code, remark))
+            self.connection.send_answer(request, request.answer(code, remark))
 
     def send_as(self, code: int) -> None:
         """Let them go with another code."""
@@ -226,7 +226,7 @@ class PlainReplies:
         for request, frame in zip(self._requests, decoder.frames(), strict=False):
             command = decode_command(frame)
             command.code = code
-            self._connection.send_answer(request, command)
+            self.connection.send_answer(request, command)
 
     def settle_down(self) -> None:
         """Forget the bodies of the requests: they are in the log."""

@@ -53,8 +53,8 @@ class NameServer:
 
     def __init__(self, config: NamesrvConfig, storage: Storage | None = None) -> None:
         self.config = config
-        self.slices = Slices()
         self.memory = MemoryBudget()
+        self.slices = Slices(memory=self.memory)
         self.routes = RouteInfo(
             on_min_broker_changed=self._min_broker_changed,
             later=partial(self.slices.spawn, what="sweeping up after a broker"),

@@ -121,7 +121,7 @@ class SendProcessor(RunProcessor):
             turn.finish()
             return None
 
-        failure = self._broker.slices.sliced(steps)(connection, request)
+        failure = self._broker.slices.sliced(steps, growth=1)(connection, request)
         is_later = True
         return at_once if failure is None else [Reply(connection, request, failure)]
 
