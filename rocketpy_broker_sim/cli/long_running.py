@@ -6,6 +6,8 @@ figures. Has no counterpart in Java, where the options of the virtual machine do
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import sys
 from collections.abc import Iterator
@@ -16,6 +18,10 @@ __all__ = ["long_running"]
 SWITCH_SECONDS = 0.0005
 """How long a thread that flushes may compute before the loop gets its turn; Python's own 5 ms are twenty sends long."""
 
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
+"""Names of settings in malloc.h."""
+_LARGE = 1024 * 1024
+"""Bytes from which on a block is a mapping of its own; less would make a system call of every larger read."""
 _FULL = 2
 """The oldest generation of the collector."""
 _ALWAYS_FREE = 100_000
@@ -33,6 +39,7 @@ def long_running() -> Iterator[None]:
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
     gc.freeze()
+    _give_large_blocks_back()
     looked_through = _LookedThrough()
     gc.callbacks.append(looked_through.note)
     try:
@@ -41,6 +48,18 @@ def long_running() -> Iterator[None]:
         gc.callbacks.remove(looked_through.note)
         gc.unfreeze()
         sys.setswitchinterval(before)
+
+
+def _give_large_blocks_back() -> None:
+    """Have the C library give memory of large bodies back to the system as soon as they are gone.
+
+    Left alone, glibc takes the first of 16 MiB that is freed for a sign that more will come, and keeps them from then
+    on. Where there is no such function, nothing has to be done.
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_MMAP_THRESHOLD, _LARGE)
+        mallopt(_TRIM_THRESHOLD, 8 * _LARGE)
 
 
 class _LookedThrough:

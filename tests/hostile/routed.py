@@ -25,5 +25,5 @@ NOT_SUPPORTED = Routed("broker", RequestCode.POP_MESSAGE)
 
 def routed() -> list[Routed]:
     """All of them, by server and number."""
-    tables = {"broker": router._TABLE, "namesrv": processor._TABLE}
+    tables = {"broker": {*router._TABLE, *router._SENDS}, "namesrv": set(processor._TABLE)}
     return [Routed(role, code) for role, table in tables.items() for code in sorted(table)]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from trio.testing import MockClock
 
+from rocketpy_broker_sim.broker.router import routes_of
+from tests.broker_sim.broker.kit import broker_and_client
 from tests.hostile.codes import run
 from tests.hostile.known import KNOWN
 from tests.hostile.report import Report
@@ -33,6 +36,11 @@ def test_a_request_code_at_its_limits(each: Routed, world: World, report: Report
 def test_every_code_stands_on_the_page(each: str) -> None:
     _role, _, name = each.partition("-")
     assert f"| {name} (" in PAGE.read_text("utf-8")
+
+
+async def test_no_code_of_the_broker_is_left_out(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, _):
+        assert {int(each.code) for each in routed() if each.role == "broker"} == set(routes_of(broker))
 
 
 def test_what_is_known_to_fail_are_codes_that_exist() -> None:
