@@ -187,6 +187,10 @@ class Connection(Outbound):
             try:
                 await self._transport.aclose()
             finally:
+                # Its parts hold each other: what they keep would stay until a collection of garbage, which comes by the
+                # number of objects and not by their size.
+                self._inbound.drop()
+                self._transport.drop()
                 _let_go(self.error)
                 self._ended.set()
 

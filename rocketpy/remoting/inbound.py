@@ -109,6 +109,10 @@ class Inbound:
         self.held = False
         self._room.unpark_all()
 
+    def drop(self) -> None:
+        """Keep nothing of what has been read and not dealt with: the connection is closed."""
+        self._decoder.drop()
+
     def wake(self) -> None:
         """The connection is closed: let everybody go on who waits."""
         self._room.unpark_all()

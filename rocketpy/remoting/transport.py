@@ -57,6 +57,10 @@ class Transport(ABC):
         self._chunks.append(data)
         self.pending += len(data)
 
+    def drop(self) -> None:
+        """Keep nothing of the output: the stream is closed, and nobody will send it."""
+        self._chunks.clear()
+
     def flush_soon(self) -> None:
         """Let the writer task send what has gathered by its turn, in the next tick."""
         if self._parked is not None:
