@@ -42,6 +42,8 @@ def _is_large_batch(request: RemotingCommand) -> bool:
     """Whether reading it takes so long that others should have their turn meanwhile."""
     if len(request.body) <= LARGE_BATCH:
         return False
+    if isinstance(request, LaidOutSend):
+        return bool(request.layout.header.batch)
     return request.code == RequestCode.SEND_BATCH_MESSAGE or request.ext_fields.get("m", "") == "true"
 
 
@@ -74,7 +76,7 @@ class SendProcessor(RunProcessor):
         replies: list[Replies] = []
         for layout, group in groupby(requests, _layout):
             run = list(group)
-            if layout is None and any(map(_is_large_batch, run)):
+            if any(map(_is_large_batch, run)):
                 for request in run:
                     replies += (
                         self._begin(connection, request)
