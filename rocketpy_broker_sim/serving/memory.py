@@ -108,6 +108,10 @@ class Tally:
         """Bytes that a connection has."""
         return self._sizes.get(connection, 0)
 
+    def set(self, connection: Connection, size: int) -> bool:
+        """A connection has so many bytes in all. Returns as `add` does."""
+        return self.add(connection, size - self.of(connection))
+
     def add(self, connection: Connection, change: int) -> bool:
         """A connection has so many bytes more, or less. False when it must not have more: nothing is counted.
 
