@@ -138,7 +138,7 @@ BARS = (
     Bar("servers", "idle broker: memory", Figure("idle-rss", OURS), 80.0, at_least=False),
     Bar("servers", "idle broker: share of a core", Figure("idle-cpu", OURS), 1.0, at_least=False),
     Bar("servers", "SIGTERM to gone", Figure("stop", OURS), 1_000.0, at_least=False),
-    _servers("single sends, window 64, one connection", "raw-64", 0.4, at_least=True),
+    _servers("single sends, window 64, one connection", "raw-64", 0.7, at_least=True),
     _servers("one send in flight, p50", "raw-one", 1.0, part="p50_us", unit="µs"),
     _servers("batches of 100", "raw-batch", 0.5, at_least=True),
     _servers("pulled messages, 1 KiB", "raw-pull", 0.4, at_least=True),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -50,6 +51,11 @@ class Budget:
         self._kinds: Counter[str] = Counter()
         self._orders = itertools.count()
         self._greediest: Connection | None = None
+        self._drops: list[Callable[[Connection], object]] = []
+
+    def on_gave_way(self, drop: Callable[[Connection], object]) -> None:
+        """Call a plain function with each connection that has been closed to make room: let go of all it keeps."""
+        self._drops.append(drop)
 
     def kinds(self) -> dict[str, int]:
         """What is kept, by kind."""
@@ -108,6 +114,8 @@ class Budget:
 
     def _has_room_for(self, connection: Connection) -> bool:
         while self.kept > self.most:
+            if not connection.is_open:
+                return False  # what it left behind is no reason to close others
             top = self._find_greediest()
             if top is None or top is connection:
                 return False
@@ -136,3 +144,5 @@ class Budget:
                 f" {self.kept_for(connection)}, was closed"
             )
         )
+        for drop in self._drops:
+            drop(connection)

@@ -35,8 +35,8 @@ class WireLimits:
     def size_of_json(data: bytes) -> int:
         """What the text of a body takes: Python keeps all characters of a text as wide as its widest.
 
-        A text of which one character lies outside of Unicode's first 65,536 takes four bytes for each of the others,
-        and what is read from it once more: it counts sixfold. One that goes beyond Latin-1 counts twice.
+        A text with one character outside Unicode's first 65,536 takes four bytes for each of the others, and what is
+        read from it takes as much again: it counts six times. Any other text that is not ASCII counts twice.
         """
         if data.isascii():
             return len(data)

@@ -5,16 +5,17 @@ All of it in steps, so that the work for a large batch can be done a little at a
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from operator import itemgetter
 
 from rocketpy.errors import BrokerError, MessageDecodeError
 from rocketpy.message import PropertyName
-from rocketpy.wire.batch import BatchItem, decode_batch_steps
+from rocketpy.wire.batch import BatchItem, decode_batch, decode_batch_steps
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.properties import decode_properties, encode_properties
+from rocketpy_broker_sim.serving.slices import whole
 
-__all__ = ["MOST_ITEMS", "SYSTEM_PROPERTIES", "items_of"]
+__all__ = ["FEW_ITEMS", "MOST_ITEMS", "SYSTEM_PROPERTIES", "few_items_of", "items_of"]
 
 MOST_ITEMS = 16_384
 """Messages of a batch. They are put in one go, and their ids stand in the header of one answer, which is bounded."""
@@ -41,6 +42,8 @@ SYSTEM_PROPERTIES = frozenset(
 
 _SYSTEM_BYTES = tuple(f"{name}\x01".encode() for name in sorted(SYSTEM_PROPERTIES))
 _BODY = itemgetter(1)
+FEW_ITEMS = 512
+"""Messages of a batch that is read at once."""
 _STEP = 128
 """Items that are cleaned in one step."""
 
@@ -55,6 +58,25 @@ def items_of(body: bytes) -> Generator[None, None, list[BatchItem]]:
         items = yield from decode_batch_steps(body, most=MOST_ITEMS + 1)
     except MessageDecodeError as exc:
         raise _illegal(f"the batch cannot be read: {exc}") from exc
+    return (yield from _checked(items))
+
+
+def few_items_of(body: bytes) -> Sequence[BatchItem] | BrokerError | None:
+    """The same at once, or what is wrong with them; None when they are many."""
+    try:
+        items = decode_batch(body, most=FEW_ITEMS + 1)
+    except MessageDecodeError as exc:
+        return _illegal(f"the batch cannot be read: {exc}")
+    if len(items) > FEW_ITEMS:
+        return None
+    try:
+        return whole(_checked(items))
+    except BrokerError as exc:
+        return exc
+
+
+def _checked(items: list[BatchItem]) -> Generator[None, None, list[BatchItem]]:
+    """Items without what is not theirs to say; raises as `items_of`."""
     if len(items) > MOST_ITEMS:
         raise _illegal(f"the batch has more than {MOST_ITEMS} messages: send it in several")
     if not items or not all(map(_BODY, items)):

@@ -38,7 +38,7 @@ from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
-from rocketpy_broker_sim.serving.memory import MemoryBudget
+from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MemoryBudget
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
@@ -100,13 +100,13 @@ class Broker:
         self.refresh_settings()
         self._network = network or TcpNetwork()
         self.statistics = BrokerStatistics(trio.current_time)
-        self.slices = Slices()
         self.memory = MemoryBudget() if limits is None else MemoryBudget(limits.max_kept)
+        self.slices = Slices(memory=self.memory)
         self.subsystems = [*self._keeping(config, storage, hooks), *self._serving(config, name_servers, limits)]
 
     def _keeping(self, config: BrokerConfig, storage: Storage, hooks: Sequence[RequestHook]) -> list[Subsystem]:
         """The parts that have something to keep."""
-        storing = Storing(storage, config, self.statistics, self._hear, hooks)
+        storing = Storing(storage, config, self.statistics, self._hear, hooks, self.memory.account(ANSWERS))
         delays = Delays(config, storage, storing)
         tables = Tables(config, storage, storing.store)
         saving = Saving(config, (storing, delays, tables))
@@ -133,8 +133,9 @@ class Broker:
         """The parts that have to do with those outside."""
         clients = Clients(config, self.slices)
         self.consumers, self.producers = clients.consumers, clients.producers
-        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn, self.slices)
-        self.pulls = Pulls(config, self.lanes, self.turn, self.topics, partial(pull_again, self))
+        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn, self.slices, self.memory)
+        held = self.memory.account(HELD_PULLS)
+        self.pulls = Pulls(config, self.lanes, self.turn, self.topics, partial(pull_again, self), held)
         self.waiters = self.pulls.waiters
         self._port = Port(
             config,

@@ -18,10 +18,12 @@ import trio
 
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.replies import refuse
+from rocketpy_broker_sim.serving.memory import OVERHEAD, Uncounted
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.put_times import PutTimes
     from rocketpy_broker_sim.broker.replies import Replies
+    from rocketpy_broker_sim.serving.memory import Account
     from rocketpy_broker_sim.store.message_store import MessageStore
 
 __all__ = ["Durability", "Hear", "Progress"]
@@ -76,6 +78,7 @@ class Durability:
             when no answer waits for it.
         most: how many answers may wait.
         hear: tells of topics that the name servers have heard of; None when nobody has to.
+        account: what answers keep that wait counts there.
 
     Attributes:
         taken: How far messages have been taken.
@@ -91,6 +94,7 @@ class Durability:
         sync_timeout: float | None = None,
         most: int = 10_000,
         hear: Hear | None = None,
+        account: Account | None = None,
     ) -> None:
         self.taken = Progress(lambda: store.buffered_position)
         self.written = Progress(lambda: store.written_position)
@@ -100,6 +104,7 @@ class Durability:
         self._is_synchronous = sync_timeout is not None
         self._most = most
         self._hear = hear
+        self._kept = Uncounted() if account is None else account
         self._held: deque[_Held] = deque()
         self._count = 0
         self._begun = trio.lowlevel.ParkingLot()
@@ -132,7 +137,7 @@ class Durability:
             Whether they need not wait for the disk.
         """
         if self._is_synchronous and replies.for_disk:
-            replies.settle_down()
+            self._keep(replies)
             self._held.append(_Held(replies, trio.current_time() + self._timeout))
             self._count += len(replies)
             self._begun.unpark()
@@ -144,8 +149,22 @@ class Durability:
         """The messages are as safe as they have to be; the first of a topic waits until that can be found."""
         if replies.new_topic is None or self._hear is None:
             replies.send()
-        else:
-            self._hear(replies.new_topic, replies.send)
+            return
+
+        def heard() -> None:
+            self._forget(replies)
+            replies.send()
+
+        self._keep(replies)
+        self._hear(replies.new_topic, heard)
+
+    def _keep(self, replies: Replies) -> None:
+        """They are about to wait: keep no more of them than has to be, and count that."""
+        replies.settle_down()
+        self._kept.note(replies.connection, OVERHEAD * len(replies))
+
+    def _forget(self, replies: Replies) -> None:
+        self._kept.release(replies.connection, OVERHEAD * len(replies))
 
     def release(self) -> None:
         """Let the answers go whose messages the disk has; those of one turn have waited equally long."""
@@ -161,6 +180,8 @@ class Durability:
     def refuse(self) -> int:
         """The disk failed: nobody knows what it has of the messages whose answers wait. Returns how many do."""
         held, self._held, self._count = self._held, deque(), 0
+        for each in held:
+            self._forget(each.replies)
         count = refuse([each.replies for each in held], _LOST)
         self._times.failed += count
         return count
@@ -183,4 +204,5 @@ class Durability:
     def _take(self) -> _Held:
         held = self._held.popleft()
         self._count -= len(held.replies)
+        self._forget(held.replies)
         return held

@@ -26,7 +26,8 @@ from rocketpy.errors import ConnectionLostError
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import ResponseCode
-from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Slices, is_sliced
+from rocketpy_broker_sim.serving.memory import WAITING_REQUESTS, MemoryBudget, size_of
+from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Slices, is_sliced, kept_for
 
 if TYPE_CHECKING:
     from rocketpy.remoting.dispatch import Processor
@@ -63,6 +64,8 @@ class _Job(NamedTuple):
     connection: Connection
     request: RemotingCommand
     arrived: float
+    size: int
+    """What is kept of it, in bytes."""
 
 
 @attrs.define(eq=False)
@@ -153,6 +156,7 @@ class Lanes:
         default: for the codes without a route.
         turn: runs processors and lets their answers go.
         slices: goes on with the work of sliced processors, which put no messages; one of its own when None.
+        memory: what waits counts against it; a budget of its own when None.
 
     Attributes:
         slices: The same. `serve` serves it too.
@@ -165,10 +169,15 @@ class Lanes:
         default: Route,
         turn: Turn,
         slices: Slices | None = None,
+        memory: MemoryBudget | None = None,
     ) -> None:
+        memory = MemoryBudget() if memory is None else memory
+        memory.on_gave_way(self._drop)
+        self._kept = memory.account(WAITING_REQUESTS)
         self.slices = Slices() if slices is None else slices
         self._lanes = {lane.name: lane for lane in lanes}
         self._first, *others = self._lanes.values()
+        self._orders = {lane.order for lane in self._lanes.values()}
         self._order = deque(others)
         self._routes = {code: self._bind(route) for code, route in routes.items()}
         self._default = self._bind(default)
@@ -219,7 +228,7 @@ class Lanes:
             is_large = len(request.body) > LARGE
             processor, lane = routes.get(request.code, default)
             if not lane.is_free or (lines and (connection, lane.order) in lines):
-                self._enqueue(_Job(processor, lane, connection, request, arrived))
+                self._enqueue(_Job(processor, lane, connection, request, arrived, size_of(request)))
             elif 0 < lane.max_age() <= age:
                 self._refuse_old(lane, connection, request, age)
             else:
@@ -244,7 +253,9 @@ class Lanes:
             self._turn.run(processor, connection, request)
             self._spent += 1
         else:
-            self._line_up(_Job(processor, lane, connection, request, trio.current_time()))
+            job = _Job(processor, lane, connection, request, trio.current_time(), size_of(request))
+            self._line_up(job)
+            self._kept.note(connection, job.size)
         self._wake()
 
     def _wake(self) -> None:
@@ -253,11 +264,14 @@ class Lanes:
 
     def _enqueue(self, job: _Job) -> None:
         lane = job.lane
-        if lane.waiting < lane.capacity:
+        if lane.waiting >= lane.capacity:
+            remark = f"[OVERLOAD]{lane.waiting} requests wait in the {lane.name} lane, slow down for a while"
+        elif not self._kept.charge(job.connection, job.size):
+            remark = "[OVERLOAD]the broker keeps as much for its peers as it may, slow down for a while"
+        else:
             self._line_up(job)
             return
         lane.overloaded += 1
-        remark = f"[OVERLOAD]{lane.waiting} requests wait in the {lane.name} lane, slow down for a while"
         self._turn.answer(job.connection, job.request, job.request.answer(ResponseCode.SYSTEM_BUSY, remark))
 
     def _refuse_old(self, lane: Lane, connection: Connection, request: RemotingCommand, age: float) -> None:
@@ -290,7 +304,7 @@ class Lanes:
             self._move_on(line)
             self._wake()
 
-        self.slices.begin(function(connection, request), connection, done)
+        self.slices.begin(function(connection, request), connection, done, size=kept_for(request))
         if answers:
             return answers[0]
         line = self._line(connection, lane)
@@ -386,7 +400,7 @@ class Lanes:
 
     def _run_head(self, line: _Line, now: float, max_age: float) -> None:
         """Run or refuse the first request of a line that has just been taken out of its lane."""
-        _, lane, connection, request, arrived = job = line.jobs[0]
+        _, lane, connection, request, arrived, size = job = line.jobs[0]
         age = now - max(arrived, line.since)
         if 0 < max_age <= age:
             self._refuse_old(lane, connection, request, age)
@@ -396,8 +410,10 @@ class Lanes:
         else:
             lane.done += 1
             self._turn.run(job.processor, connection, request)
-        line.jobs.popleft()
-        lane.waiting -= 1
+        if line.jobs and line.jobs[0] is job:  # else its connection had to give way meanwhile
+            line.jobs.popleft()
+            lane.waiting -= 1
+            self._kept.release(connection, size)
         self._move_on(line)
 
     async def _unblock(self, connection: Connection, lines: list[_Line]) -> None:
@@ -408,6 +424,26 @@ class Lanes:
             # There is nobody left to answer, but a message may be among them that was sent without waiting.
             await trio.lowlevel.checkpoint()
         for line in reversed(lines):
-            line.jobs[0].lane.queue.appendleft(line)
-        self._standing += len(lines)
+            if line.jobs:
+                line.jobs[0].lane.queue.appendleft(line)
+                self._standing += 1
+            else:
+                self._move_on(line)
         self._lot.unpark()
+
+    def _drop(self, connection: Connection) -> None:
+        """A connection kept too much and was closed: forget what waits for it, one-way requests too."""
+        for order in self._orders:
+            line = self._lines.get((connection, order))
+            if line is None or not line.jobs:
+                continue
+            queue = line.jobs[0].lane.queue
+            for job in line.jobs:
+                job.lane.waiting -= 1
+                self._kept.release(connection, job.size)
+            line.jobs.clear()
+            if line in queue:
+                queue.remove(line)
+                self._standing -= 1
+                self._move_on(line)
+            # Else it is at work, being run, or waits for its peer to read: who has it sees to it that it ends.

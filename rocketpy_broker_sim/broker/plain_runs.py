@@ -23,7 +23,7 @@ from rocketpy.wire.serialize import decode_command
 from rocketpy_broker_sim.broker.putting import packed_address
 from rocketpy_broker_sim.broker.replies import without_body
 from rocketpy_broker_sim.broker.send_checks import CLIENT_FLAGS
-from rocketpy_broker_sim.store.put_result import MessageRun
+from rocketpy_broker_sim.store.put_result import IncomingMessage, MessageRun, PlacedRun, PutMessageStatus
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rocketpy.wire.send_layout import LaidOutSend
     from rocketpy_broker_sim.broker.send_checks import SendChecks
     from rocketpy_broker_sim.broker.views import SendView
-    from rocketpy_broker_sim.store.put_result import PlacedRun
 
 __all__ = ["PlainReplies", "PlainRuns"]
 
@@ -68,25 +67,62 @@ class PlainRuns:
             return None
         if None in keys or broker.refusal(wait=True) is not None:
             return None
+        if not all(request.body for request in requests):
+            return None
         added = broker.added_properties.encode()
+        stored = [text + added if text[-1] == 2 else b"%b\x02%b" % (text, added) for text in texts]
+        place = self._place_one if len(requests) == 1 else self._place_run
+        placed = place(connection, header, requests, stored)
+        if placed is None:
+            return None
+        return PlainReplies(connection, requests, self._frames(requests, placed, keys), placed.end)
+
+    def _place_one(
+        self,
+        connection: Connection,
+        header: SendMessageRequestHeader,
+        requests: Sequence[LaidOutSend],
+        properties: Sequence[bytes],
+    ) -> PlacedRun | None:
+        """Columns of one are dearer than one message."""
+        request = requests[0]
+        message = IncomingMessage(
+            header.topic,
+            request.queue_id,
+            request.body,
+            properties[0],
+            header.flag,
+            header.sys_flag & CLIENT_FLAGS,
+            request.born_timestamp,
+            packed_address(connection.address),
+            self._broker.store_host,
+            header.reconsume_times or 0,
+        )
+        result = self._broker.store.put(message)
+        if result.status is not PutMessageStatus.PUT_OK:
+            return None
+        return PlacedRun((result.physical_offset,), (result.queue_offset,), result.end)
+
+    def _place_run(
+        self,
+        connection: Connection,
+        header: SendMessageRequestHeader,
+        requests: Sequence[LaidOutSend],
+        properties: Sequence[bytes],
+    ) -> PlacedRun | None:
         run = MessageRun(
             header.topic,
             header.flag,
             header.sys_flag & CLIENT_FLAGS,
             packed_address(connection.address),
-            broker.store_host,
+            self._broker.store_host,
             header.reconsume_times or 0,
             [request.queue_id for request in requests],
             [request.body for request in requests],
-            [text + added if text[-1] == 2 else b"%b\x02%b" % (text, added) for text in texts],
+            properties,
             [request.born_timestamp for request in requests],
         )
-        if not all(run.bodies):
-            return None
-        placed = broker.store.put_run(run)
-        if placed is None:
-            return None
-        return PlainReplies(connection, requests, self._frames(requests, placed, keys), placed.end)
+        return self._broker.store.put_run(run)
 
     def _may_go(self, header: SendMessageRequestHeader, queue_ids: Sequence[int]) -> bool:
         """Whether these queues of the topic are there and may be written."""
@@ -164,8 +200,8 @@ class PlainReplies:
     def __init__(
         self, connection: Connection, requests: Sequence[RemotingCommand], frames: list[bytes], position: int
     ) -> None:
+        self.connection = connection
         self.position = position
-        self._connection = connection
         self._requests = requests
         self._frames = frames
 
@@ -176,12 +212,12 @@ class PlainReplies:
     def send(self) -> None:
         """Let them go."""
         if self._frames:
-            self._connection.send_answer_frames(len(self._requests), b"".join(self._frames))
+            self.connection.send_answer_frames(len(self._requests), b"".join(self._frames))
 
     def send_instead(self, code: int, remark: str) -> None:
         """Tell the peer this instead."""
         for request in self._requests:
-            self._connection.send_answer(request, request.answer(code, remark))
+            self.connection.send_answer(request, request.answer(code, remark))
 
     def send_as(self, code: int) -> None:
         """Let them go with another code."""
@@ -190,7 +226,7 @@ class PlainReplies:
         for request, frame in zip(self._requests, decoder.frames(), strict=False):
             command = decode_command(frame)
             command.code = code
-            self._connection.send_answer(request, command)
+            self.connection.send_answer(request, command)
 
     def settle_down(self) -> None:
         """Forget the bodies of the requests: they are in the log."""

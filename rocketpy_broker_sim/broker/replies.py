@@ -25,11 +25,13 @@ class Replies(Protocol):
     """The replies to one or several requests of a connection, which wait for the same.
 
     Attributes:
+        connection: Whose they are.
         position: Where the log must have come to before they may leave; NOTHING_PUT when they depend on no put.
         for_disk: Whether the disk must have the log up to there; else it must be written.
         new_topic: The topic of which the name servers must have heard; None when they may leave without that.
     """
 
+    connection: Connection
     position: int
     for_disk: bool
     new_topic: str | None

@@ -210,30 +210,36 @@ class Turn:
         """Write what was put, let the answers go, then wake the consumers that wait."""
         if self._run is not None:
             self._take_run()
-        if not self._dirty:
-            if self._replies:
-                self._send(None)
-            return
-        puts, self._puts = self._puts, 0
-        failure = self._commit()
-        waiting = self._send(failure)
-        if failure is None:
-            self._times.note(puts - waiting, trio.current_time() - self._began)
-            self._publish()
-        else:
-            self._times.failed += puts
+        if self._dirty:
+            self._write()
+        elif self._replies:
+            self._send(None)
 
     def commit(self) -> None:
         """Write at once what a service put, outside any request.
+
+        What a large batch put, which was read in slices, is written with it, and answered.
 
         Raises:
             StoreError: nothing of it was stored.
         """
         self._take_run()
-        failure = self._commit()
+        failure = self._write()
         if failure is not None:
             raise failure
+
+    def _write(self) -> StoreError | None:
+        """Write what was put, and let the answers go that depend on it; what failed, if anything did."""
+        puts, self._puts = self._puts, 0
+        failure = self._commit()
+        waiting = self._send(failure)
+        if failure is not None:
+            self._times.failed += puts
+            return failure
+        if puts:
+            self._times.note(puts - waiting, trio.current_time() - self._began)
         self._publish()
+        return None
 
     def _publish(self) -> None:
         """Let consumers read what was written; where that has to be flushed first, who flushes does it."""
@@ -250,7 +256,7 @@ class Turn:
                 for listener in self._listeners:
                     listener(arrival)
         if self._replies:
-            self._send(None)
+            self.finish()  # with what they depend on: a large batch may have been put by now and not written
 
     def reput(self) -> None:
         """Bring written messages into their queues; what fails is left to a service."""

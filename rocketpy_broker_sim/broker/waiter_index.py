@@ -62,6 +62,8 @@ class Waiter(ABC):
     """Bytes that are kept for it, by a generous estimate."""
     tick: int = 0
     is_waiting: bool = False
+    is_counted: bool = False
+    """Whether its bytes are counted."""
 
     @property
     def key(self) -> Hashable:

@@ -20,11 +20,13 @@ import attrs
 import trio
 
 from rocketpy_broker_sim.broker.waiter_index import Reason, Waiter, WaiterIndex
+from rocketpy_broker_sim.serving.memory import Uncounted
 from rocketpy_broker_sim.store.filtering import distinct, joined
 from rocketpy_broker_sim.store.put_result import Arrival
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
+    from rocketpy_broker_sim.serving.memory import Account
 
 __all__ = ["Bounds", "Reason", "Waiter", "Waiters"]
 
@@ -42,9 +44,8 @@ class Bounds:
     number: int
     """Waiters, all together."""
     number_of_connection: int
-    size: int = 256 * _MIB
-    """Bytes that all keep."""
     size_of_connection: int = 32 * _MIB
+    """Bytes that those of a connection keep. What all keep counts against the budget of the broker."""
 
 
 @attrs.define(eq=False)
@@ -64,13 +65,15 @@ class Waiters:
 
     Args:
         bounds: how much may wait.
+        account: what waiters keep counts there.
 
     Attributes:
         counts: How many were run again or refused, by reason.
         size: Bytes that are kept for those that wait.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, account: Account | None = None) -> None:
+        self._kept = Uncounted() if account is None else account
         self.counts: Counter[Reason] = Counter()
         self.size = 0
         self._bounds = bounds
@@ -105,6 +108,7 @@ class Waiters:
         # being read: heartbeats and sends come through it, too.
         waiter.connection.forget_request(waiter.request)
         self.size += waiter.size
+        waiter.is_counted = True
         if self._index.add(waiter):
             waiter.connection.add_close_callback(self._forget)
         self._set_alarm(waiter, seconds)
@@ -116,11 +120,12 @@ class Waiters:
         number, size = (len(held.waiters), held.size) if held is not None else (0, 0)
         if number >= bounds.number_of_connection or size + waiter.size > bounds.size_of_connection:
             return False
-        if self.size + waiter.size > bounds.size:
+        is_full = self._index.count >= bounds.number
+        if is_full and self._index.most <= number + 1:
             return False
-        if self._index.count >= bounds.number:
-            if self._index.most <= number + 1:
-                return False
+        if not self._kept.charge(waiter.connection, waiter.size):
+            return False
+        if self._index.count >= bounds.number:  # still: nobody had to be closed for it
             self._end_soon(self._index.newest_of_greediest(), Reason.OVER_BOUND)
         return True
 
@@ -263,15 +268,23 @@ class Waiters:
         """Out of every index: from here on nobody else can run or answer it."""
         self._index.remove(waiter)
         self.counts[reason] += 1
-        self.size -= waiter.size
+        self._let_go(waiter)
         # An emptied tick stays until its time: there are few of them, and its alarm is already set.
         waiters = self._ticks.get(waiter.tick)
         if waiters is not None:
             waiters.pop(waiter, None)
 
+    def _let_go(self, waiter: Waiter) -> None:
+        if waiter.is_counted:
+            waiter.is_counted = False
+            self.size -= waiter.size
+            self._kept.release(waiter.connection, waiter.size)
+
     def _forget(self, connection: Connection) -> None:
         held = self._index.held_of(connection)
         if held is not None:
+            for waiter in held.waiters:  # all at once: the connection may have been closed to make room
+                self._let_go(waiter)
             self._start(_Walk(deque(held.waiters), lambda _: Reason.CONNECTION_CLOSED))
             self._index.forget(connection)
 

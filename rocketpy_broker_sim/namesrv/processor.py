@@ -39,6 +39,7 @@ from rocketpy.wire.headers.route import (
     WipeWritePermOfBrokerRequestHeader,
     WipeWritePermOfBrokerResponseHeader,
 )
+from rocketpy.wire.limits import SMALL_REQUEST_LIMITS
 from rocketpy.wire.message_codec import body_crc
 from rocketpy.wire.names import is_valid_stored_topic, is_valid_topic
 from rocketpy.wire.sysflag import TopicSysFlag
@@ -124,6 +125,7 @@ def register_broker(server: NameServer, connection: Connection, request: Remotin
             piece=Piece.from_text(request.ext_fields.get(PIECE_FIELD)),
         )
     )
+    server.note_registered(connection)
     if registered is None:
         return request.answer(
             ResponseCode.SYSTEM_ERROR, "the registration is outdated, holds a single topic, or is one too many"
@@ -161,7 +163,10 @@ def unregister_broker(server: NameServer, connection: Connection, request: Remot
         address=header.broker_addr,
         broker_id=header.broker_id,
     )
+    live = server.routes.live.get(identity.key)
     server.routes.unregister([identity])
+    if live is not None:
+        server.note_registered(live.connection)
     return request.answer()
 
 
@@ -171,7 +176,7 @@ def query_data_version(server: NameServer, connection: Connection, request: Remo
     key = (header.cluster_name, header.broker_addr)
     if len(request.body) > MAX_VERSION_BODY:
         return request.answer(ResponseCode.SYSTEM_ERROR, f"a version of more than {MAX_VERSION_BODY} bytes")
-    changed = server.routes.is_changed(key, DataVersion.decode(request.body))
+    changed = server.routes.is_changed(key, DataVersion.decode(request.body, limits=SMALL_REQUEST_LIMITS))
     server.routes.touch(key, server.now())
     live = server.routes.live.get(key)
     return request.answer(

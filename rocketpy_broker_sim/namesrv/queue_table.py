@@ -15,7 +15,7 @@ from rocketpy.wire.bodies.route import QueueData
 from rocketpy.wire.sysflag import Permission
 
 if TYPE_CHECKING:
-    from rocketpy.wire.bodies.topics import TopicQueueMappingInfo
+    from rocketpy.wire.bodies.topics import TopicConfig, TopicQueueMappingInfo
 
 __all__ = [
     "TOPICS_A_STEP",
@@ -23,6 +23,7 @@ __all__ = [
     "Steps",
     "may_read",
     "may_read_and_write",
+    "queues_of",
     "weight_of_mapping",
     "weight_of_topic",
 ]
@@ -48,6 +49,17 @@ def weight_of_mapping(mapping: TopicQueueMappingInfo) -> int:
     """Bytes that the mapping of a static topic is reckoned to take."""
     names = len(mapping.topic or "") + len(mapping.scope or "") + len(mapping.bname or "")
     return _BYTES_A_MAPPING + names + _BYTES_A_MAPPED_QUEUE * len(mapping.curr_id_map)
+
+
+def queues_of(broker_name: str, config: TopicConfig, *, read_only: bool) -> QueueData:
+    """The queues that a topic has at a broker."""
+    return QueueData(
+        broker_name=broker_name,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=may_read(config.perm) if read_only else config.perm,
+        topic_sys_flag=config.topic_sys_flag,
+    )
 
 
 class QueueTable:

@@ -15,7 +15,7 @@ import attrs
 from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.registration import Piece, TopicConfigAndMappingSerializeWrapper
 from rocketpy.wire.bodies.route import BrokerData, QueueData
-from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMappingInfo
+from rocketpy.wire.bodies.topics import DataVersion, TopicQueueMappingInfo
 from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, change_after_joining, change_after_leaving
 from rocketpy_broker_sim.namesrv.queue_table import (
     TOPICS_A_STEP,
@@ -23,6 +23,7 @@ from rocketpy_broker_sim.namesrv.queue_table import (
     Steps,
     may_read,
     may_read_and_write,
+    queues_of,
     weight_of_mapping,
     weight_of_topic,
 )
@@ -122,6 +123,7 @@ class RouteInfo:
     Args:
         on_min_broker_changed: told when the lowest id among the brokers of one name has changed.
         later: does work in steps when there is time for it; None does it at once.
+        admit: whether the brokers of a connection may take so many bytes in all.
 
     Attributes:
         delete_topic_with_registration: whether a topic that a registration leaves out is forgotten.
@@ -134,6 +136,7 @@ class RouteInfo:
         delete_topic_with_registration: bool = False,
         on_min_broker_changed: Callable[[MinBrokerChange], None] = lambda change: None,
         later: Callable[[Steps[object]], object] | None = None,
+        admit: Callable[[object, int], bool] = lambda connection, size: True,
     ) -> None:
         self.table = QueueTable()
         self.brokers: dict[str, BrokerData] = {}
@@ -143,6 +146,7 @@ class RouteInfo:
         self.delete_topic_with_registration = delete_topic_with_registration
         self._on_min_broker_changed = on_min_broker_changed
         self._later = later or whole
+        self._admit = admit
         self._rounds = Rounds()
         self._by_connection: dict[object, dict[BrokerKey, None]] = {}
         self._clusters_of: dict[str, set[str]] = {}
@@ -230,11 +234,16 @@ class RouteInfo:
             len(self.brokers) + (identity.broker_name not in self.brokers),
             len(self.clusters) + (identity.cluster not in self.clusters),
         )
-        of_connection = self._by_connection.get(registration.connection, {})
-        names = {self.live[key].identity.broker_name for key in of_connection} | {identity.broker_name}
-        of_one = sum(self.table.bytes_of[name] for name in names) + BYTES_A_BROKER * len(names)
+        of_one = self.kept_for(registration.connection, identity.broker_name) + weight
         total = self.table.bytes + BYTES_A_BROKER * brokers + self._reserved
-        return brokers > MAX_BROKERS or of_one + weight > MAX_BYTES_OF_ONE or total + weight > MAX_BYTES
+        if brokers > MAX_BROKERS or of_one > MAX_BYTES_OF_ONE or total + weight > MAX_BYTES:
+            return True
+        return not self._admit(registration.connection, of_one)
+
+    def kept_for(self, connection: object, *more: str) -> int:
+        """What the brokers of a connection are reckoned to take, and others of these names."""
+        names = {identity.broker_name for identity in self.of_connection(connection)}.union(more)
+        return sum(self.table.bytes_of[name] for name in names) + BYTES_A_BROKER * len(names)
 
     def _broker_data(self, registration: Registration) -> tuple[BrokerData, bool]:
         identity = registration.identity
@@ -303,7 +312,7 @@ class RouteInfo:
             if self.live.get(identity.key) is not live:
                 return  # it has left, or came again in another way
             if is_changed or not table.holds(name, topic):
-                table.put(topic, _queues(name, config, read_only=read_only))
+                table.put(topic, queues_of(name, config, read_only=read_only))
             if count % TOPICS_A_STEP == 0:
                 yield
         if not is_changed:
@@ -483,16 +492,6 @@ class RouteInfo:
         """Give or take the write permission of every queue of a broker. Returns how many topics it has."""
         change = may_read_and_write if allowed else may_read
         return (yield from self.table.change_perms(broker_name, change, lambda: True))
-
-
-def _queues(broker_name: str, config: TopicConfig, *, read_only: bool) -> QueueData:
-    return QueueData(
-        broker_name=broker_name,
-        read_queue_nums=config.read_queue_nums,
-        write_queue_nums=config.write_queue_nums,
-        perm=may_read(config.perm) if read_only else config.perm,
-        topic_sys_flag=config.topic_sys_flag,
-    )
 
 
 def _version(registration: Registration) -> DataVersion:

@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import trio
 
@@ -26,7 +26,7 @@ from rocketpy_broker_sim.namesrv.kv_writer import KVWriter
 from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, MinBrokerNotifier
 from rocketpy_broker_sim.namesrv.processor import processors
 from rocketpy_broker_sim.namesrv.route_info import RouteInfo
-from rocketpy_broker_sim.serving.memory import MemoryBudget
+from rocketpy_broker_sim.serving.memory import REGISTRATIONS, MemoryBudget, Tally
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
@@ -51,13 +51,17 @@ class NameServer:
         address: where it listens, "host:port".
     """
 
-    def __init__(self, config: NamesrvConfig, storage: Storage | None = None) -> None:
+    def __init__(
+        self, config: NamesrvConfig, storage: Storage | None = None, limits: ServerLimits | None = None
+    ) -> None:
         self.config = config
-        self.slices = Slices()
-        self.memory = MemoryBudget()
+        self.memory = MemoryBudget() if limits is None else MemoryBudget(limits.max_kept)
+        self.slices = Slices(memory=self.memory)
+        self._registered = Tally(self.memory.account(REGISTRATIONS))
         self.routes = RouteInfo(
             on_min_broker_changed=self._min_broker_changed,
             later=partial(self.slices.spawn, what="sweeping up after a broker"),
+            admit=self._admit,
         )
         self.refresh_settings()
         self.kv_config = KVConfig(storage, os.path.basename(config.kv_config_path) or FILE_NAME)
@@ -83,6 +87,13 @@ class NameServer:
         """Whether it was told to wait for its brokers and the wait is not over."""
         config = self.config
         return config.need_wait_for_service and self.now() < self._started_at + config.wait_seconds_for_service
+
+    def note_registered(self, connection: object) -> None:
+        """What the brokers of a connection take may be another now."""
+        self._admit(connection, self.routes.kept_for(connection))
+
+    def _admit(self, connection: object, size: int) -> bool:
+        return self._registered.set(cast("Connection", connection), size)
 
     def connection_closed(self, connection: Connection) -> None:
         """A broker whose connection ends is gone."""
@@ -130,7 +141,7 @@ async def open_name_server(
         TransportError: the port is taken or the address is not one of this machine.
         StoreCorruptError: kvConfig.json is damaged.
     """
-    server = NameServer(config or NamesrvConfig(), storage)
+    server = NameServer(config or NamesrvConfig(), storage, limits)
     server.kv_config.load()
     async with outliving(_running(server, network or TcpNetwork(), limits)):
         yield server

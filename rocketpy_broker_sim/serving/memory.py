@@ -15,14 +15,19 @@ if TYPE_CHECKING:
     from rocketpy.wire.command import RemotingCommand
 
 __all__ = [
+    "ANSWERS",
     "BUDGET_BYTES",
     "CONNECTIONS",
     "HELD_PULLS",
     "MEMBERSHIP",
+    "OVERHEAD",
     "REGISTRATIONS",
     "WAITING_REQUESTS",
+    "WORK",
     "Account",
     "MemoryBudget",
+    "Tally",
+    "Uncounted",
     "size_of",
 ]
 
@@ -36,6 +41,10 @@ WAITING_REQUESTS = "waiting requests"
 """One-way requests among them: nobody but the budget bounds how many a peer sends."""
 MEMBERSHIP = "membership"
 """What heartbeats have left in the tables."""
+ANSWERS = "answers"
+"""Those that wait for the disk, or for the name servers."""
+WORK = "work"
+"""Requests that are carried out in slices."""
 REGISTRATIONS = "registrations"
 
 
@@ -46,9 +55,27 @@ class Account(Protocol):
         """Keep so many bytes more. False when they must not be kept: refuse the request."""
         ...
 
-    def release(self, connection: Connection, size: int) -> None:
-        """Let go of what was charged."""
+    def note(self, connection: Connection, size: int) -> None:
+        """Keep so many bytes more that cannot be refused; the greediest connection is closed when they are too many."""
         ...
+
+    def release(self, connection: Connection, size: int) -> None:
+        """Let go of what was charged or noted."""
+        ...
+
+
+class Uncounted:
+    """An account that counts nothing: of a part that stands alone."""
+
+    def charge(self, connection: Connection, size: int) -> bool:
+        """Always."""
+        return True
+
+    def note(self, connection: Connection, size: int) -> None:
+        """Nothing."""
+
+    def release(self, connection: Connection, size: int) -> None:
+        """Nothing."""
 
 
 class _KindOfHolding:
@@ -59,8 +86,56 @@ class _KindOfHolding:
     def charge(self, connection: Connection, size: int) -> bool:
         return self._budget.charge(connection, size, self._kind)
 
+    def note(self, connection: Connection, size: int) -> None:
+        self._budget.note(connection, size, self._kind)
+
     def release(self, connection: Connection, size: int) -> None:
         self._budget.release(connection, size, self._kind)
+
+
+class Tally:
+    """What each connection has in a table that outlives its requests; with a connection ends what it has.
+
+    Args:
+        account: where it counts.
+    """
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._sizes: dict[Connection, int] = {}
+
+    def of(self, connection: Connection) -> int:
+        """Bytes that a connection has."""
+        return self._sizes.get(connection, 0)
+
+    def set(self, connection: Connection, size: int) -> bool:
+        """A connection has so many bytes in all. Returns as `add` does."""
+        return self.add(connection, size - self.of(connection))
+
+    def add(self, connection: Connection, change: int) -> bool:
+        """A connection has so many bytes more, or less. False when it must not have more: nothing is counted.
+
+        What a connection has that has closed is not counted any more.
+        """
+        if not connection.is_open:
+            return True
+        kept = self._sizes.get(connection)
+        change = max(change, -(kept or 0))
+        if change > 0 and not self._account.charge(connection, change):
+            return False
+        if change < 0:
+            self._account.release(connection, -change)
+        if kept is None:
+            self._sizes[connection] = change
+            connection.add_close_callback(self._forget)
+        else:
+            self._sizes[connection] = kept + change
+        return True
+
+    def _forget(self, connection: Connection) -> None:
+        size = self._sizes.pop(connection, 0)
+        if size:
+            self._account.release(connection, size)
 
 
 class MemoryBudget(Budget):
@@ -74,7 +149,10 @@ class MemoryBudget(Budget):
         super().__init__(most)
 
     def account(self, kind: str) -> Account:
-        """Where one part of the server counts what it keeps."""
+        """Where one part of the server counts what it keeps.
+
+        A part that keeps something for a connection after it has closed drops that in `on_gave_way`.
+        """
         return _KindOfHolding(self, kind)
 
 

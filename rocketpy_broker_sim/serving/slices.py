@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import attrs
 import trio
 
+from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.services import runs_blocking_in_place
+from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.serving.memory import WORK, MemoryBudget, size_of
 
 if TYPE_CHECKING:
     from rocketpy.remoting.dispatch import Processor
@@ -35,6 +38,7 @@ __all__ = [
     "Steps",
     "in_slices",
     "is_sliced",
+    "kept_for",
     "whole",
 ]
 
@@ -53,7 +57,9 @@ _STEP_SECONDS = 0.000_01
 """What a look at the clock counts for where time is virtual."""
 _RENEW_AFTER = 0.001
 """Seconds spent at once after which the allowance is renewed in the next turn."""
-
+_GROWTH = 4
+"""How many times its size a request takes while it is carried out: what was read from it, and what is made of that."""
+_TOO_MUCH = "[OVERLOAD]the server keeps as much for its peers as it may, slow down for a while"
 
 T = TypeVar("T")
 
@@ -85,6 +91,11 @@ def clock_here() -> Callable[[], float]:
     return Steadily() if runs_blocking_in_place() else time.thread_time
 
 
+def kept_for(request: RemotingCommand, growth: int = _GROWTH) -> int:
+    """Bytes that are kept while a request is carried out: it, and what is made of it."""
+    return growth * size_of(request)
+
+
 def is_sliced(processor: Callable[..., object]) -> bool:
     """Whether a processor is a generator function, bound to arguments or not."""
     return isgeneratorfunction(processor)
@@ -112,6 +123,7 @@ class _Work:
     steps: Steps
     connection: Connection | None
     done: Done
+    size: int = 0
     must_end: bool = False
 
     @property
@@ -124,9 +136,13 @@ class Slices:
 
     Args:
         clock: processor time in seconds; None is that of this thread, and a steady one under a mock clock.
+        memory: what the works keep counts against it; a budget of its own when None.
     """
 
-    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None, memory: MemoryBudget | None = None) -> None:
+        memory = MemoryBudget() if memory is None else memory
+        memory.on_gave_way(self._drop)
+        self._kept = memory.account(WORK)
         self._clock = clock
         self._works: deque[_Work] = deque()
         self._spent = 0.0
@@ -149,6 +165,8 @@ class Slices:
         steps: Steps,
         connection: Connection | None,
         done: Done,
+        *,
+        size: int = 0,
     ) -> None:
         """Do as much of some work as this turn has time for, now; the rest follows.
 
@@ -156,8 +174,16 @@ class Slices:
             steps: the work.
             connection: who wants it: when that has closed the work is dropped. None is the server itself.
             done: called once, now or later, with what the work returned or raised; with neither when it was dropped.
+                It hears SYSTEM_BUSY when the work is not begun, as too much is kept already.
+            size: bytes that it keeps; not looked at without a connection.
         """
-        work = _Work(steps, connection, done)
+        if connection is None:
+            size = 0
+        elif size and not self._kept.charge(connection, size):
+            steps.close()
+            done(None, BrokerError.for_code(ResponseCode.SYSTEM_BUSY, _TOO_MUCH))
+            return
+        work = _Work(steps, connection, done, size)
         left = SLICE_SECONDS - self._spent
         if left <= 0 or not self._go_on(work, left):
             self._works.append(work)
@@ -179,10 +205,14 @@ class Slices:
         self._works.append(_Work(cast("Steps", steps), None, done))
         self._lot.unpark()
 
-    def sliced(self, function: SlicedProcessor) -> Processor:
+    def sliced(self, function: SlicedProcessor, *, growth: int = _GROWTH) -> Processor:
         """A processor for a Dispatcher that carries out a generator function in slices.
 
         While it is under way its connection hands over no other request, so that their order is kept.
+
+        Args:
+            function: the sliced processor.
+            growth: how many times its size a request takes while it is carried out.
         """
 
         def process(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
@@ -199,7 +229,7 @@ class Slices:
                 if answer is not None:
                     connection.send_answer(request, answer)
 
-            self.begin(function(connection, request), connection, done)
+            self.begin(function(connection, request), connection, done, size=kept_for(request, growth))
             if at_once:
                 return at_once[0]
             is_held = True
@@ -221,7 +251,9 @@ class Slices:
                 self.take_turn()
         finally:
             while self._works:
-                self._works.popleft().steps.close()
+                work = self._works.popleft()
+                self._let_go(work)
+                work.steps.close()
 
     def take_turn(self) -> None:
         """Go on with each work in its turn, for the time of one slice in all."""
@@ -253,8 +285,22 @@ class Slices:
             error = exc
         finally:
             self._spent += clock() - began
+        self._let_go(work)
         try:
             work.done(answer, error)
         finally:
             error = None  # it holds this frame by its traceback, and with it all that the work had in hand
         return True
+
+    def _let_go(self, work: _Work) -> None:
+        if work.size and work.connection is not None:
+            self._kept.release(work.connection, work.size)
+
+    def _drop(self, connection: Connection) -> None:
+        """A connection kept too much and was closed: drop what it wanted now, and not in the next turns."""
+        dropped = [work for work in self._works if work.connection is connection and not work.must_end]
+        for work in dropped:
+            self._works.remove(work)
+            self._let_go(work)
+            work.steps.close()
+            work.done(None, None)

@@ -342,8 +342,10 @@ class MessageWriter:
             return PutMessageStatus.MESSAGE_ILLEGAL
         return self._judge(max(bodies), max(map(len, properties)), max(sizes))
 
-    def _encoded(self, text: str) -> bytes:
+    def _encoded(self, text: str | bytes) -> bytes:
         """The bytes of a property text; a checksum that a sender put there would be taken for ours."""
+        if isinstance(text, bytes):
+            return text
         if self._with_crc and _CRC_NAME in text:
             text = delete_property(text, _CRC_NAME)
         return text.encode("utf-8", "replace")

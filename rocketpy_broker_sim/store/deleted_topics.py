@@ -97,6 +97,8 @@ class DeletedTopics:
         Raises:
             OSError: The disk refused; nothing is noted.
         """
+        if end <= begin:
+            return  # there is no record of anything
         names = [topic.encode() for topic in topics]
         before = [(name, self._ends.get(name)) for name in names]
         self._ends.update(dict.fromkeys(names, end))
@@ -123,7 +125,7 @@ class DeletedTopics:
         Raises:
             OSError: The disk refused.
         """
-        if self._lines or self._is_torn or any(not begin < known <= end for known in self._ends.values()):
+        if self._is_torn or any(not begin < known <= end for known in self._ends.values()):
             self._save(begin, end)
 
     def _add(self, lines: list[bytes]) -> None:

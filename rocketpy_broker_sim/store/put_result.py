@@ -71,7 +71,8 @@ class IncomingMessage:
     """A message on its way into the log, with everything but the positions and the store time.
 
     Attributes:
-        properties: The property text as it will be stored; for a batch, what is added to every item's own.
+        properties: The property text as it will be stored; for a batch, what is added to every item's own. Bytes are
+            stored as they are, and hold no checksum.
         born_host: Address of the producer as stored: 8 bytes (IPv4 and port) or 20 (IPv6 and port).
         store_host: Address of this broker, in the same form.
         tags_code: Hash of the tag, when the caller has it; None lets the store find the tag itself.
@@ -81,7 +82,7 @@ class IncomingMessage:
     topic: str
     queue_id: int
     body: bytes
-    properties: str = ""
+    properties: str | bytes = ""
     flag: int = 0
     sys_flag: int = 0
     born_timestamp: int = 0

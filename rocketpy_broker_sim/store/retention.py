@@ -57,6 +57,7 @@ class Retention:
         self._queues = queues
         self._index = index
         self._settled = settled
+        self._is_unsettled = False  # whether a file was removed whose folder may not have reached the disk
 
     # --- for a thread
 
@@ -80,11 +81,15 @@ class Retention:
         Raises:
             StoreError: The disk refused.
         """
+        if self._is_unsettled:  # else a power loss could bring the one before back without this one
+            self.settle(commit_log.FOLDER)
+        self._is_unsettled = True
         try:
             file.delete()
         except OSError as exc:
             raise store_error(exc, "deleting an expired file", self._storage.describe(file.path)) from exc
         self.settle(commit_log.FOLDER)
+        self._is_unsettled = False
 
     def settle(self, folder: str) -> None:
         """Return when a file that was deleted is gone for good, so that the next one may go.
@@ -125,8 +130,9 @@ class Retention:
         return self._log.row.take_first(self._settled())
 
     def put_back_log_file(self, file: MappedFile) -> None:
-        """Take a file up again that could not be removed."""
-        self._log.row.put_first(file)
+        """Take a file up again that could not be removed, unless it is gone, and only its folder was not flushed."""
+        if self._storage.exists(file.path):
+            self._log.row.put_first(file)
 
     def take_index_file(self) -> IndexFile | None:
         """Take the oldest file of the index out when none of its messages is left; None when there is no such file."""

@@ -21,6 +21,7 @@ from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.delay import put_aside
 from rocketpy_broker_sim.config import BrokerConfig, FlushDiskType, MessageStoreConfig
+from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult, PutMessageStatus
 from tests.crash.sim_disk import SimDisk
@@ -181,7 +182,8 @@ class Driver:
         except StoreError:
             for each, _ in waiting:
                 # When the store cannot take it back either, nobody knows.
-                each.failed = self.now if self.store._log.failure is None else None
+                log = self.store._log
+                each.failed = self.now if log.failure is None and not log.is_torn else None
             return
         self.appended += [each for each, _ in waiting]
         self._note_written()
@@ -271,6 +273,14 @@ class Driver:
 
     # --- cleaning
 
+    def _remove(self, file: MappedFile) -> None:
+        """As the broker's service does it: what could not be removed stays."""
+        try:
+            self.store.retention.remove(file)
+        except StoreError:
+            self.store.retention.put_back_log_file(file)
+            raise
+
     def clean(self) -> None:
         """Take out the oldest file of the log, and what only led there."""
         self.has_cleaned = True
@@ -282,7 +292,7 @@ class Driver:
             if each.written is not None and each.position < file.end and each.removed is None:
                 each.removed = self.now
         try:
-            retention.remove(file)
+            self._remove(file)
             for queue in retention.queues():
                 retention.correct_queue(queue)
                 while (folder := retention.delete_queue_file(queue)) is not None:

@@ -16,7 +16,7 @@ from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy.wire.send_layout import LaidOutSend
-from rocketpy_broker_sim.broker.batch_items import items_of
+from rocketpy_broker_sim.broker.batch_items import few_items_of, items_of
 from rocketpy_broker_sim.broker.plain_runs import PlainRuns
 from rocketpy_broker_sim.broker.put_pipeline import Put, Sent
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
@@ -34,15 +34,13 @@ if TYPE_CHECKING:
 
 __all__ = ["SendProcessor"]
 
-LARGE_BATCH = 32 * 1024
-"""Bytes of a batch that is read in slices."""
+LARGE_BATCH = 16 * 1024
+"""Bytes of a batch beyond which it may have many messages."""
 
 
-def _is_large_batch(request: RemotingCommand) -> bool:
-    """Whether reading it takes so long that others should have their turn meanwhile."""
-    if len(request.body) <= LARGE_BATCH:
-        return False
-    return request.code == RequestCode.SEND_BATCH_MESSAGE or request.ext_fields.get("m", "") == "true"
+def _may_be_large(request: RemotingCommand, header: SendMessageRequestHeader) -> bool:
+    """Whether a batch may have so many messages that others should have their turn while it is read."""
+    return bool(header.batch) and len(request.body) > LARGE_BATCH
 
 
 def _layout(request: RemotingCommand) -> SendLayout | None:
@@ -74,14 +72,6 @@ class SendProcessor(RunProcessor):
         replies: list[Replies] = []
         for layout, group in groupby(requests, _layout):
             run = list(group)
-            if layout is None and any(map(_is_large_batch, run)):
-                for request in run:
-                    replies += (
-                        self._begin(connection, request)
-                        if _is_large_batch(request)
-                        else self._take(connection, [request])
-                    )
-                continue
             plain = self._plain.take(connection, cast("list[LaidOutSend]", run)) if layout is not None else None
             if plain is not None:
                 replies.append(plain)
@@ -90,25 +80,38 @@ class SendProcessor(RunProcessor):
         return replies
 
     def _take(self, connection: Connection, requests: Sequence[RemotingCommand]) -> Sequence[Replies]:
-        """Lead requests through the pipeline."""
-        puts = [self._put_of(connection, request) for request in requests]
-        self._broker.pipeline.take([put for put in puts if put.is_under_way])
-        return [self._reply(connection, request, put) for request, put in zip(requests, puts, strict=True)]
+        """Lead requests through the pipeline, large batches by themselves."""
+        replies: list[Replies] = []
+        run: list[tuple[RemotingCommand, Put]] = []
+        for request in requests:
+            put = self._put_of(connection, request)
+            if put.sent is not None and _may_be_large(request, put.sent.header):
+                put.sent.items = few_items_of(request.body)
+                if put.sent.items is None:
+                    replies += self._lead(connection, run)
+                    replies += self._begin(connection, request, put)
+                    run = []
+                    continue
+            run.append((request, put))
+        return [*replies, *self._lead(connection, run)]
 
-    def _begin(self, connection: Connection, request: RemotingCommand) -> Sequence[Replies]:
+    def _lead(self, connection: Connection, run: Sequence[tuple[RemotingCommand, Put]]) -> Sequence[Replies]:
+        self._broker.pipeline.take([put for _, put in run if put.is_under_way])
+        return [self._reply(connection, request, put) for request, put in run]
+
+    def _begin(self, connection: Connection, request: RemotingCommand, put: Put) -> Sequence[Replies]:
         """Read a large batch in slices, then put it. Its reply when that is done at once; else it follows."""
         turn, at_once = self._broker.turn, list[Reply]()
         is_later = False
 
         def steps(connection: Connection, request: RemotingCommand) -> Steps:
             yield MUST_END  # as any other message that was taken, though its sender may be gone
-            put = self._put_of(connection, request)
             if put.sent is not None:
                 try:
                     put.sent.items = yield from items_of(request.body)
                 except BrokerError as exc:
                     put.sent.items = exc
-                self._broker.pipeline.take([put])
+            self._broker.pipeline.take([put])
             reply = self._reply(connection, request, put)
             if not is_later:
                 at_once.append(reply)
@@ -118,7 +121,7 @@ class SendProcessor(RunProcessor):
             turn.finish()
             return None
 
-        failure = self._broker.slices.sliced(steps)(connection, request)
+        failure = self._broker.slices.sliced(steps, growth=1)(connection, request)
         is_later = True
         return at_once if failure is None else [Reply(connection, request, failure)]
 

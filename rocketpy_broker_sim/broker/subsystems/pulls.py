@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.broker.waiters import Waiter
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.memory import Account
     from rocketpy_broker_sim.store.filtering import MessageFilter
 
 __all__ = ["Pulls"]
@@ -37,20 +38,28 @@ class Pulls(Subsystem):
         turn: lets the answers go.
         topics: says which queues there are.
         pull_again: answers a pull that was held.
+        account: what held pulls keep counts there.
 
     Attributes:
         waiters: The table of all that wait, of whatever kind.
     """
 
     def __init__(
-        self, config: BrokerConfig, lanes: Lanes, turn: Turn, topics: TopicTable, pull_again: Processor
+        self,
+        config: BrokerConfig,
+        lanes: Lanes,
+        turn: Turn,
+        topics: TopicTable,
+        pull_again: Processor,
+        account: Account,
     ) -> None:
         self._lanes = lanes
         self._turn = turn
         self._topics = topics
         self._pull_again = pull_again
         self.waiters = Waiters(
-            Bounds(number=config.max_held_pulls, number_of_connection=config.max_held_pulls_per_connection)
+            Bounds(number=config.max_held_pulls, number_of_connection=config.max_held_pulls_per_connection),
+            account,
         )
 
     def hold(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.durability import Hear
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.memory import Account
     from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage
 
 __all__ = ["Storing"]
@@ -46,6 +47,7 @@ class Storing(Subsystem):
         statistics: hears what can be read.
         hear: tells of topics that the name servers have heard of.
         hooks: see every request and its answer.
+        account: what answers keep that wait counts there.
 
     Attributes:
         turn: What requests run in; it stores what they put.
@@ -60,6 +62,7 @@ class Storing(Subsystem):
         statistics: BrokerStatistics,
         hear: Hear,
         hooks: Sequence[RequestHook] = (),
+        account: Account | None = None,
     ) -> None:
         settings = config.store
         self.storage = storage
@@ -77,6 +80,7 @@ class Storing(Subsystem):
             else None,
             most=config.send_thread_pool_queue_capacity,
             hear=hear,
+            account=account,
         )
         self.turn = Turn(self.store, self.gate, self.conditions, self.put_times, hooks)
         self.disk = Disk(self.store)

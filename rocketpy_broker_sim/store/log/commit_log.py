@@ -52,6 +52,8 @@ class CommitLog:
         flushed: Position up to which the disk has them. Changed by the flushing thread alone.
         flushed_timestamp: Store timestamp of the last of those.
         failure: Set once a flush has failed: what the disk really has is then unknown until the store is reopened.
+        is_torn: Whether a part of a chunk that was taken back may still stand behind the end, as the disk refused that,
+            too. A crash would bring it back to life before `mend` or the next write.
     """
 
     def __init__(self, storage: Storage, file_size: int) -> None:
@@ -67,7 +69,7 @@ class CommitLog:
         self._closed_parts: list[tuple[int, list[bytes]]] = []  # parts of the chunk that end with a filler
         self._part_start = 0
         self._is_creating = False
-        self._is_torn = False  # whether a part of a chunk that was taken back may still stand behind the end
+        self.is_torn = False
 
     # --- appending
 
@@ -151,7 +153,7 @@ class CommitLog:
     def _take_back(self) -> None:
         """Forget the chunk. Records of it that stayed on the disk could come back to life after a crash."""
         self._rewind()
-        again, self._is_torn = self._is_torn, True
+        again, self.is_torn = self.is_torn, True
         with suppress(OSError):
             self._undo(again=again)
 
@@ -161,7 +163,7 @@ class CommitLog:
         Raises:
             OSError: The disk still refuses.
         """
-        if self._is_torn:
+        if self.is_torn:
             self._undo(again=True)
 
     def _undo(self, *, again: bool) -> None:
@@ -174,7 +176,7 @@ class CommitLog:
         for file in self.row.files:
             if file.end > position and (file.clear_from(max(0, position - file.start)) or again):
                 self._flush_undone(file)
-        self._is_torn = False
+        self.is_torn = False
 
     def _flush_undone(self, file: MappedFile) -> None:
         try:

@@ -97,7 +97,7 @@ class PooledLog(CommitLog):
 
     def _undo(self, *, again: bool) -> None:
         """The files have nothing of what is taken back."""
-        self._is_torn = False
+        self.is_torn = False
 
     # --- moving: for one thread at a time, while the loop goes on appending
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 import trio
 import trio.lowlevel
 from trio.testing import MockClock
 
+from rocketpy.errors import StoreError
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.batch import BatchItem, encode_batch_items
 from rocketpy.wire.codes import ONEWAY_FLAG, RequestCode, ResponseCode
@@ -17,6 +20,8 @@ from rocketpy.wire.hosts import parse_address
 from rocketpy.wire.limits import DEFAULT_LIMITS
 from rocketpy.wire.serialize import encode_command
 from rocketpy_broker_sim.broker.batch_items import MOST_ITEMS
+from rocketpy_broker_sim.broker.broker import Broker
+from rocketpy_broker_sim.serving.slices import SLICE_SECONDS
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client, client_of, send_fields
 from tests.broker_sim.broker.test_plain_runs import Wire, send, wire_to
@@ -87,13 +92,14 @@ async def test_others_are_served_while_a_large_batch_is_read(autojump_clock: Moc
 
 
 class Ticks:
-    """Processor time of which every look takes a millisecond."""
+    """Processor time of which every look takes a millisecond, or so many seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, step: float = 0.001) -> None:
+        self._step = step
         self._now = 0.0
 
     def __call__(self) -> float:
-        self._now += 0.001
+        self._now += self._step
         return self._now
 
 
@@ -139,3 +145,35 @@ async def test_a_batch_that_the_disk_refuses_is_refused_whole_and_stored_when_th
         assert (answer.code, answer.ext_fields["queueOffset"]) == (0, "1")
         await trio.sleep(0.1)
         assert broker.store.max_offset("T", 0) == 1 + count
+
+
+SERVICES: dict[str, Callable[[Broker], object]] = {
+    "delivers": lambda broker: broker.commit(),
+    "catches up": lambda broker: broker.turn.make_readable(),
+    "serves pulls": lambda broker: broker.turn.finish(),
+}
+"""What tasks of the broker do between two slices."""
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("service", SERVICES)
+async def test_a_large_batch_that_the_disk_refuses_is_refused_whatever_a_service_does_meanwhile(
+    autojump_clock: MockClock, service: str, flush: str
+) -> None:
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage, flush_disk_type=flush, **ROOM) as (broker, client):
+        await client.send()
+        broker.slices._clock = Ticks(SLICE_SECONDS)  # every step ends a slice
+
+        async def serve() -> None:
+            for _ in range(200):
+                with suppress(StoreError):
+                    SERVICES[service](broker)
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve)
+            with storage.failing("pwrite", code=errno.ENOSPC, under="commitlog"):
+                answer = await client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields("T", batch=True), batch(3000))
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert (await client.send(body=b"after")).ext_fields["queueOffset"] == "1"

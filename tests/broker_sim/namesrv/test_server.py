@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from rocketpy.errors import TransportError
 from rocketpy.remoting.memory import MemoryNetwork
@@ -66,13 +67,13 @@ class Peer:
 
 
 @asynccontextmanager
-async def running(storage=None, **settings):
+async def running(storage=None, limits=None, **settings):
     network = MemoryNetwork()
-    async with (
-        open_name_server(NamesrvConfig(**settings), network=network, storage=storage) as server,
-        ConnectionPool(network).open() as pool,
-    ):
-        yield Peer(server, pool)
+    async with open_name_server(NamesrvConfig(**settings), network=network, storage=storage, limits=limits) as server:
+        async with ConnectionPool(network).open() as pool:
+            yield Peer(server, pool)
+        await wait_all_tasks_blocked()
+        assert server.memory.kinds() == {}, "something still counts for connections that have closed"
 
 
 async def test_N1_a_registration_is_taken_and_answered_with_the_order_configuration(autojump_clock):

@@ -44,6 +44,8 @@ def put_all(store: MessageStore, messages: list[IncomingMessage]) -> list[PutMes
     assert [result.status for result in results] == [OK] * len(results)
     store.commit_pending()
     store.reput()
+    while store.can_reput:
+        store.reput()
     return results
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from datetime import UTC, datetime
 
 import pytest
 
-from rocketpy.errors import ConfigError
+from rocketpy.errors import ConfigError, StoreError
 from rocketpy_broker_sim.config import read_broker_properties
 from rocketpy_broker_sim.config.store import MessageStoreConfig
 from rocketpy_broker_sim.store.cleaning import HOUR_MS, DiskLevel, disk_level, how_many, is_hour_to_delete, plan
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from tests.broker_sim.store.helpers import message, open_store, put_all
 
 NOW = int(datetime(2026, 3, 1, 4, 30, tzinfo=UTC).timestamp() * 1000)
 NOON = NOW + 8 * HOUR_MS
@@ -129,3 +132,22 @@ def test_what_a_plan_says_is_for_operators():
     assert plan(config, 0.8, [], NOON).why == "80% of the disk are in use"
     assert plan(config, 0.1, [], NOON, on_command=True).why == "an administrator asked for it"
     assert plan(config, 0.1, [], NOW).why == "it is the hour to delete"
+
+
+def test_a_file_whose_folder_was_not_flushed_is_gone_and_the_next_one_waits_for_that():
+    """Were the next one removed first, a power loss could bring the first back without it: a gap."""
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message(b"x" * 900) for _ in range(20)])
+    store.flush()
+    retention = store.retention
+    first = retention.take_log_file()
+    with storage.failing("sync_dir", code=errno.EIO, under="commitlog"), pytest.raises(StoreError):
+        retention.remove(first)
+    retention.put_back_log_file(first)
+    assert retention.log_start == first.end
+    calls = []
+    storage.fault = lambda operation, path, size: calls.append((operation, path))
+    second = retention.take_log_file()
+    retention.remove(second)
+    assert calls == [("sync_dir", "commitlog"), ("unlink", second.path), ("sync_dir", "commitlog")]

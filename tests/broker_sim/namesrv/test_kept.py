@@ -1,0 +1,78 @@
+"""What peers make a name server keep stays within its budget, and nothing is left counted when they have gone."""
+
+from __future__ import annotations
+
+from rocketpy.remoting.limits import ServerLimits
+from rocketpy.remoting.memory import MemoryNetwork
+from rocketpy.remoting.pool import ConnectionPool
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.headers import route as headers
+from rocketpy_broker_sim.namesrv import open_name_server
+from rocketpy_broker_sim.serving.memory import REGISTRATIONS
+from tests.broker_sim.namesrv.test_server import Peer, body, register, running
+
+KIB = 1024
+TOPICS = body(*(f"t{number}" for number in range(100))).encode()
+
+
+def of(number, data=TOPICS):
+    return register(data, broker_name=f"b{number}", broker_addr=f"10.0.0.1:{number}")
+
+
+async def test_many_brokers_of_one_connection_stay_within_the_budget(autojump_clock):
+    most = 600 * KIB
+    async with running(limits=ServerLimits(max_kept=most)) as peer:
+        server = peer.server
+        codes = []
+        for number in range(40):
+            codes.append((await peer.ask(of(number))).code)
+            assert server.memory.kept <= most
+            assert server.memory.kinds() == {REGISTRATIONS: server.memory.kept}
+        taken = codes.count(0)
+        assert 5 < taken < 20
+        assert codes == [0] * taken + [ResponseCode.SYSTEM_ERROR] * (40 - taken)
+        # Those that are known stay so, and are told nothing else.
+        assert (await peer.ask(of(0))).code == 0
+        assert len(server.routes.live) == taken
+
+
+async def test_a_broker_that_leaves_makes_room(autojump_clock):
+    async with running(limits=ServerLimits(max_kept=140 * KIB)) as peer:
+        assert (await peer.ask(of(0))).code == 0
+        kept = peer.server.memory.kept
+        assert kept == peer.server.routes.table.bytes + 4096
+        assert (await peer.ask(of(1))).code == ResponseCode.SYSTEM_ERROR
+        header = headers.UnRegisterBrokerRequestHeader(
+            broker_name="b0", broker_addr="10.0.0.1:0", cluster_name="c", broker_id=0
+        )
+        assert (await peer.ask(RequestCode.UNREGISTER_BROKER, header)).code == 0
+        assert peer.server.memory.kept == 0
+        assert (await peer.ask(of(1))).code == 0
+        assert peer.server.memory.kept == kept
+
+
+async def test_the_connection_of_most_registrations_gives_way_to_another_broker(autojump_clock):
+    network = MemoryNetwork()
+    limits = ServerLimits(max_kept=600 * KIB)
+    async with open_name_server(network=network, limits=limits) as server:
+        async with ConnectionPool(network).open() as one, ConnectionPool(network).open() as two:
+            greedy, modest = Peer(server, one), Peer(server, two)
+            for number in range(11):
+                assert (await greedy.ask(of(number))).code == 0
+            assert (await modest.ask(of(100))).code == 0
+            assert (await modest.ask(of(101))).code == 0
+            assert {"b100", "b101"} == set(server.routes.brokers)
+            assert server.memory.kept == server.routes.table.bytes + 2 * 4096
+
+
+async def test_the_version_of_a_table_is_bounded_as_a_request_that_is_about_one_thing(autojump_clock):
+    """It was read with what a client allows the servers that it asks, a hundred times as much."""
+    async with running() as peer:
+        assert (await peer.ask(of(0))).code == 0
+        header = headers.QueryDataVersionRequestHeader(
+            broker_name="b0", broker_addr="10.0.0.1:0", cluster_name="c", broker_id=0
+        )
+        many = b'{"counter":1,"timestamp":1,"x":[' + b"1," * 2020 + b"1]}"
+        assert (await peer.ask(RequestCode.QUERY_DATA_VERSION, header, many)).code == ResponseCode.SYSTEM_ERROR
+        few = b'{"counter":1,"timestamp":1,"x":[1,2]}'
+        assert (await peer.ask(RequestCode.QUERY_DATA_VERSION, header, few)).code == 0
