@@ -30,7 +30,7 @@ __all__ = ["Handler", "Inbound"]
 
 _logger = get_logger(__name__)
 _OVERHEAD = 1024
-"""Bytes that a request takes beside its body."""
+"""Bytes that a request takes besides its body."""
 
 
 class Handler(Protocol):

@@ -47,7 +47,7 @@ class Transport(ABC):
         self.sent = 0
         """Bytes that the stream has taken since the beginning."""
         self.on_sent: Callable[[], None] | None = None
-        """Called when the stream has taken some bytes, for a connection that keeps so many that they are counted."""
+        """Called when the stream has taken some bytes, while so many wait that they are counted."""
         self._chunks: deque[bytes | memoryview] = deque()
         self._parked: trio.lowlevel.Task | None = None
         self._progress = trio.lowlevel.ParkingLot()

@@ -38,7 +38,7 @@ from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
-from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MemoryBudget
+from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MEMBERSHIP, MemoryBudget
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Broker:
         self, config: BrokerConfig, name_servers: Sequence[str], limits: ServerLimits | None
     ) -> list[Subsystem]:
         """The parts that have to do with those outside."""
-        clients = Clients(config, self.slices)
+        clients = Clients(config, self.slices, self.memory.account(MEMBERSHIP))
         self.consumers, self.producers = clients.consumers, clients.producers
         self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn, self.slices, self.memory)
         held = self.memory.account(HELD_PULLS)

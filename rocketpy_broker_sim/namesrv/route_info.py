@@ -176,7 +176,7 @@ class RouteInfo:
         """
         weight = yield from self._weight_of(registration)
         if weight is None or self._is_too_much(registration, weight):
-            logger.warning("refused %s: there are too many brokers or topics already", registration.identity)
+            logger.warning("refused %s: too many brokers or topics; unregister some first", registration.identity)
             return None
         with self._reserving(weight):
             return (yield from self._register(registration))

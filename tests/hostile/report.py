@@ -1,4 +1,4 @@
-"""The page of hostile peers: a table of request codes with the worst that attacks on each have done.
+"""The page of hostile peers: a table of request codes with the worst that attacks did.
 
 `./dev hostile --page docs/reference/hostile-peers.md` writes the committed one.
 """
