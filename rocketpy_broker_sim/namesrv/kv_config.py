@@ -95,10 +95,13 @@ class KVDraft:
 
 def _check(entries: int, size: int, *, is_new: bool, former_size: int) -> None:
     if is_new and entries > MAX_ENTRIES:
-        raise NoPermissionError(ResponseCode.NO_PERMISSION, f"no more than {MAX_ENTRIES} key-value entries are kept")
+        raise NoPermissionError(
+            ResponseCode.NO_PERMISSION, f"no more than {MAX_ENTRIES} key-value entries are kept: delete some first"
+        )
     if size > max(MAX_SIZE, former_size):
         raise NoPermissionError(
-            ResponseCode.NO_PERMISSION, f"no more than {MAX_SIZE} characters of key-value entries are kept"
+            ResponseCode.NO_PERMISSION,
+            f"no more than {MAX_SIZE} characters of key-value entries are kept: delete some first",
         )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "ClientChannel", "Memberships"]
 
-_BYTES_A_MEMBERSHIP = 512
+_BYTES_A_MEMBERSHIP = 192
 """What a connection in a group is reckoned to take, beside the name of the group."""
 
 
@@ -81,10 +81,13 @@ class Memberships:
         """
         groups = self._groups.get(channel, {})
         if len(groups) >= self._config.max_groups_per_client:
-            remark = f"the client is in {len(groups)} groups, more are not allowed: spread them over processes"
+            remark = (
+                f"the client is in {len(groups)} groups, more are not allowed: "
+                "use more clients, or raise maxGroupsPerClient"
+            )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         if self._count >= self._config.max_memberships:
-            remark = f"the clients of the broker are in {self._count} groups in all, more are not allowed"
+            remark = f"all clients are in {self._count} groups together, more are not allowed: raise maxMemberships"
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         self.weigh(channel, _BYTES_A_MEMBERSHIP + len(group))
         groups[group] = None
