@@ -35,8 +35,8 @@ class WireLimits:
     def size_of_json(data: bytes) -> int:
         """What the text of a body takes: Python keeps all characters of a text as wide as its widest.
 
-        A text of which one character lies outside of Unicode's first 65,536 takes four bytes for each of the others,
-        and what is read from it once more: it counts sixfold. One that goes beyond Latin-1 counts twice.
+        A text with one character outside Unicode's first 65,536 takes four bytes for each of the others, and what is
+        read from it takes as much again: it counts six times. Any other text that is not ASCII counts twice.
         """
         if data.isascii():
             return len(data)
@@ -51,7 +51,7 @@ _LEADS_OF_FOUR = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
 DEFAULT_LIMITS = WireLimits()
 """What a client takes of the servers that it asks."""
 REQUEST_LIMITS = WireLimits(max_body_members=50_000)
-"""What a server takes of whoever asks, in a JSON body that lists things. Objects are large in Python: these 50,000
+"""What a server takes of a peer, in a JSON body that lists things. Objects are large in Python: these 50,000
 members take at most 16 MiB and four times the bytes that they came in, typed objects included."""
 SMALL_REQUEST_LIMITS = WireLimits(max_json_body=1024 * 1024, max_body_members=2_000)
 """What a server takes in a JSON body that is about one thing. It may be read at once: that takes at most 20 ms."""

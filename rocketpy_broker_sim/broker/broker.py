@@ -47,7 +47,7 @@ from rocketpy_broker_sim.broker.views import (
     TopicAdminView,
     Views,
 )
-from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MemoryBudget
+from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MEMBERSHIP, MemoryBudget
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Broker:
     def _serve(self, network: Network, name_servers: Sequence[str], limits: ServerLimits | None) -> None:
         """Make the parts that have to do with those outside."""
         config, turn, topics = self.config, self.storing.turn, self.tables.topics
-        self.clients = Clients(config, self.slices)
+        self.clients = Clients(config, self.slices, self.memory.account(MEMBERSHIP))
         self.pulls = Pulls(config, self._resume, turn, topics, self.memory.account(HELD_PULLS))
         behind = self._stages()
         checks = SendChecks(ChecksView(config, self.identity, topics, self.tables.groups), behind.values())

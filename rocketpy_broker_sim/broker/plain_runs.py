@@ -1,4 +1,4 @@
-"""Sends that are plain, a run at a time: checked, stored and answered together.
+"""Plain sends, a run at a time: checked, stored and answered together.
 
 Plain are sends whose header looks like the one before (`wire.send_layout`), whose topic is there, and whose properties
 hold nothing that a stage of the put pipeline watches. All that can be asked of them is asked of a run at once. Where

@@ -9,7 +9,7 @@ from tests.hostile.attacks import attacks, small
 from tests.hostile.frames import request
 from tests.hostile.known import KNOWN
 from tests.hostile.measure import SLACK, TRIES, Reading, attack
-from tests.hostile.peer import Peer
+from tests.hostile.peer import Peer, wait_until
 from tests.hostile.routed import Routed
 from tests.hostile.samples import ATTACKED, small_fields
 from tests.hostile.shapes import dump
@@ -68,6 +68,8 @@ def prepare(world: World) -> None:
         ):
             answer = peer.ask(frame)
             assert answer.code == ResponseCode.SUCCESS, (ATTACKED, answer)
+        # What came before it may still be on its way into the queues.
+        assert wait_until(lambda: peer.ask(small(RequestCode.PULL_MESSAGE)()).code == ResponseCode.SUCCESS, 30)
     with Peer(world.namesrv.address) as peer:
         for code in (RequestCode.PUT_KV_CONFIG, RequestCode.REGISTER_BROKER):
             answer = peer.ask(small(code)())

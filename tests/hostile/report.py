@@ -1,4 +1,4 @@
-"""The page of hostile peers: a table of request codes with the worst that attacks on each have done.
+"""The page of hostile peers: a table of request codes with the worst that attacks did.
 
 `./dev hostile --page docs/reference/hostile-peers.md` writes the committed one.
 """
@@ -99,24 +99,28 @@ def wait(seconds: float) -> str:
 
 _INTRODUCTION = f"""# Hostile peers
 
-Whatever one peer sends, name server and broker go on serving everybody else. `tests/hostile` tries it: a server
-process, an innocent pair of connections that sends and pulls ten times a second (at the name server: asks for routes),
-and an attacker that sends every request there is, at the limits of what is accepted and just beyond: the largest body,
-the most members and names, the deepest nesting, the longest texts, nothing at all, every number at its ends.
+Whatever one peer sends, name server and broker go on serving everybody else. `tests/hostile` tests that with a server
+process, an innocent pair of connections, and an attacker. The pair sends and pulls ten times a second (at the name
+server it asks for routes). The attacker sends every request there is, at the limits of what is accepted and just
+beyond: the largest body, the most members and names, the deepest nesting, the longest texts, nothing at all, every
+number at its ends.
 
-What holds for each attack:
+What is demanded of each attack:
 
-* no turn of the server's loop takes more than {TURN * 1e3:.0f} ms of processor time; where one call into C goes over a
-  body at its limit, which cannot be divided, {CALL * 1e3:.0f} ms (which calls those are stands below);
-* the pair is answered, within {REPORTED * 1e3:.0f} ms (reported in bold when it took longer, best of three attacks; a
-  test fails above {WAIT * 1e3:.0f} ms, because the machine that runs it does other things, too);
-* memory of the server's own grows by no more than {TIMES} times the size of the request and {SLACK // MIB} MiB while
-  it is served, and is within {SLACK // MIB} MiB of what it was afterwards;
-* the server lives, and the same request in small works.
+* No turn of the server's loop takes more than {TURN * 1e3:.0f} ms of processor time. A turn may take
+  {CALL * 1e3:.0f} ms where one call into C goes over a body at its limit, which cannot be divided; the table below
+  lists these calls.
+* The pair is answered within {REPORTED * 1e3:.0f} ms, in the best of three attacks. A longer wait is printed in bold.
+  A test fails only above {WAIT * 1e3:.0f} ms, because the machine that runs it does other things too.
+* The server's own memory grows by no more than {TIMES} times the size of the request and {SLACK // MIB} MiB while it is
+  served, and afterwards comes back to within {SLACK // MIB} MiB of what it was.
+* The server lives, and a small request of the same kind works afterwards.
 
-This page is written by `./dev hostile --page docs/reference/hostile-peers.md`; the figures are
-those of the machine that did, `./dev test --all` measures them on yours and writes them to
-`docs/_build/hostile-peers.md`.
+This page is written by `./dev hostile --page docs/reference/hostile-peers.md`, with the figures of the machine that
+wrote it. `./dev test --all` measures them on yours and writes them to `docs/_build/hostile-peers.md`.
+
+In the tables of requests, `attacks` is how many kinds of attack were made with a request. The columns `with` name the
+attack that had the longest turn, and the one that took most memory. The worst wait is that of the pair in any of them.
 
 | call into C | over | at its limit, ms |
 |---|---|---:|

@@ -116,7 +116,7 @@ class SendProcessor(RunProcessor):
                 at_once.append(reply)
                 return None
             turn.add(reply)
-            yield  # to put it took its time: another slice writes it, or another turn before that
+            yield  # putting it took a while: it is written by the next slice, or by a turn before that
             turn.finish()
             return None
 

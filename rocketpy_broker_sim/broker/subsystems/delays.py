@@ -1,4 +1,4 @@
-"""Messages with a delay level, as a part of the broker: `schedule` delivers them, here is when."""
+"""Messages with a delay level, as a part of the broker. `schedule` delivers them; this says when."""
 
 from __future__ import annotations
 

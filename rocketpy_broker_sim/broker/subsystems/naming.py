@@ -1,4 +1,4 @@
-"""Being known to the name servers, as a part of the broker: `registration` tells them, here is when."""
+"""Being known to the name servers, as a part of the broker. `registration` tells them; this says when."""
 
 from __future__ import annotations
 

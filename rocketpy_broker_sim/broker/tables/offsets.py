@@ -44,9 +44,9 @@ class ConsumerOffsetTable(StoredTable):
         self._offsets: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
         self._topics: dict[str, dict[str, None]] = {}
-        """The topics of each group, and"""
+        """The topics of each group."""
         self._groups: dict[str, dict[str, None]] = {}
-        """the groups of each topic: what goes with one of them is found without a look at all the others."""
+        """The groups of each topic. With both, what goes with a deleted one is found without a look at all others."""
         self._count = 0
         self._commits = 0
         self.data_version = DataVersion()
