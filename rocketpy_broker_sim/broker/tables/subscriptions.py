@@ -6,6 +6,7 @@ Plays the part of SubscriptionGroupManager.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,8 @@ DEFAULT_GROUPS = (
 _READ_FORBIDDEN = 1 << 2
 _MOST_SHAPES = 1000
 """Texts that groups have in common which are kept to be found again."""
+_MOST_LOGGED = 20
+"""Groups of one request that the log tells by name."""
 
 
 class SubscriptionGroupTable(StoredTable):
@@ -130,8 +133,12 @@ class SubscriptionGroupTable(StoredTable):
                 ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._groups)} groups, more are not allowed"
             )
         for name in found:
-            log.info("%s group %s", "update" if name in self._groups else "create", name)
             self._texts.pop(name, None)
+        # A line for each would take a request with thousands of them most of its time.
+        for name in islice(found, _MOST_LOGGED):
+            log.info("%s group %s", "update" if name in self._groups else "create", name)
+        if len(found) > _MOST_LOGGED:
+            log.info("and %d groups more", len(found) - _MOST_LOGGED)
         self._groups.update(found)
         self._next_version()
 
