@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "ClientChannel", "Memberships"]
 
-_BYTES_A_MEMBERSHIP = 512
+_BYTES_A_MEMBERSHIP = 192
 """What a connection in a group is reckoned to take, beside the name of the group."""
 
 

@@ -31,7 +31,7 @@ log = get_logger(__name__)
 _SMALLEST_KEPT = 1024
 """Bytes of a list of members above which it is kept: a shorter one is soon made again."""
 _MOST_KEPT = 16
-_BYTES_A_SUBSCRIPTION = 1024
+_BYTES_A_SUBSCRIPTION = 1280
 _BYTES_A_TAG = 128
 _versions = count(1)
 """Never twice the same, so that a group which ends and begins again has another."""

@@ -139,4 +139,6 @@ async def broker_and_client(
         async with client_of(network, broker.address) as client:
             yield broker, client
         await wait_all_tasks_blocked()
-        assert broker.memory.kinds() == {}, "something still counts for connections that have closed"
+        if broker.server is not None and not broker.server.connections:
+            assert broker.memory.kinds() == {}, "something still counts for connections that have closed"
+    assert broker.memory.kinds() == {}, "something still counts though the broker has stopped"

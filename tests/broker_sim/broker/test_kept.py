@@ -167,7 +167,7 @@ async def test_two_hundred_peers_that_hold_pulls_stay_within_the_budget(autojump
                 await wait_all_tasks_blocked()
                 assert broker.memory.kept <= most
             assert broker.memory.kinds().keys() == {HELD_PULLS}
-            assert 40 < len(broker.waiters) < 60
+            assert 40 < len(broker.pulls.waiters) < 60
             await modest.send("T")
         assert found[0].code == ResponseCode.SUCCESS
 
