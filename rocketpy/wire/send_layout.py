@@ -41,7 +41,7 @@ _PROBE: Final = {"e": b"7", "g": b"1234567890123", "i": rb"k\u0001v\u0002", "": 
 
 
 class LaidOutSend(RemotingCommand):
-    """A SEND_MESSAGE_V2 that was read by a layout; what a RemotingCommand says, it says as well.
+    """A SEND_MESSAGE_V2 that was read by a layout; it has everything that a RemotingCommand has.
 
     Attributes:
         layout: What is the same for all that look like it.

@@ -56,7 +56,7 @@ async def test_the_answer_to_the_largest_batch_is_one_that_clients_accept(
     autojump_clock: MockClock, host: bytes
 ) -> None:
     async with broker_and_client(**ROOM) as (broker, client):
-        broker.store_host = host
+        broker.identity.store_host = host
         answer = await client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields("T", batch=True), batch(MOST_ITEMS))
         assert answer.code == 0
         assert len(answer.ext_fields["msgId"].split(",")) == MOST_ITEMS
@@ -169,9 +169,9 @@ async def test_a_batch_that_the_disk_refuses_is_refused_whole_and_stored_when_th
 
 
 SERVICES: dict[str, Callable[[Broker], object]] = {
-    "delivers": lambda broker: broker.commit(),
-    "catches up": lambda broker: broker.turn.make_readable(),
-    "serves pulls": lambda broker: broker.turn.finish(),
+    "delivers": lambda broker: broker.storing.commit(),
+    "catches up": lambda broker: broker.storing.turn.make_readable(),
+    "serves pulls": lambda broker: broker.storing.turn.finish(),
 }
 """What tasks of the broker do between two slices."""
 

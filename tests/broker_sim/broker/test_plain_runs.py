@@ -92,7 +92,7 @@ async def test_sends_of_one_read_go_together(autojump_clock: MockClock, taken: T
         assert taken.runs[-1] == 20
         assert [decode_answer(answers[n]).ext_fields["queueOffset"] for n in (1, 5, 9)] == ["1", "2", "3"]
         assert bodies(await client.pull("T", 1, 1)) == [b"%d" % n for n in range(1, 20, 4)]
-        assert broker.statistics.totals().put == 24
+        assert broker.counting.statistics.totals().put == 24
         assert sum(broker.storing.put_times._now.spans) == 24
 
 
@@ -142,7 +142,7 @@ async def played(sends, with_crc: bool, by_itself: bool) -> tuple[dict[int, byte
         if by_itself:
             patch.setattr(SendReader, "read", lambda self, frame: decode_command(frame))
         async with broker_and_client(network, storage, enabled_append_prop_crc=with_crc, **SMALL) as (broker, _):
-            broker.store_host = bytes(8)
+            broker.identity.store_host = bytes(8)
             wire = await wire_to(network, broker)
             await wire.begin()
             commands = [
