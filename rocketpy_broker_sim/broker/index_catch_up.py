@@ -56,4 +56,4 @@ class IndexCatchUpService:
             await run_blocking(index.write_again)
             index.try_again()
         except StoreError as exc:
-            _logger.debug("%s", exc)  # that it was given up has been said
+            _logger.debug("%s", exc)  # a warning was logged when it was given up

@@ -75,7 +75,7 @@ class _Line:
     Attributes:
         key: The connection and the order.
         is_busy: Whether a sliced processor works for it: it stands nowhere until that ends.
-        since: When it began to wait again; the wait for work of its own is none for the lane.
+        since: When it began to wait again; waiting for its own sliced work is not waiting for the lane.
     """
 
     key: tuple[Connection, str]

@@ -7,7 +7,7 @@ Apache's, the empty namespace and the empty key are names like others.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ MAX_ENTRIES = 10_000
 MAX_SIZE = 4 * 1024 * 1024
 """Characters of all entries: the whole table is written with every change."""
 _ENTRIES_A_STEP = 256
+_SIZE_A_STEP = 64 * 1024
 
 _Table = dict[str, dict[str, str]]
 
@@ -94,10 +95,13 @@ class KVDraft:
 
 def _check(entries: int, size: int, *, is_new: bool, former_size: int) -> None:
     if is_new and entries > MAX_ENTRIES:
-        raise NoPermissionError(ResponseCode.NO_PERMISSION, f"no more than {MAX_ENTRIES} key-value entries are kept")
+        raise NoPermissionError(
+            ResponseCode.NO_PERMISSION, f"no more than {MAX_ENTRIES} key-value entries are kept: delete some first"
+        )
     if size > max(MAX_SIZE, former_size):
         raise NoPermissionError(
-            ResponseCode.NO_PERMISSION, f"no more than {MAX_SIZE} characters of key-value entries are kept"
+            ResponseCode.NO_PERMISSION,
+            f"no more than {MAX_SIZE} characters of key-value entries are kept: delete some first",
         )
 
 
@@ -193,21 +197,28 @@ class KVConfig:
         """Begin to change it. What was drafted counts when it is taken over."""
         return KVDraft(self._table, self._entries, self._size)
 
-    def encode_steps(self, draft: KVDraft) -> Generator[None, None, bytes]:
-        """The file of a draft."""
-        lines = []
+    def encode_steps(self, draft: KVDraft) -> Generator[None, None, list[bytes]]:
+        """The file of a draft, in pieces: all of it as one text would be copied several times over."""
+        pieces = [b'{\n "configTable": {']
+        lines: list[str] = []
+        size = 0
         for count, (name, pairs) in enumerate(draft.table.items()):
             lines.append(f"{',' if count else ''}\n  {encode_basestring(name)}: {{")
             for number, (key, value) in enumerate(pairs.items()):
                 comma = "," if number else ""
                 lines.append(f"{comma}\n   {encode_basestring(key)}: {encode_basestring(value)}")
-                if number % _ENTRIES_A_STEP == 0:
+                size += len(key) + len(value)
+                if len(lines) >= _ENTRIES_A_STEP or size >= _SIZE_A_STEP:
+                    pieces.append("".join(lines).encode())
+                    lines.clear()
+                    size = 0
                     yield
             lines.append("\n  }")
-        table = f"{{{''.join(lines)}\n }}" if lines else "{}"
-        return f'{{\n "configTable": {table}\n}}'.encode()
+        pieces.append("".join(lines).encode())
+        pieces.append(b"\n }\n}" if draft.table else b"}\n}")
+        return pieces
 
-    def save(self, data: bytes) -> None:
+    def save(self, pieces: Sequence[bytes]) -> None:
         """Write the file, where there is one. Blocking.
 
         Raises:
@@ -216,7 +227,7 @@ class KVConfig:
         if self._storage is None:
             return
         try:
-            self._storage.write_bytes_atomic(self._path, data)
+            self._storage.write_bytes_atomic(self._path, b"".join(pieces))
         except OSError as exc:
             raise StoreError(f"{self._storage.describe(self._path)} cannot be written: {exc.strerror}") from exc
 

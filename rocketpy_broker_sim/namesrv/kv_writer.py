@@ -71,9 +71,9 @@ class KVWriter:
             done(failure)
 
     async def _keep(self, draft: KVDraft) -> StoreError | None:
-        data = await in_slices(self._table.encode_steps(draft))
+        pieces = await in_slices(self._table.encode_steps(draft))
         try:
-            await run_blocking(self._table.save, data)
+            await run_blocking(self._table.save, pieces)
         except StoreError as exc:
             return exc
         self._table.take_over(draft)

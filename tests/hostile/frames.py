@@ -57,7 +57,8 @@ def binary(code: int, ext: Mapping[str, str], body: bytes = b"") -> bytes:
         key, text = name.encode(), value.encode()
         parts += [struct.pack(">h", len(key)), key, struct.pack(">i", len(text)), text]
     fields = b"".join(parts)
-    fixed = struct.pack(">hBhii", code, LanguageCode.JAVA, CURRENT_VERSION, next(_opaques), 0)
+    short = (code & 0xFFFF ^ 0x8000) - 0x8000  # as Java cuts it
+    fixed = struct.pack(">hBhii", short, LanguageCode.JAVA, CURRENT_VERSION, next(_opaques), 0)
     return raw(fixed + struct.pack(">ii", 0, len(fields)) + fields, body, kind=1)
 
 

@@ -12,6 +12,7 @@ import json
 import types
 import typing
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Annotated, Any
 
 from rocketpy.wire.json_body import Body, members_of
@@ -57,12 +58,16 @@ def least(hint: Any, *, full: bool = False) -> Any:
     return fresh()
 
 
+@cache
+def _hints(kind: type[Body]) -> list[tuple[str, Any, bool]]:
+    """Name, type and whether it must be there, of every member."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [(each.names[0], hints[each.attribute], each.required) for each in members_of(kind)]
+
+
 def object_of(kind: type[Body], *, full: bool = False) -> dict[str, Any]:
     """The smallest object of a declared body: the members that it needs, or all."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return {
-        each.names[0]: least(hints[each.attribute], full=full) for each in members_of(kind) if each.required or full
-    }
+    return {name: least(hint, full=full) for name, hint, required in _hints(kind) if required or full}
 
 
 _Place = tuple[str, Callable[[Any], dict[str, Any]], Any]
@@ -71,9 +76,7 @@ _Place = tuple[str, Callable[[Any], dict[str, Any]], Any]
 
 def places(kind: type[Body], *, depth: int = 3) -> Iterator[_Place]:
     """Every member of a body and, within its containers and objects, of those it is made of."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    for each in members_of(kind):
-        name, hint = each.names[0], hints[each.attribute]
+    for name, hint, _ in _hints(kind):
 
         def put(value: Any, name: str = name) -> dict[str, Any]:
             return object_of(kind) | {name: value}

@@ -39,7 +39,7 @@ _NOT_BEGUN = (
     errno.EACCES,
     errno.EPERM,
 )
-"""What the system says when it does not let a file be opened; no flush of written data ends so."""
+"""What the system says when it does not let a file be opened; no flush of written data fails with these."""
 
 
 class NotBegunError(OSError):

@@ -115,7 +115,7 @@ class MappedFile:
         """Return when what was written has reached the disk; may be called in a thread.
 
         Args:
-            apart: Open the file anew for it, because the loop may close its own at any time.
+            apart: Open the file again for it, because the loop may close its own at any time.
 
         Raises:
             NotBegunError: It could not be opened; nothing is lost by that.

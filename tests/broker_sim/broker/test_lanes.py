@@ -257,9 +257,9 @@ LANE_OF = {
 
 async def test_R9_each_request_waits_in_the_lane_of_its_kind(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, _):
-        lanes = {code: route.lane for code, route in routes_of(broker).items()}
+        lanes = {code: route.lane for code, route in routes_of(broker._views).items()}
         assert {code: lane for code, lane in lanes.items() if lane != "admin"} == LANE_OF
-        assert default_route(broker).lane == "admin"
+        assert default_route().lane == "admin"
 
 
 @pytest.mark.parametrize("name", ["reply", "query", "client", "consumer"])
@@ -325,14 +325,14 @@ async def test_a_processor_that_fails_answers_for_its_request_alone(autojump_clo
 async def test_answers_to_many_woken_pulls_do_not_gather(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
         await client.send()
-        run, most = broker.turn.run, 0
+        run, most = broker.storing.turn.run, 0
 
         def watched(processor: object, connection: object, request: RemotingCommand) -> None:
             nonlocal most
             run(processor, connection, request)
-            most = max(most, broker.turn.pending_bytes)
+            most = max(most, broker.storing.turn.pending_bytes)
 
-        broker.turn.run = watched
+        broker.storing.turn.run = watched
         async with trio.open_nursery() as nursery:
             for n in range(100):
                 fields = pull_fields("T", 0, 1, consumer_group=f"g{n}", sys_flag=SUSPEND | SUBSCRIPTION)

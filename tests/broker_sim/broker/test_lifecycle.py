@@ -238,7 +238,7 @@ async def test_the_address_that_clients_are_told(autojump_clock: MockClock) -> N
         config = settings(bind_address=bind, broker_ip1=told)
         async with open_broker(config, network=network, storage=MemoryStorage()) as broker:
             assert broker.address.rpartition(":")[0] == expected
-            assert any(broker.store_host)
+            assert any(broker.identity.store_host)
             await wait_all_tasks_blocked()
 
 
