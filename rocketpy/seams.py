@@ -147,7 +147,7 @@ class File(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the file; its data may still be on its way to the disk."""
+        """Close the file; its data may still be on its way to the disk. OSError when it is known not to get there."""
         ...
 
 

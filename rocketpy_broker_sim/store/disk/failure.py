@@ -19,7 +19,7 @@ _ADVICE = {
     errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
     errno.ENFILE: "too many open files on this machine: raise the limit of the system",
     errno.ENOMEM: "the machine has no memory left: free some, or look for what takes it",
-    errno.EINTR: "the system broke it off: it is tried again",
+    errno.EINTR: "the system broke it off",
     errno.EIO: "the disk reports an error: look into the system's log and check the disk",
     errno.ENOBUFS: "all buffers are in use: raise transientStorePoolSize, or look for what slows the disk down",
     errno.ENOTDIR: "a file stands where a folder is needed: choose another store directory",
@@ -104,4 +104,6 @@ def store_error(exc: OSError, doing: str, where: str, *, fatal: bool = False) ->
     if exc.errno in _ABOUT_A_PATH and isinstance(exc.filename, str) and exc.filename != where:
         advice = f"{exc.filename}: {advice}"
     ending = "; nothing is stored any more until the broker is restarted" if fatal else ""
+    if exc.errno == errno.EINTR and not fatal:
+        advice += ": it is tried again"
     return StoreError(f"{doing} at {where} failed: {advice}{ending}")
