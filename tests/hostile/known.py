@@ -9,5 +9,4 @@ KNOWN: dict[str, frozenset[str]] = {
     "broker-UPDATE_BROKER_CONFIG": frozenset(["65,536 bytes of lines"]),
     "broker-INVOKE_BROKER_TO_RESET_OFFSET": frozenset(["eight resets of 65,536 queues"]),
     "broker-UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST": frozenset(["most in groupConfigList"]),
-    "broker-SEND_BATCH_MESSAGE": frozenset(["a batch of many keys"]),
 }
