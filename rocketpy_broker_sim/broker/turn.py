@@ -321,8 +321,8 @@ def _refusal(failure: StoreError) -> tuple[ResponseCode, str]:
 
 
 _UNKNOWN = (
-    "whether the message was stored is not known: the disk of the broker failed while it was written, and when it was to "
-    "be taken back; its log says more"
+    "whether the message was stored is not known: the disk of the broker failed while it was written, and when it was "
+    "to be taken back; its log says more"
 )
 _NO_FILE = "the message was not stored: no new file could be made for it, the log of the broker says why"
 _NOT_STORED = "the message was not stored: the disk of the broker is full or broken, its log says more"
