@@ -240,6 +240,40 @@ async def serves_again(broker: Broker, work: Work) -> None:
         assert (await query(work.client, f"key{number}")).code == ResponseCode.SUCCESS, number
 
 
+@pytest.mark.parametrize("is_taken_back", [True, False])
+async def test_a_send_that_cannot_be_taken_back_is_not_said_to_be_refused(
+    tmp_path: Path, autojump_clock: MockClock, is_taken_back: bool
+) -> None:
+    """Of what was written by halves and may still stand there, nobody can say that it is not stored.
+
+    Two messages leave with one write; the first half of that holds one of them whole, which a crash brings back.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        calls = SystemCalls(tmp_path, patch)
+        async with broker_and_client(storage=RealStorage(tmp_path)) as (broker, client):  # type: ignore[arg-type]
+            assert (await client.send(body=b"before")).code == ResponseCode.SUCCESS
+            calls.halve_a_write(errno.EIO, under="commitlog")
+            if not is_taken_back:
+                calls.fail("fstat", errno.EIO, under="commitlog")
+            codes = [0, 0]
+
+            async def send(number: int, body: bytes) -> None:
+                answer = await client.send(body=body)
+                codes[number] = answer.code
+                assert ("was not stored" if is_taken_back else "is not known") in answer.remark
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send, 0, b"small")
+                nursery.start_soon(send, 1, b"small" * 2)
+            told = ResponseCode.SERVICE_NOT_AVAILABLE if is_taken_back else ResponseCode.SYSTEM_ERROR
+            assert codes == [told, told]
+            broker.kill()
+    async with broker_and_client(storage=RealStorage(tmp_path)) as (_, client):  # type: ignore[arg-type]
+        found = await read_all(client, 0)
+        assert found[0] == b"before"
+        assert (len(found) > 1) == (not is_taken_back)
+
+
 NOT_AT_START = ("mmap", "mlock", "rmdir", "unlink", "statvfs", "syncfs")
 STARTS = [(call, codes[0]) for call, codes in CALLS.items() if call not in NOT_AT_START]
 STARTS += [(call, code) for call, codes in AT_START.items() for code in codes]

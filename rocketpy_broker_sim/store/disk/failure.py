@@ -8,7 +8,15 @@ from contextlib import contextmanager
 
 from rocketpy.errors import StoreCorruptError, StoreError
 
-__all__ = ["FileCreationError", "FlushPostponedError", "NotBegunError", "beginning", "opening", "store_error"]
+__all__ = [
+    "FileCreationError",
+    "FlushPostponedError",
+    "NotBegunError",
+    "UnknownOutcomeError",
+    "beginning",
+    "opening",
+    "store_error",
+]
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full: free space or let fewer messages be kept (fileReservedTime)",
@@ -84,6 +92,13 @@ def opening() -> Iterator[None]:
 
 class FileCreationError(StoreError):
     """The disk has no room for a new file of the log, or does not let it be made."""
+
+
+class UnknownOutcomeError(StoreError):
+    """A write failed, and so did taking back the part of it that was done.
+
+    The messages count as not stored; but if the broker ends before it can take them back, the next start finds them.
+    """
 
 
 def store_error(exc: OSError, doing: str, where: str, *, fatal: bool = False) -> StoreError:
