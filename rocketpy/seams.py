@@ -174,7 +174,7 @@ class Storage(Protocol):
         """A whole small file."""
         ...
 
-    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
+    def write_bytes_atomic(self, path: str, data: bytes | bytearray, *, backup: str = "") -> None:
         """Replace a whole small file: temporary file, fdatasync, rename, sync of the folder.
 
         Args:

@@ -90,7 +90,7 @@ class ConfigFile:
             self._storage.sync_dir("")
             self._folder_kept = True
 
-    def save(self, data: bytes) -> None:
+    def save(self, data: bytes | bytearray) -> None:
         """Replace the file; what it held becomes its .bak, when the new content is on the disk and not before.
 
         Raises:
@@ -120,12 +120,12 @@ class StoredTable(ABC):
         self.wake: Callable[[], None] = _nothing
 
     @abstractmethod
-    def encode_steps(self) -> Generator[None, None, bytes]:
+    def encode_steps(self) -> Generator[None, None, bytearray]:
         """The content of the file, in steps. What changes after the first step may be in it or not."""
 
     def encode(self) -> bytes:
         """The content of the file, at once."""
-        return whole(self.encode_steps())
+        return bytes(whole(self.encode_steps()))
 
     @abstractmethod
     def decode(self, data: bytes) -> None:
@@ -193,14 +193,17 @@ def pretty_json(value: Any) -> bytes:
     return "".join(parts).encode()
 
 
-def pretty_steps(members: Mapping[str, Any]) -> Generator[None, None, bytes]:
-    """`pretty_json` of an object, in steps. Large objects in it are best given as `Entries`, or are copied first."""
+def pretty_steps(members: Mapping[str, Any]) -> Generator[None, None, bytearray]:
+    """`pretty_json` of an object, in steps. Large objects in it are best given as `Entries`, or are copied first.
+
+    The text of a large table has many MiB: it is handed on as it grew, and never copied.
+    """
     found = bytearray()
     parts: list[str] = []
     yield from _write_steps(members.items(), parts, "\n", found)
     found += "".join(parts).encode()
     yield
-    return bytes(found)
+    return found
 
 
 def _write_steps(

@@ -209,7 +209,7 @@ class SubscriptionGroupTable(StoredTable):
             subscription_group_table=self._groups, forbidden_table=self._forbidden, data_version=self.data_version
         )
 
-    def encode_steps(self) -> Generator[None, None, bytes]:
+    def encode_steps(self) -> Generator[None, None, bytearray]:
         """The content of subscriptionGroup.json."""
         groups = list(self._groups.items())
         forbidden = [(group, dict(bits)) for group, bits in self._forbidden.items()]

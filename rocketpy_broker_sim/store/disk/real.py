@@ -162,7 +162,7 @@ class RealStorage:
         """A whole small file."""
         return Path(self._resolve(path)).read_bytes()
 
-    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
+    def write_bytes_atomic(self, path: str, data: bytes | bytearray, *, backup: str = "") -> None:
         """Replace a whole small file: temporary file, fdatasync, old file to `backup`, rename, sync of the folder."""
         temporary = path + ".tmp"
         file = self.open(temporary, create=True)
