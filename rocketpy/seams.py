@@ -147,7 +147,7 @@ class File(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the file; its data may still be on its way to the disk."""
+        """Close the file; its data may still be on its way to the disk. OSError when it is known not to get there."""
         ...
 
 
@@ -174,7 +174,7 @@ class Storage(Protocol):
         """A whole small file."""
         ...
 
-    def write_bytes_atomic(self, path: str, data: bytes | bytearray, *, backup: str = "") -> None:
+    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
         """Replace a whole small file: temporary file, fdatasync, rename, sync of the folder.
 
         Args:

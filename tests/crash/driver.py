@@ -21,6 +21,7 @@ from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.delay import put_aside
 from rocketpy_broker_sim.config import BrokerConfig, FlushDiskType, MessageStoreConfig
+from rocketpy_broker_sim.store.disk.failure import UnknownOutcomeError
 from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult, PutMessageStatus
@@ -179,11 +180,11 @@ class Driver:
         waiting, self.waiting = self.waiting, []
         try:
             self.store.commit_pending()
+        except UnknownOutcomeError:
+            return  # the store cannot take it back either, and says that nobody knows
         except StoreError:
             for each, _ in waiting:
-                # When the store cannot take it back either, nobody knows.
-                log = self.store._log
-                each.failed = self.now if log.failure is None and not log.is_torn else None
+                each.failed = self.now
             return
         self.appended += [each for each, _ in waiting]
         self._note_written()

@@ -53,7 +53,7 @@ class DelayOffsetTable(StoredTable):
         if self._updates % max(1, self._config.delay_offset_update_version_step) == 0:
             self.data_version = self.data_version.next_version()
 
-    def encode_steps(self) -> Generator[None, None, bytearray]:
+    def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of delayOffset.json."""
         return pretty_steps({"dataVersion": self.data_version.to_json(), "offsetTable": self._offsets})
 

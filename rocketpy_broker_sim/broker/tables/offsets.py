@@ -206,7 +206,7 @@ class ConsumerOffsetTable(StoredTable):
         """All offsets as they travel: by "topic@group", then by queue."""
         return self._offsets
 
-    def encode_steps(self) -> Generator[None, None, bytearray]:
+    def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of consumerOffset.json. Offsets are those of the moment at which each is written."""
         keys, groups, version = list(self._offsets), list(self._topics.items()), self.data_version.to_json()
         yield

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping
+from io import BytesIO
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -90,7 +91,7 @@ class ConfigFile:
             self._storage.sync_dir("")
             self._folder_kept = True
 
-    def save(self, data: bytes | bytearray) -> None:
+    def save(self, data: bytes) -> None:
         """Replace the file; what it held becomes its .bak, when the new content is on the disk and not before.
 
         Raises:
@@ -120,12 +121,12 @@ class StoredTable(ABC):
         self.wake: Callable[[], None] = _nothing
 
     @abstractmethod
-    def encode_steps(self) -> Generator[None, None, bytearray]:
+    def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of the file, in steps. What changes after the first step may be in it or not."""
 
     def encode(self) -> bytes:
         """The content of the file, at once."""
-        return bytes(whole(self.encode_steps()))
+        return whole(self.encode_steps())
 
     @abstractmethod
     def decode(self, data: bytes) -> None:
@@ -193,21 +194,19 @@ def pretty_json(value: Any) -> bytes:
     return "".join(parts).encode()
 
 
-def pretty_steps(members: Mapping[str, Any]) -> Generator[None, None, bytearray]:
-    """`pretty_json` of an object, in steps. Large objects in it are best given as `Entries`, or are copied first.
-
-    The text of a large table has many MiB: it is handed on as it grew, and never copied.
-    """
-    found = bytearray()
+def pretty_steps(members: Mapping[str, Any]) -> Generator[None, None, bytes]:
+    """`pretty_json` of an object, in steps. Large objects in it are best given as `Entries`, or are copied first."""
+    # It hands out what it holds without a copy, which a large table would feel.
+    found = BytesIO()
     parts: list[str] = []
     yield from _write_steps(members.items(), parts, "\n", found)
-    found += "".join(parts).encode()
+    found.write("".join(parts).encode())
     yield
-    return found
+    return found.getvalue()
 
 
 def _write_steps(
-    pairs: Iterable[tuple[str | int, Any]], parts: list[str], line: str, found: bytearray
+    pairs: Iterable[tuple[str | int, Any]], parts: list[str], line: str, found: BytesIO
 ) -> Generator[None, None, None]:
     """Write an object, `_STRETCH` members a step; what is written goes over to `found` with each."""
     separator = "{"
@@ -224,7 +223,7 @@ def _write_steps(
             _write(item, parts, inner)
         separator = ","
         if number % _STRETCH == 0:
-            found += "".join(parts).encode()
+            found.write("".join(parts).encode())
             parts.clear()
             yield
     parts.append("{}" if separator == "{" else line + "}")

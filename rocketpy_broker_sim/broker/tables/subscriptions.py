@@ -145,12 +145,13 @@ class SubscriptionGroupTable(StoredTable):
             raise BrokerError.for_code(
                 ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._groups)} groups, more are not allowed"
             )
+        for name in found:
+            self._texts.pop(name, None)
+        # A line for each would take a request with thousands of them most of its time.
         for name in islice(found, MOST_LOGGED):
             log.info("%s group %s", "update" if name in self._groups else "create", name)
         if len(found) > MOST_LOGGED:
-            log.info("create or update %d more groups", len(found) - MOST_LOGGED)
-        for name in found:
-            self._texts.pop(name, None)
+            log.info("and %d groups more", len(found) - MOST_LOGGED)
         self._groups.update(found)
         self._next_version()
 
@@ -209,7 +210,7 @@ class SubscriptionGroupTable(StoredTable):
             subscription_group_table=self._groups, forbidden_table=self._forbidden, data_version=self.data_version
         )
 
-    def encode_steps(self) -> Generator[None, None, bytearray]:
+    def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of subscriptionGroup.json."""
         groups = list(self._groups.items())
         forbidden = [(group, dict(bits)) for group, bits in self._forbidden.items()]

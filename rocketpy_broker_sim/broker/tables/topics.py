@@ -232,7 +232,7 @@ class TopicTable(StoredTable):
 
     # --- the file --------------------------------------------------------------------------------------
 
-    def encode_steps(self) -> Generator[None, None, bytearray]:
+    def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of topics.json."""
         topics = list(self._topics.items())
         return pretty_steps(

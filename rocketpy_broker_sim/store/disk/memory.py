@@ -206,7 +206,7 @@ class MemoryStorage:
             raise _missing(path)
         return bytes(node.data)
 
-    def write_bytes_atomic(self, path: str, data: bytes | bytearray, *, backup: str = "") -> None:
+    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
         """Replace a whole small file."""
         self.ask("write_bytes_atomic", _checked(path), len(data))
         self.make_dir(path.rpartition("/")[0])

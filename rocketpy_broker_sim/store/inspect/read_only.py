@@ -42,7 +42,7 @@ class ReadOnlyStorage(RealStorage):
     def _refuse(self, path: str) -> NoReturn:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
-    def write_bytes_atomic(self, path: str, data: bytes | bytearray, *, backup: str = "") -> None:
+    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
         """Refused."""
         self._refuse(path)
 

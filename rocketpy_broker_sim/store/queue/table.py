@@ -236,6 +236,8 @@ class QueueTable:
 
     def _flush_at_once(self, due: list[ConsumeQueue]) -> bool:
         """Flush many queues with one call; False where the storage has none."""
+        for queue in due:
+            queue.check()
         ends = [queue.begin_flush() for queue in due]
         done = False
         try:

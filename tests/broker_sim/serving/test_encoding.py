@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-import tracemalloc
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +21,6 @@ from rocketpy_broker_sim.serving import encoding
 from rocketpy_broker_sim.serving.encoding import encode_steps
 from rocketpy_broker_sim.serving.slices import whole
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
-from rocketpy_broker_sim.store.disk.real import RealStorage
 
 
 def groups(count: int) -> dict[str, SubscriptionGroupConfig]:
@@ -60,7 +57,7 @@ def test_a_file_written_in_steps_is_that_of_one_call() -> None:
     assert whole(pretty_steps({"a": {n: n for n in range(99)}})) == pretty_json({"a": {n: n for n in range(99)}})
 
 
-def longest_share(steps: Generator[None, None, bytearray]) -> float:
+def longest_share(steps: Generator[None, None, bytes]) -> float:
     """Processor time of the longest step, as a share of all."""
     longest = total = 0.0
     while True:
@@ -87,20 +84,6 @@ def test_no_step_of_writing_a_table_is_a_large_part_of_it(kind: str) -> None:
         for n in range(50_000):
             table.commit(f"g{n % 5}", "T", n, n)
     assert min(longest_share(table.encode_steps()) for _ in range(3)) < 0.2
-
-
-def test_a_table_is_written_without_a_copy_of_its_text(tmp_path: Path) -> None:
-    table = SubscriptionGroupTable(BrokerConfig(), RealStorage(str(tmp_path)))
-    table.put_all(groups(5000).values())
-    table.persist()  # what is remembered of each group is there
-    tracemalloc.start()
-    try:
-        text = whole(table.encode_steps())
-        table.file.save(text)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 1.5 * len(text)
 
 
 def test_only_what_changed_of_the_groups_is_worked_out_anew(monkeypatch: pytest.MonkeyPatch) -> None:
