@@ -66,7 +66,7 @@ class KVWriter:
                 done(exc)
             else:
                 good.append(done)
-        failure = await self._keep(draft) if draft.is_changed else None
+        failure = await self._keep(draft) if draft.is_changed or self._table.is_in_doubt else None
         for done in good:
             done(failure)
 
