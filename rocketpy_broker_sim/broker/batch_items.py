@@ -44,6 +44,8 @@ _SYSTEM_BYTES = tuple(f"{name}\x01".encode() for name in sorted(SYSTEM_PROPERTIE
 _BODY = itemgetter(1)
 FEW_ITEMS = 512
 """Messages of a batch that is read at once."""
+_FEW_BYTES = 64 * 1024
+"""Bytes of properties that are looked through in one step."""
 _STEP = 128
 """Items that are cleaned in one step."""
 
@@ -67,7 +69,7 @@ def few_items_of(body: bytes) -> Sequence[BatchItem] | BrokerError | None:
         items = decode_batch(body, most=FEW_ITEMS + 1)
     except MessageDecodeError as exc:
         return _illegal(f"the batch cannot be read: {exc}")
-    if len(items) > FEW_ITEMS:
+    if len(items) > FEW_ITEMS or sum([len(item[2]) for item in items]) > _FEW_BYTES:
         return None
     try:
         return whole(_checked(items))
@@ -82,7 +84,7 @@ def _checked(items: list[BatchItem]) -> Generator[None, None, list[BatchItem]]:
     if not items or not all(map(_BODY, items)):
         raise _illegal("the batch has no message, or one without a body")
     # Rarely true, and told of all of them together for less than of one after the other.
-    if not _is_forged(b"\x02".join([item[2] for item in items])):
+    if not (yield from _is_any_forged(items)):
         return items
     cleaned: list[BatchItem] = []
     for start in range(0, len(items), _STEP):
@@ -93,6 +95,21 @@ def _checked(items: list[BatchItem]) -> Generator[None, None, list[BatchItem]]:
 
 def _illegal(remark: str) -> BrokerError:
     return BrokerError.for_code(ResponseCode.MESSAGE_ILLEGAL, remark)
+
+
+def _is_any_forged(items: Sequence[BatchItem]) -> Generator[None, None, bool]:
+    """Whether there may be a property that only a broker writes in any of them; in steps."""
+    gathered: list[bytes] = []
+    size = 0
+    for item in items:
+        gathered.append(item[2])
+        size += len(item[2])
+        if size > _FEW_BYTES:
+            if _is_forged(b"\x02".join(gathered)):
+                return True
+            gathered, size = [], 0
+            yield
+    return _is_forged(b"\x02".join(gathered))
 
 
 def _is_forged(properties: bytes) -> bool:

@@ -142,7 +142,7 @@ class KVConfig:
                 return
             table = json.loads(self._storage.read_bytes(self._path))["configTable"]
             self._table = {str(name): {str(k): str(v) for k, v in pairs.items()} for name, pairs in table.items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             raise StoreCorruptError(f"{where} is not a key-value file: repair it or move it away", path=where) from exc
         except OSError as exc:
             raise StoreError(f"{where} cannot be read: {exc.strerror}") from exc

@@ -22,6 +22,8 @@ __all__ = ["MAX_WAITING", "KVWriter"]
 
 MAX_WAITING = 4 * 1024 * 1024
 """Characters of changes that may wait for the disk."""
+_CHANGES_A_STEP = 64
+"""Changes that are made or answered in a turn of the loop: each connection may have one, and there are thousands."""
 
 Done = Callable[[RocketMQError | None], None]
 
@@ -59,16 +61,20 @@ class KVWriter:
         taken, self._waiting, self._size = self._waiting, [], 0
         draft = self._table.draft()
         good: list[Done] = []
-        for change, done in taken:
+        for count, (change, done) in enumerate(taken, 1):
             try:
                 draft.apply(change)
             except RocketMQError as exc:
                 done(exc)
             else:
                 good.append(done)
+            if count % _CHANGES_A_STEP == 0:
+                await trio.lowlevel.checkpoint()
         failure = await self._keep(draft) if draft.is_changed or self._table.is_in_doubt else None
-        for done in good:
+        for count, done in enumerate(good, 1):
             done(failure)
+            if count % _CHANGES_A_STEP == 0:
+                await trio.lowlevel.checkpoint()
 
     async def _keep(self, draft: KVDraft) -> StoreError | None:
         pieces = await in_slices(self._table.encode_steps(draft))

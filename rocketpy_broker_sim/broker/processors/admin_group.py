@@ -43,6 +43,7 @@ log = get_logger(__name__)
 
 MOST_SETTINGS = 16 * 1024
 """Bytes of the settings of a group, as they travel. All groups are written whenever one of them changes."""
+_LEAST_SUBSCRIPTION, _LEAST_DELAY = len('{"version":0},'), len("0,")
 
 
 # --- create and change ---------------------------------------------------------------------------------
@@ -72,13 +73,23 @@ def _check(broker: GroupAdminView, group: SubscriptionGroupConfig) -> bool:
         BrokerError: its name, its size, a number or an attribute is not acceptable.
     """
     check_group(group.group_name)
-    size = len(group.encode())
-    if size > MOST_SETTINGS:
-        raise invalid(f"the settings of {group.group_name} have {size} bytes, {MOST_SETTINGS} are allowed")
     check_queues(group.retry_queue_nums)
     known = broker.groups.get(group.group_name)
     group.attributes = alter(GROUP_ATTRIBUTES, known.attributes if known else None, group.attributes)
+    # What has too many elements is refused before it is written out: that would be one long step.
+    size = _least_size(group)
+    if size <= MOST_SETTINGS:
+        size = len(group.encode())
+    if size > MOST_SETTINGS:
+        raise invalid(f"the settings of {group.group_name} have {size} bytes or more, {MOST_SETTINGS} are allowed")
     return group != known
+
+
+def _least_size(group: SubscriptionGroupConfig) -> int:
+    """Bytes that the lists of a group have at least, however short their elements are."""
+    customized = group.group_retry_policy.customized_retry_policy
+    delays = len(customized.next) if customized else 0
+    return _LEAST_SUBSCRIPTION * len(group.subscription_data_set or ()) + _LEAST_DELAY * delays
 
 
 def _put(

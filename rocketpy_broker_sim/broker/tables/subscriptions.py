@@ -145,12 +145,13 @@ class SubscriptionGroupTable(StoredTable):
             raise BrokerError.for_code(
                 ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._groups)} groups, more are not allowed"
             )
+        for name in found:
+            self._texts.pop(name, None)
+        # A line for each would take a request with thousands of them most of its time.
         for name in islice(found, MOST_LOGGED):
             log.info("%s group %s", "update" if name in self._groups else "create", name)
         if len(found) > MOST_LOGGED:
-            log.info("create or update %d more groups", len(found) - MOST_LOGGED)
-        for name in found:
-            self._texts.pop(name, None)
+            log.info("and %d groups more", len(found) - MOST_LOGGED)
         self._groups.update(found)
         self._next_version()
 

@@ -42,6 +42,8 @@ ATTEMPTS = 3
 """How often a write is tried before the index is given up for now."""
 WRITE_AT = 64
 """Dispatches that are written together."""
+LONG = 1024
+"""Bytes of properties that may hold so many keys that they do not wait for others."""
 SEAL_AT = 100_000
 """Slots that wait in memory at most before the next flush takes them."""
 SEAL_EVERY = 10
@@ -163,7 +165,11 @@ class KeyIndex:
         if self.failed or self.is_behind or not requests:
             return
         self._waiting.extend(requests)
-        if len(self._waiting) >= WRITE_AT or len(requests[-1].properties) > 1:
+        if (
+            len(self._waiting) >= WRITE_AT
+            or len(requests[-1].properties) > 1
+            or any(len(request.properties[0]) > LONG for request in requests)
+        ):
             self._write_waiting()
 
     def _write_waiting(self) -> None:

@@ -194,7 +194,7 @@ async def test_A1_a_topic_of_many_queues_and_groups_is_deleted_in_slices(autojum
             await client.send("T", queue_id=number)
             broker.offsets.commit(f"g{number}", "T", 0, 1)
         request = RemotingCommand(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
-        steps = admin_topic.delete_topic(broker, Peer(), request)  # type: ignore[arg-type]
+        steps = admin_topic.delete_topic(broker._views.admin_topic, Peer(), request)  # type: ignore[arg-type]
         assert next(steps) == MUST_END
         done = 1
         while broker.offsets.groups_of("T"):

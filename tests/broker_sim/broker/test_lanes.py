@@ -12,12 +12,13 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.durability import Durability
-from rocketpy_broker_sim.broker.lanes import RUNS_PER_THREAD, RUNS_PER_TURN, Lane, Lanes, Route
+from rocketpy_broker_sim.broker.lanes import ROUND_SECONDS, RUNS_PER_THREAD, RUNS_PER_TURN, SLICE, Lane, Lanes, Route
 from rocketpy_broker_sim.broker.put_times import PutTimes
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.turn import Turn
 from rocketpy_broker_sim.broker.write_conditions import WriteConditions
 from rocketpy_broker_sim.config import MessageStoreConfig
+from rocketpy_broker_sim.serving.slices import Slices
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, broker_and_client, client_of, pull_fields, settings
 
 PULL, BEAT, SEND = 11, 34, 310
@@ -154,6 +155,27 @@ async def test_a_flood_of_pulls_never_delays_a_heartbeat(autojump_clock: MockClo
     turn = done()[before:]
     assert turn[:10] == [BEAT] * 10
     assert len(turn) <= RUNS_PER_TURN
+
+
+async def test_many_connections_share_the_time_of_a_round(autojump_clock: MockClock) -> None:
+    """Five milliseconds for each of three hundred would let one that asks for little wait for a second and a half."""
+    now = 0.0
+    done: list[int] = []
+
+    def processor(connection: Peer, request: RemotingCommand) -> RemotingCommand:
+        nonlocal now
+        now += 0.001
+        done.append(request.opaque)
+        return request.answer()
+
+    lanes = [Lane(name="admin", threads=100, capacity=10_000)]
+    route = Route(processor, "admin")
+    made = Lanes(lanes, {}, route, turn_of(Store()), Slices(lambda: now))
+    taken = [made.handle(Peer(), requests(SEND, 20), trio.current_time()) for _ in range(300)]
+    assert taken == [SLICE] * 5 + [1] * 295, "all get something, and those that come late no more than one"
+    assert now <= ROUND_SECONDS + 0.3
+    made.take_turn()
+    assert made.handle(Peer(), requests(SEND, 20), trio.current_time()) == SLICE
 
 
 async def test_waiting_lanes_share_a_turn(autojump_clock: MockClock) -> None:
