@@ -1,8 +1,8 @@
 """A broker process whose machine runs out of something for some seconds: descriptors, or room for files.
 
-Each of these is a whole program for a process of its own, which fails with an assertion. What was acknowledged is there,
-while the shortage lasts, after it, and after the broker was killed and started again; the rest was refused with a text;
-and the broker serves again without a restart.
+Each of these is a whole program for a process of its own, which fails with an assertion. What was acknowledged is
+there after the shortage, and after the broker was killed and started again; the rest was refused with a text; and the
+broker serves again without a restart.
 """
 
 from __future__ import annotations
