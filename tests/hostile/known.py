@@ -8,5 +8,4 @@ from __future__ import annotations
 KNOWN: dict[str, frozenset[str]] = {
     "broker-UPDATE_BROKER_CONFIG": frozenset(["65,536 bytes of lines"]),
     "broker-INVOKE_BROKER_TO_RESET_OFFSET": frozenset(["eight resets of 65,536 queues"]),
-    "broker-UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST": frozenset(["most in groupConfigList"]),
 }
