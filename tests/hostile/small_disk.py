@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
-__all__ = ["run_on_small_disk"]
+__all__ = ["run_on_small_disk", "why_not"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,15 +25,32 @@ def run_on_small_disk(folder: Path, megabytes: int, program: str, timeout: float
 
     It fails with what the program wrote to its standard error, or with the signal that ended it.
     """
-    alone = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
-    mount = f"mount -t tmpfs -o size={megabytes}m tmpfs '{folder}'"
-    tried = _run([*alone, "sh", "-c", mount], timeout)
-    if tried is None or tried.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {'there is no unshare' if tried is None else tried.stderr.strip()}")
-    done = _run([*alone, "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-c", program], timeout)
+    reason = why_not()
+    if reason:
+        pytest.skip(f"no tmpfs can be mounted here: {reason}")
+    command = f'{_mount(folder, megabytes)} && exec "$@"'
+    done = _run([*_alone(), "sh", "-c", command, "sh", sys.executable, "-c", program], timeout)
     assert done is not None
     assert done.returncode == 0, f"it ended with {done.returncode}: {done.stderr}"
     return done.stdout
+
+
+@lru_cache(maxsize=1)
+def why_not() -> str:
+    """Why nobody can have such a disk on this machine; "" where it works."""
+    with tempfile.TemporaryDirectory() as folder:
+        tried = _run([*_alone(), "sh", "-c", _mount(Path(folder), 1)], 20)
+    if tried is None:
+        return "there is no unshare"
+    return (tried.stderr.strip() or f"unshare ends with {tried.returncode}") if tried.returncode else ""
+
+
+def _alone() -> list[str]:
+    return ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+
+
+def _mount(folder: Path, megabytes: int) -> str:
+    return f"mount -t tmpfs -o size={megabytes}m tmpfs '{folder}'"
 
 
 def _run(command: list[str], timeout: float) -> subprocess.CompletedProcess[str] | None:

@@ -40,7 +40,7 @@ KEPT = {ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT}
 """Codes of sends whose messages are there; the second one is of those that the broker took, and says so."""
 MUST_END = {("sync_data", code) for code in CALLS["sync_data"] if code != errno.EINTR}
 MUST_END |= {("syncfs", code) for code in CALLS["syncfs"]}
-"""What the system says of a flush of written data that failed: whoever goes on after it would lose what it promised."""
+"""What the system says of a flush of written data that failed: a broker that went on would lose what it promised."""
 MAY_END = {("fsync", errno.EIO)}
 """The same, where it concerns a folder of the log or of the queues; one of settings is tried again."""
 SMALL = {

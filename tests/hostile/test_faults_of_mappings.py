@@ -47,6 +47,7 @@ def run(tmp_path, program: str, megabytes: int = 3) -> list[str]:
     return run_on_small_disk(tmp_path, megabytes, OPENED.format(folder=str(tmp_path)) + program).splitlines()
 
 
+@pytest.mark.small_disk
 def test_an_index_that_grows_on_a_full_tmpfs_does_not_end_the_process(tmp_path):
     lines = run(
         tmp_path,
@@ -68,6 +69,7 @@ print("alive", count > 100)
     assert lines == ["True", "[1, 1]", "0", "alive True"]
 
 
+@pytest.mark.small_disk
 def test_parts_that_were_never_written_are_read_on_a_full_tmpfs(tmp_path):
     """Queue units, offsets by time and records are looked up on a disk that has no page left."""
     lines = run(
