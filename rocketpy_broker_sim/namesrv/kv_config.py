@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
+from io import BytesIO
 from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -29,7 +30,8 @@ FILE_NAME = "kvConfig.json"
 MAX_ENTRIES = 10_000
 MAX_SIZE = 4 * 1024 * 1024
 """Characters of all entries: the whole table is written with every change."""
-_ENTRIES_A_STEP = 256
+_BYTES_A_STEP = 64 * 1024
+_NAMES_A_STEP = 64
 
 _Table = dict[str, dict[str, str]]
 
@@ -195,17 +197,22 @@ class KVConfig:
 
     def encode_steps(self, draft: KVDraft) -> Generator[None, None, bytes]:
         """The file of a draft."""
-        lines = []
+        found = BytesIO()  # hands over what it holds without a copy
+        written = 0
+        found.write(b'{\n "configTable": {')
         for count, (name, pairs) in enumerate(draft.table.items()):
-            lines.append(f"{',' if count else ''}\n  {encode_basestring(name)}: {{")
+            found.write(f"{',' if count else ''}\n  {encode_basestring(name)}: {{".encode())
             for number, (key, value) in enumerate(pairs.items()):
                 comma = "," if number else ""
-                lines.append(f"{comma}\n   {encode_basestring(key)}: {encode_basestring(value)}")
-                if number % _ENTRIES_A_STEP == 0:
+                found.write(f"{comma}\n   {encode_basestring(key)}: {encode_basestring(value)}".encode())
+                if found.tell() - written > _BYTES_A_STEP:
+                    written = found.tell()
                     yield
-            lines.append("\n  }")
-        table = f"{{{''.join(lines)}\n }}" if lines else "{}"
-        return f'{{\n "configTable": {table}\n}}'.encode()
+            found.write(b"\n  }")
+            if count % _NAMES_A_STEP == 0:
+                yield
+        found.write(b"\n }\n}" if draft.table else b"}\n}")
+        return found.getvalue()
 
     def save(self, data: bytes) -> None:
         """Write the file, where there is one. Blocking.

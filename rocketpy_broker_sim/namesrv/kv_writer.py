@@ -23,6 +23,9 @@ __all__ = ["MAX_WAITING", "KVWriter"]
 MAX_WAITING = 4 * 1024 * 1024
 """Characters of changes that may wait for the disk."""
 
+_ANSWERS_A_TURN = 32
+"""Each is a system call."""
+
 Done = Callable[[RocketMQError | None], None]
 
 
@@ -67,8 +70,10 @@ class KVWriter:
             else:
                 good.append(done)
         failure = await self._keep(draft) if draft.is_changed else None
-        for done in good:
+        for number, done in enumerate(good, 1):
             done(failure)
+            if number % _ANSWERS_A_TURN == 0:
+                await trio.lowlevel.checkpoint()
 
     async def _keep(self, draft: KVDraft) -> StoreError | None:
         data = await in_slices(self._table.encode_steps(draft))

@@ -190,10 +190,12 @@ def test_peers_that_do_not_read_have_a_bound(fresh: World, report: Report) -> No
                 for peer in peers:
                     peer.send(request(RequestCode.GET_ALL_TOPIC_CONFIG))
             time.sleep(3)
-        finish(watch, report)
+            held = broker.memory().now
     finally:
         for peer in peers:
             peer.close()
+    assert held > watch.before + MIB, "nothing was kept for them: they were not slow"
+    finish(watch, report)
 
 
 def test_a_stop_does_not_wait_for_a_peer_that_does_not_read(fresh: World) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping
+from io import BytesIO
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -195,16 +196,16 @@ def pretty_json(value: Any) -> bytes:
 
 def pretty_steps(members: Mapping[str, Any]) -> Generator[None, None, bytes]:
     """`pretty_json` of an object, in steps. Large objects in it are best given as `Entries`, or are copied first."""
-    found = bytearray()
+    found = BytesIO()  # hands over what it holds without a copy
     parts: list[str] = []
     yield from _write_steps(members.items(), parts, "\n", found)
-    found += "".join(parts).encode()
+    found.write("".join(parts).encode())
     yield
-    return bytes(found)
+    return found.getvalue()
 
 
 def _write_steps(
-    pairs: Iterable[tuple[str | int, Any]], parts: list[str], line: str, found: bytearray
+    pairs: Iterable[tuple[str | int, Any]], parts: list[str], line: str, found: BytesIO
 ) -> Generator[None, None, None]:
     """Write an object, `_STRETCH` members a step; what is written goes over to `found` with each."""
     separator = "{"
@@ -221,7 +222,7 @@ def _write_steps(
             _write(item, parts, inner)
         separator = ","
         if number % _STRETCH == 0:
-            found += "".join(parts).encode()
+            found.write("".join(parts).encode())
             parts.clear()
             yield
     parts.append("{}" if separator == "{" else line + "}")

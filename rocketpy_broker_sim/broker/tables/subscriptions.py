@@ -6,6 +6,7 @@ Plays the part of SubscriptionGroupManager.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,8 @@ DEFAULT_GROUPS = (
 )
 """Groups that every broker has from its first moment."""
 _READ_FORBIDDEN = 1 << 2
+MOST_LOGGED = 20
+"""Groups that are named one by one in the log when many change at once."""
 _MOST_SHAPES = 1000
 """Texts that groups have in common which are kept to be found again."""
 
@@ -129,8 +132,11 @@ class SubscriptionGroupTable(StoredTable):
             raise BrokerError.for_code(
                 ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._groups)} groups, more are not allowed"
             )
-        for name in found:
+        for name in islice(found, MOST_LOGGED):
             log.info("%s group %s", "update" if name in self._groups else "create", name)
+        if len(found) > MOST_LOGGED:
+            log.info("%d more groups are made or changed with them", len(found) - MOST_LOGGED)
+        for name in found:
             self._texts.pop(name, None)
         self._groups.update(found)
         self._next_version()
