@@ -3,8 +3,8 @@
 Topics, groups, client ids and remarks come from elsewhere and may hold line ends and escape codes, with which a peer
 could write log lines of its own or repaint a terminal. So every logger of these packages comes from here, and escapes
 and cuts what is put into its texts. Nor can a peer fill the disk: each place in the code logs a hundred lines at once
-and then ten a second, and says how many it left out. `Seldom` keeps to one line a second for each cause. Not here:
-where it goes.
+and then ten a second, and says how many it left out. `Seldom` keeps to one line a second for each cause. Where
+lines go is for the program to say, as with any library.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def get_logger(name: str, *, longest: int = MAX_TEXT) -> logging.Logger:
 
 
 def tell_left_out() -> None:
-    """Say of everything that was left out how often, where no later line has said it. Any thread may call this."""
+    """Log how many lines were left out, where no later line has said so. Any thread may call this."""
     for each in [*_tellers]:
         each.tell()
 
@@ -94,7 +94,7 @@ class Seldom:
         _tellers.add(self)
 
     def tell(self) -> None:
-        """Say how often each cause was left unsaid since its last line."""
+        """Log how many lines of each cause were left out since its last one."""
         for cause, (level, text) in [*self._last.items()]:
             since, unsaid = self._causes.get(cause, (0.0, 0))
             if unsaid:
@@ -173,7 +173,7 @@ class _Place:
 
 
 class _Bounded(logging.Filter):
-    """Lets no place in the code log more than somebody can read; what is for debugging passes. For any thread.
+    """Lets no place in the code log more than somebody can read; debug lines always pass. For any thread.
 
     It follows the filter that escapes, so that what it keeps is harmless.
     """
@@ -203,7 +203,7 @@ class _Bounded(logging.Filter):
         return True
 
     def tell(self) -> None:
-        """Say how many lines of each place were left out since its last one."""
+        """Log how many lines of each place were left out since its last one."""
         for place in [*self._places.values()]:
             if place.left_out:
                 count, place.left_out = place.left_out, 0

@@ -94,8 +94,8 @@ if hasattr(os, "register_at_fork"):
 class MappedView(Protocol):
     """A mapping of a whole file, by which its pages are kept in memory. Nothing is read through it.
 
-    A page that cannot be had, because the disk is full or broken or the file was cut, ends a process that touches it
-    (SIGBUS); the same page, asked for by `File.pread`, is an error that can be told.
+    Touching a page that cannot be read (the disk is full or broken, or the file was cut) ends the process (SIGBUS).
+    `File.pread` of the same page raises an error instead.
     """
 
     def lock_in_memory(self) -> None:
@@ -147,7 +147,7 @@ class File(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the file; its data may still be on its way to the disk."""
+        """Close the file; its data may still be on its way to the disk. OSError when it is known not to get there."""
         ...
 
 

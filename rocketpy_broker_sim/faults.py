@@ -140,4 +140,4 @@ async def _carry_out_later(
     if connection.is_open:
         connection.recall_request(request)
         broker.lanes.submit("send", processor, connection, request)
-        broker.turn.finish()
+        broker.storing.turn.finish()

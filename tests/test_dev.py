@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.machinery
 import importlib.util
@@ -240,11 +241,33 @@ def test_spark_is_tried_on_both_lines(
     monkeypatch.setattr(dev, "require_java", lambda *, hard: None)
     monkeypatch.setattr(dev, "require_java_for_spark", lambda: None)
     monkeypatch.setattr(dev.second_spark, "install", lambda *_arguments: None)
+    monkeypatch.setattr(dev, "waiting_tests", lambda: contextlib.nullcontext(lambda: 0))
     monkeypatch.setattr(
         dev, "run", lambda *_command, more: expected.append(more[second_spark.EXPECTED]) or len(expected)
     )
     assert dev.main(task) != 0, "one failure is a failure"
     assert expected == ["4", "3.5"][:runs]
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_the_tests_that_wait_run_beside_the_others(
+    dev: ModuleType,
+    installed: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    status: int,
+) -> None:
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(dev, "require_java", lambda *, hard: None)
+    monkeypatch.setattr(dev, "spark_again", lambda _arguments: 0)
+    monkeypatch.setattr(dev, "run", lambda *command, more: ran.append(command) or 0)
+    monkeypatch.setattr(dev, "environment", lambda: dict(os.environ))
+    monkeypatch.setattr(dev, "order", lambda: ["-c", f"print('beside'); raise SystemExit({status})"])
+    real = dev.subprocess.Popen
+    monkeypatch.setattr(dev.subprocess, "Popen", lambda command, **how: real([command[0], *command[3:5]], **how))
+    assert dev.main(["test", "--all"]) == status, "a failure of either is a failure"
+    assert "beside" in capsys.readouterr().out
+    assert {f"--ignore={folder}" for folder in dev.WAITING} <= set(ran[0])
 
 
 @pytest.mark.parametrize(("ci", "status"), [("", 0), ("true", 1)])

@@ -1,8 +1,9 @@
-"""One bound on the memory that all peers of a server make it keep: whoever keeps most gives way first.
+"""One bound on the memory that all peers of a server make it keep: the peer that keeps most gives way first.
 
 What is counted: begun frames, requests that wait, answers that nobody reads, and whatever else the server keeps for a
-connection. Above the bound the newest of the greediest connection is refused, or that connection is closed. Greedy is
-first the host, then the connection; of equals the newer one. So a peer that keeps little is served whatever others do.
+connection. Beyond the bound the newest request of the greediest connection is refused, or that connection is closed.
+Greediest is the connection that keeps most on the host that keeps most; of equals, the newer one. So a peer that keeps
+little is served whatever others do.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Budget:
             self._close(connection)
 
     def release(self, connection: Connection, size: int, kind: str) -> None:
-        """Let go of bytes that were charged or noted. Whoever counted them calls this, also when it has closed."""
+        """Let go of bytes that were charged or noted. The caller that counted them calls this, even after the close."""
         account = self._accounts[connection]
         account.kept -= size
         self.kept -= size
@@ -109,7 +110,7 @@ class Budget:
         self._hosts[account.host] += size
         top = self._greediest
         if top is not None and top is not connection and self._greed(connection) > self._greed(top):
-            # Of another host it need not be this one that keeps most there.
+            # It is of another host, where a third connection may keep even more.
             self._greediest = connection if self._host_of(top) == account.host else None
 
     def _has_room_for(self, connection: Connection) -> bool:
@@ -141,7 +142,7 @@ class Budget:
         connection.close(
             RemoteProtocolError(
                 f"{self.kept} bytes are kept for all connections, {self.most} may be: the one that keeps most,"
-                f" {self.kept_for(connection)}, was closed"
+                f" {self.kept_for(connection)}, was closed; its client should read answers sooner or send less"
             )
         )
         for drop in self._drops:

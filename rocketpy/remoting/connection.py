@@ -100,7 +100,7 @@ class Connection(Outbound):
     # --- requests of the peer --------------------------------------------------------------------------
 
     def has_room(self) -> bool:
-        """Whether another request of the peer may be served: it reads fast enough, and its requests are not held."""
+        """Whether another request of the peer may be served: it reads fast enough, and its requests are not on hold."""
         if self._inbound.held:
             return False
         if self._transport.pending <= self._limits.pending_writes:
@@ -136,7 +136,7 @@ class Connection(Outbound):
         self._push(len(frame))
 
     def _push(self, size: int) -> None:
-        """See to it that answers leave: those of a turn together, and so those of requests that are answered later."""
+        """Have answers leave: those of one turn leave together, also when their requests came earlier."""
         if self._transport.pending > self._limits.pending_writes:
             self._note_output(size)
         if self._inbound.serving:
@@ -147,7 +147,7 @@ class Connection(Outbound):
             self.flush()
 
     def send_answer_frames(self, count: int, frames: bytes) -> None:
-        """Answer so many requests with the prebuilt frames of all of them, one behind the other."""
+        """Answer `count` requests; `frames` has their answers, one behind the other."""
         self._inbound.note_answered(count)
         if self.error is not None:
             return
@@ -187,6 +187,10 @@ class Connection(Outbound):
             try:
                 await self._transport.aclose()
             finally:
+                # Its parts hold each other: what they keep would stay until a collection of garbage, which comes by the
+                # number of objects and not by their size.
+                self._inbound.drop()
+                self._transport.drop()
                 _let_go(self.error)
                 self._ended.set()
 
@@ -279,7 +283,7 @@ class Connection(Outbound):
             self._settled.set()
 
     def stop_reading(self) -> None:
-        """Begin no request that has not been read yet. Plain; harmless twice."""
+        """Begin no request that has not been read yet. Not async; calling it twice does no harm."""
         self._inbound.stop()
 
     async def finish(self) -> None:
@@ -305,10 +309,10 @@ class Connection(Outbound):
             self.note_kept()
 
     def note_kept(self) -> None:
-        """Say how many bytes more or less this connection keeps than it has said: frames, requests, unread answers.
+        """Report how much more or less this connection keeps than it last reported: frames, requests, unread answers.
 
-        Answers count when there are so many that the peer is not served any more; until they have left, each part that
-        leaves is said.
+        Unread answers count only while there are so many that the peer is not served. Then each part that leaves is
+        reported.
         """
         if self._on_kept is None or self.error is not None:
             return
@@ -322,7 +326,7 @@ class Connection(Outbound):
             self._on_kept(self, change)
 
     def _note_output(self, added: int) -> None:
-        """More waits for the peer than it may have waiting; when it had far too much before, it is given up."""
+        """More answers wait for the peer than may wait; if there were far too many before, the connection is closed."""
         if self._transport.pending - added > self._limits.max_pending_writes:
             self.close(self._too_slow())
         else:
@@ -352,7 +356,7 @@ class Connection(Outbound):
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Forget where an error came from, and what it came of: its frames hold requests of the peer with their bodies.
+    """Drop the tracebacks of an error and of its causes: their frames hold requests of the peer with their bodies.
 
     The connection keeps its error, and the frames hold the connection: only a collection of garbage would free them.
     """

@@ -30,7 +30,7 @@ __all__ = ["Handler", "Inbound"]
 
 _logger = get_logger(__name__)
 _OVERHEAD = 1024
-"""Bytes that a request takes beside its body."""
+"""Bytes that a request takes besides its body."""
 
 
 class Handler(Protocol):
@@ -108,6 +108,10 @@ class Inbound:
         """The handler takes requests again."""
         self.held = False
         self._room.unpark_all()
+
+    def drop(self) -> None:
+        """Keep nothing of what has been read and not dealt with: the connection is closed."""
+        self._decoder.drop()
 
     def wake(self) -> None:
         """The connection is closed: let everybody go on who waits."""

@@ -52,4 +52,4 @@ class ServerLimits:
     max_connections: int = 10_000
     max_connections_per_host: int = 2_000
     max_kept: int = 256 * _MIB
-    """Bytes that all connections make the server keep; above, the one that keeps most is closed (see `budget`)."""
+    """Bytes that all connections may make the server keep; beyond that, the greediest is closed (see `budget`)."""

@@ -23,12 +23,12 @@ _MAX_LINES = 60
 
 
 class PeerLog:
-    """Warns about each host once in a while. How much it kept to itself it says when that while is over.
+    """Warns about each host once in an interval. When the interval is over, it logs how many lines it left out.
 
     Args:
         logger: where the lines go.
         interval: seconds between two lines about one host. All hosts together get 60 lines in that time.
-        timers: ring when a count is due; without them the next line about the host says it.
+        timers: ring when a count is due; without them the next line about the host has the count.
     """
 
     def __init__(self, logger: logging.Logger, interval: float = 60.0, timers: Timers | None = None) -> None:
@@ -59,7 +59,7 @@ class PeerLog:
             self._of_others += self._hosts.popitem(last=False)[1][1]
 
     def tell(self) -> None:
-        """Say what was kept back and not said yet."""
+        """Log how many lines were left out and not told yet."""
         self._tell(math.inf)
 
     def _tell(self, now: float) -> None:

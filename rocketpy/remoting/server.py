@@ -141,7 +141,7 @@ class RemotingServer:
                 await trio.aclose_forcefully(stream)
 
     def _admitted(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> bool:
-        """Whether a connection is served now; what the system fails at is that connection's end alone."""
+        """Whether a connection is served now. An error of the system ends this connection alone."""
         try:
             return self._admit(stream, nursery)
         except OSError as exc:

@@ -155,7 +155,7 @@ class TcpListener(trio.abc.Listener[trio.SocketStream]):
                 return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
             gone += 1
             if gone % _GONE_IN_A_ROW == 0:
-                # None of so many was there: whatever does that must not cost all of a processor.
+                # So many in a row were gone before they were accepted: that must not cost a whole processor.
                 await trio.sleep(_PAUSE)
 
     def _check_open(self) -> None:

@@ -47,7 +47,7 @@ class Transport(ABC):
         self.sent = 0
         """Bytes that the stream has taken since the beginning."""
         self.on_sent: Callable[[], None] | None = None
-        """Called when the stream has taken some bytes, for a connection that keeps so many that they are counted."""
+        """Called when the stream has taken some bytes, while so many wait that they are counted."""
         self._chunks: deque[bytes | memoryview] = deque()
         self._parked: trio.lowlevel.Task | None = None
         self._progress = trio.lowlevel.ParkingLot()
@@ -56,6 +56,10 @@ class Transport(ABC):
         """Add to the output; it stays until a flush."""
         self._chunks.append(data)
         self.pending += len(data)
+
+    def drop(self) -> None:
+        """Keep nothing of the output: the stream is closed, and nobody will send it."""
+        self._chunks.clear()
 
     def flush_soon(self) -> None:
         """Let the writer task send what has gathered by its turn, in the next tick."""

@@ -75,6 +75,10 @@ class FrameDecoder:
             self._start = 0
         self._buffer += data
 
+    def drop(self) -> None:
+        """Let go of what is kept: the stream has ended, and nothing of it will be asked for."""
+        self._buffer, self._start = b"", 0
+
     def frames(self, limit: int = 0x7FFFFFFF) -> list[Frame]:
         """Hand out up to `limit` whole frames.
 

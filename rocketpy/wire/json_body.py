@@ -54,7 +54,7 @@ _NAMES = "rocketpy.wire.names"
 _AT_ONCE = 256
 """Scalars that are read in one step."""
 _UNKNOWN_NAMES = 256
-"""Names of one object that are looked at a second time: somebody may spell a member's name in another way."""
+"""Names of one object that are looked at a second time, for another spelling of a member's name."""
 
 
 class _Member(NamedTuple):
@@ -242,7 +242,7 @@ def _made(cls: type[BodyType], found: dict[str, Any]) -> BodyType:
 
 
 def _raw_members(cls: type[Body], value: dict[str, Any]) -> list[tuple[_Member, Any]]:
-    """What an object says of the members of a body, without those that it says nothing of."""
+    """The members of a body for which an object has a value, with that value."""
     found = []
     absent = []
     for each in members_of(cls):

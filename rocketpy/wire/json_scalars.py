@@ -91,7 +91,7 @@ def int_reader(bits: int) -> Reader:
 
 
 def _whole(value: Any) -> int | None:
-    """A number of something else than one; None when it is none."""
+    """The whole number that a value stands for; None when it stands for none."""
     if isinstance(value, str):
         match = _WHOLE.fullmatch(value[:64].replace(",", "")) if len(value) <= 64 else None
         return None if match is None else int(match.group(1))
@@ -134,7 +134,7 @@ def _read_bytes(value: Any) -> bytes:
 
 
 def enum_codec(kind: type[enum.Enum]) -> Codec:
-    """Members by name in any case, or by their place; written by name. A name that there is not is none at all."""
+    """Members by name in any case, or by their place; written by name. An unknown name reads as None."""
     by_name = {name.lower(): each for name, each in kind.__members__.items()}
     in_order = tuple(kind)
 
@@ -156,4 +156,4 @@ SCALARS: dict[Any, Codec] = {
     bytes: Codec(_read_bytes, lambda value: base64.b64encode(value).decode()),
     Any: Codec(lambda value: value, lambda value: value),
 }
-"""What has no members or elements, by its annotation."""
+"""The types without members or elements, by their annotation."""

@@ -44,7 +44,7 @@ def _bounded_int(text: str) -> int:
 
 
 def _scanner(**hooks: Any) -> Any:
-    """The scanner itself, without the method of Python's around it."""
+    """The scanner itself, without Python's method around it."""
     return cast(Any, json.JSONDecoder(parse_constant=_refuse_constant, parse_float=Literal, **hooks)).scan_once
 
 

@@ -51,7 +51,7 @@ _LEADS_OF_FOUR = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
 DEFAULT_LIMITS = WireLimits()
 """What a client takes of the servers that it asks."""
 REQUEST_LIMITS = WireLimits(max_body_members=50_000)
-"""What a server takes of whoever asks, in a JSON body that lists things. Objects are large in Python: these 50,000
+"""What a server takes of a peer, in a JSON body that lists things. Objects are large in Python: these 50,000
 members take at most 16 MiB and four times the bytes that they came in, typed objects included."""
 SMALL_REQUEST_LIMITS = WireLimits(max_json_body=1024 * 1024, max_body_members=2_000)
 """What a server takes in a JSON body that is about one thing. It may be read at once: that takes at most 20 ms."""

@@ -41,7 +41,7 @@ _PROBE: Final = {"e": b"7", "g": b"1234567890123", "i": rb"k\u0001v\u0002", "": 
 
 
 class LaidOutSend(RemotingCommand):
-    """A SEND_MESSAGE_V2 that was read by a layout; what a RemotingCommand says, it says as well.
+    """A SEND_MESSAGE_V2 that was read by a layout; it has everything that a RemotingCommand has.
 
     Attributes:
         layout: What is the same for all that look like it.
@@ -50,7 +50,7 @@ class LaidOutSend(RemotingCommand):
         properties: Its property text: ASCII, without quotes, backslashes and control characters but the separators.
     """
 
-    __slots__ = ("born_timestamp", "layout", "properties", "queue_id")
+    __slots__ = ("_fields", "born_timestamp", "layout", "properties", "queue_id")
 
     def __init__(
         self, layout: SendLayout, body: bytes, opaque: int, queue_id: int, born_timestamp: int, properties: bytes
@@ -68,12 +68,19 @@ class LaidOutSend(RemotingCommand):
         self.queue_id = queue_id
         self.born_timestamp = born_timestamp
         self.properties = properties
+        self._fields: dict[str, str] | None = None
 
     @property
-    def ext_fields(self) -> dict[str, str]:  # type: ignore[override]
-        """The custom header as it travels."""
-        own = {"e": str(self.queue_id), "g": str(self.born_timestamp), "i": self.properties.decode()}
-        return {**self.layout.model.ext_fields, **own}
+    def ext_fields(self) -> dict[str, str]:
+        """The custom header as it travels, made when it is first asked for: a hook may change it, and that holds."""
+        if self._fields is None:
+            own = {"e": str(self.queue_id), "g": str(self.born_timestamp), "i": self.properties.decode()}
+            self._fields = {**self.layout.model.ext_fields, **own}
+        return self._fields
+
+    @ext_fields.setter
+    def ext_fields(self, fields: dict[str, str]) -> None:
+        self._fields = fields
 
 
 class SendLayout:

@@ -35,10 +35,10 @@ class FileAllocation:
         self._rolled = trio.Event()
         self._failed = False
         self._refused = False
+        files.subscribe(self._wake)
 
     async def serve(self) -> None:
         """Make a file whenever the log has begun one."""
-        self._files.on_roll = self._wake
         while True:
             self._rolled = trio.Event()
             if self._files.is_due:

@@ -41,13 +41,11 @@ SYSTEM_PROPERTIES = frozenset(
 """What only a broker writes. Dropped when a client sends it."""
 
 _SYSTEM_BYTES = tuple(f"{name}\x01".encode() for name in sorted(SYSTEM_PROPERTIES))
-_BEGINNINGS = tuple(sorted({name[:4] for name in _SYSTEM_BYTES}))
-"""Half as many as there are names: most batches have none of them, and each is looked for in up to 4 MiB."""
 _BODY = itemgetter(1)
-FEW_BYTES = 512 * 1024
-"""Bytes of a batch that is read at once."""
 FEW_ITEMS = 512
 """Messages of a batch that is read at once."""
+_FEW_BYTES = 64 * 1024
+"""Bytes of properties that are looked through in one step."""
 _STEP = 128
 """Items that are cleaned in one step."""
 
@@ -66,14 +64,12 @@ def items_of(body: bytes) -> Generator[None, None, list[BatchItem]]:
 
 
 def few_items_of(body: bytes) -> Sequence[BatchItem] | BrokerError | None:
-    """The same at once, or what is wrong with them; None when they are many, or large."""
-    if len(body) > FEW_BYTES:
-        return None
+    """The same at once, or what is wrong with them; None when they are many."""
     try:
         items = decode_batch(body, most=FEW_ITEMS + 1)
     except MessageDecodeError as exc:
         return _illegal(f"the batch cannot be read: {exc}")
-    if len(items) > FEW_ITEMS:
+    if len(items) > FEW_ITEMS or sum([len(item[2]) for item in items]) > _FEW_BYTES:
         return None
     try:
         return whole(_checked(items))
@@ -87,22 +83,38 @@ def _checked(items: list[BatchItem]) -> Generator[None, None, list[BatchItem]]:
         raise _illegal(f"the batch has more than {MOST_ITEMS} messages: send it in several")
     if not items or not all(map(_BODY, items)):
         raise _illegal("the batch has no message, or one without a body")
-    # Rarely true, and told of many of them together for less than of one after the other.
+    # Rarely true, and told of all of them together for less than of one after the other.
+    if not (yield from _is_any_forged(items)):
+        return items
+    cleaned: list[BatchItem] = []
     for start in range(0, len(items), _STEP):
-        part = items[start : start + _STEP]
-        if _is_forged(b"\x02".join([item[2] for item in part])):
-            items[start : start + _STEP] = [item._replace(properties=_clean(item.properties)) for item in part]
+        cleaned += [item._replace(properties=_clean(item.properties)) for item in items[start : start + _STEP]]
         yield
-    return items
+    return cleaned
 
 
 def _illegal(remark: str) -> BrokerError:
     return BrokerError.for_code(ResponseCode.MESSAGE_ILLEGAL, remark)
 
 
+def _is_any_forged(items: Sequence[BatchItem]) -> Generator[None, None, bool]:
+    """Whether there may be a property that only a broker writes in any of them; in steps."""
+    gathered: list[bytes] = []
+    size = 0
+    for item in items:
+        gathered.append(item[2])
+        size += len(item[2])
+        if size > _FEW_BYTES:
+            if _is_forged(b"\x02".join(gathered)):
+                return True
+            gathered, size = [], 0
+            yield
+    return _is_forged(b"\x02".join(gathered))
+
+
 def _is_forged(properties: bytes) -> bool:
     """Whether there may be a property that only a broker writes."""
-    return any(map(properties.__contains__, _BEGINNINGS)) and any(map(properties.__contains__, _SYSTEM_BYTES))
+    return any(map(properties.__contains__, _SYSTEM_BYTES))
 
 
 def _clean(properties: bytes) -> bytes:

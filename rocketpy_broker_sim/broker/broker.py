@@ -1,30 +1,23 @@
-"""The broker: who it is, what its answers carry, and the list of its subsystems. Plays BrokerController.
+"""The broker: who it is, and the list of its subsystems. Plays BrokerController.
 
-`opening` starts and stops the subsystems; what requests may reach of them stands in `views`.
+Here the subsystems are made and told of each other; `opening` starts and stops them. What requests may reach of them
+stands in `views`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.message import PropertyName
 from rocketpy.remoting.network import TcpNetwork
-from rocketpy.seams import wall_ms
-from rocketpy.wire.bodies.topics import DataVersion
-from rocketpy.wire.hosts import format_address, parse_address
-from rocketpy.wire.message_id import UniqueIds
-from rocketpy.wire.names import SCHEDULE_TOPIC
-from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.delay import DelayStage
+from rocketpy_broker_sim.broker.identity import Identity
 from rocketpy_broker_sim.broker.lanes import Lanes
 from rocketpy_broker_sim.broker.processors.pull import pull_again
-from rocketpy_broker_sim.broker.put_pipeline import Place, PutPipeline
-from rocketpy_broker_sim.broker.putting import StoreStage, packed_address
+from rocketpy_broker_sim.broker.put_pipeline import Place, PutPipeline, Stage
+from rocketpy_broker_sim.broker.putting import StoreStage
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.runtime_info import runtime_info
 from rocketpy_broker_sim.broker.send_checks import SendChecks
@@ -38,25 +31,48 @@ from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
-from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MemoryBudget
+from rocketpy_broker_sim.broker.views import (
+    BrokerAdminView,
+    ChecksView,
+    CleaningView,
+    ClientView,
+    GroupAdminView,
+    PositionView,
+    PullView,
+    QueryView,
+    QueueView,
+    ResetView,
+    SendBackView,
+    SendView,
+    TopicAdminView,
+    Views,
+)
+from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MEMBERSHIP, MemoryBudget
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.remoting.limits import ServerLimits
     from rocketpy.remoting.network import Network
     from rocketpy.remoting.server import RemotingServer
     from rocketpy.seams import Storage
+    from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.registration import Registration
     from rocketpy_broker_sim.broker.subsystem import Subsystem
+    from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
+    from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
+    from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.config import BrokerConfig
-    from rocketpy_broker_sim.store.put_result import Arrival
+    from rocketpy_broker_sim.store.message_store import MessageStore
 
 __all__ = ["Broker"]
 
 
 class Broker:
-    """A list of subsystems, and what they and every answer need to know of the whole. `open_broker` runs it.
+    """A list of subsystems, and who the broker is. `open_broker` runs it.
+
+    Programs and tests around a broker reach its subsystems by name; requests reach only what their view holds.
 
     Args:
         config: its settings.
@@ -67,15 +83,21 @@ class Broker:
         limits: bounds on connections and frames.
 
     Attributes:
-        subsystems: Its parts, in the order in which they start; they stop the other way round.
-        slices: What it has to do that grows with what is asked.
+        identity: Who it is, and what messages and answers carry of it.
         memory: What peers make it keep, and how much that may be.
-        address: What clients dial, "host:port".
-        store_host: The same, as records carry it.
-        send_fields: What every answer to a send carries.
-        added_properties: What is added to the properties of every message, as text.
-        boot_timestamp: When it was made, ms.
-        config_version: Rises when settings are changed by request.
+        slices: What it has to do that grows with what is asked.
+        storing: Takes messages and keeps them.
+        delays: Delivers what was put aside.
+        tables: Topics, groups and offsets.
+        saving: Writes the tables.
+        counting: Counts messages.
+        clients: Who is connected.
+        pulls: The pulls that wait.
+        pipeline: Leads messages into the store.
+        lanes: Where requests wait for their turn.
+        port: Where they come in.
+        naming: Tells the name servers of it.
+        subsystems: All of these that are parts, in the order in which they start; they stop the other way round.
         is_killed: Whether it shall end as it stands.
     """
 
@@ -90,125 +112,143 @@ class Broker:
         limits: ServerLimits | None = None,
     ) -> None:
         self.config = config
-        self.storage = storage
-        self.boot_timestamp = wall_ms()
-        self.config_version = DataVersion()
+        self.identity = Identity(config)
         self.is_killed = False
-        self.address = ""
-        self.store_host = bytes(8)
-        self.unique_ids = UniqueIds(bytes(4), os.getpid())
-        self.refresh_settings()
-        self._network = network or TcpNetwork()
-        self.statistics = BrokerStatistics(trio.current_time)
         self.memory = MemoryBudget() if limits is None else MemoryBudget(limits.max_kept)
         self.slices = Slices(memory=self.memory)
-        self.subsystems = [*self._keeping(config, storage, hooks), *self._serving(config, name_servers, limits)]
+        self._keep(storage, hooks)
+        self._serve(network or TcpNetwork(), name_servers, limits)
+        self.subsystems: list[Subsystem] = [
+            self.storing,
+            self.delays,
+            self.tables,
+            self.saving,
+            self.counting,
+            self.clients,
+            self.pulls,
+            self.port,
+            self.naming,
+        ]
 
-    def _keeping(self, config: BrokerConfig, storage: Storage, hooks: Sequence[RequestHook]) -> list[Subsystem]:
-        """The parts that have something to keep."""
-        storing = Storing(storage, config, self.statistics, self._hear, hooks, self.memory.account(ANSWERS))
-        delays = Delays(config, storage, storing)
-        tables = Tables(config, storage, storing.store)
-        saving = Saving(config, (storing, delays, tables))
-        self.storing = storing
-        self.store, self.turn, self.cleaning = storing.store, storing.turn, storing.cleaning
-        self.put, self.commit, self.refusal = storing.put, storing.commit, storing.refusal
-        storing.turn.subscribe(self._arrived)
-        self.schedule, self.delay_levels = delays.schedule, delays.level_count
-        self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
-        tables.topics.on_change = self._topics_changed
-        self.persistence = saving.persistence
-        self.pipeline = PutPipeline(
-            {
-                Place.CHECKS: SendChecks(self),
-                Place.DELAY_LEVEL: DelayStage(delays.level_count),
-                Place.STORE: StoreStage(storing.place, self.config),
-            }
-        )
-        return [storing, delays, tables, saving, Counting(self.statistics, storing)]
+    def _keep(self, storage: Storage, hooks: Sequence[RequestHook]) -> None:
+        """Make the parts that have something to keep."""
+        config, statistics = self.config, BrokerStatistics(trio.current_time)
+        answers = self.memory.account(ANSWERS)
+        self.storing = storing = Storing(storage, config, statistics, self._hear, hooks, answers)
+        self.delays = Delays(config, storage, storing)
+        self.tables = Tables(config, storage, storing.store)
+        self.saving = Saving(config, (storing, self.delays, self.tables))
+        self.counting = Counting(statistics, storing)
 
-    def _serving(
-        self, config: BrokerConfig, name_servers: Sequence[str], limits: ServerLimits | None
-    ) -> list[Subsystem]:
-        """The parts that have to do with those outside."""
-        clients = Clients(config, self.slices)
-        self.consumers, self.producers = clients.consumers, clients.producers
-        self.lanes = Lanes(lanes_of(config), routes_of(self), default_route(self), self.turn, self.slices, self.memory)
-        held = self.memory.account(HELD_PULLS)
-        self.pulls = Pulls(config, self.lanes, self.turn, self.topics, partial(pull_again, self), held)
-        self.waiters = self.pulls.waiters
-        self._port = Port(
+    def _serve(self, network: Network, name_servers: Sequence[str], limits: ServerLimits | None) -> None:
+        """Make the parts that have to do with those outside."""
+        config, turn, topics = self.config, self.storing.turn, self.tables.topics
+        self.clients = Clients(config, self.slices, self.memory.account(MEMBERSHIP))
+        self.pulls = Pulls(config, self._resume, turn, topics, self.memory.account(HELD_PULLS))
+        behind = self._stages()
+        checks = SendChecks(ChecksView(config, self.identity, topics, self.tables.groups), behind.values())
+        self.pipeline = PutPipeline({Place.CHECKS: checks, **behind})
+        self._views = self._make_views(checks)
+        self.lanes = Lanes(lanes_of(config), routes_of(self._views), default_route(), turn, self.slices, self.memory)
+        self.port = Port(
             config,
-            self._network,
+            network,
             self.lanes,
             limits=limits,
             budget=self.memory,
-            on_open=self._settle_address,
-            on_close=clients.forget,
+            on_open=lambda address: self.identity.settle(address, network.local_ip),
+            on_close=self.clients.forget,
             settle=self._settle,
         )
-        self._naming = Naming(config, self._network, self.topics, name_servers, lambda: self.address)
-        return [clients, self.pulls, self._port, self._naming]
+        self.naming = Naming(config, network, topics, name_servers, lambda: self.identity.address)
+
+    def _stages(self) -> dict[Place, Stage]:
+        """The stages of the put pipeline behind the checks."""
+        return {
+            Place.DELAY_LEVEL: DelayStage(self.delays.level_count),
+            Place.STORE: StoreStage(self.storing.place, self.config),
+        }
+
+    def _make_views(self, checks: SendChecks) -> Views:
+        """What each kind of request may reach."""
+        config, identity, statistics = self.config, self.identity, self.counting.statistics
+        store, turn, cleaning = self.storing.store, self.storing.turn, self.storing.cleaning
+        topics, groups, offsets = self.tables.topics, self.tables.groups, self.tables.offsets
+        consumers, producers = self.clients.consumers, self.clients.producers
+        pipeline, persistence, waiters = self.pipeline, self.saving.persistence, self.pulls.waiters
+        return Views(
+            send=SendView(identity, store, turn, pipeline, checks, self.storing.refusal, self.slices),
+            send_back=SendBackView(config, identity, store, topics, groups, turn, pipeline),
+            pull=PullView(config, store, topics, groups, offsets, consumers, statistics, self.pulls.hold),
+            query=QueryView(config, store),
+            queue_offset=QueueView(store),
+            client_manage=ClientView(config, topics, groups, consumers, producers),
+            consumer_manage=PositionView(config, store, topics, groups, offsets, consumers),
+            reset_offset=ResetView(config, store, topics, groups, offsets, consumers, waiters, persistence),
+            admin_topic=TopicAdminView(config, store, topics, offsets, turn, persistence),
+            admin_group=GroupAdminView(groups, offsets, persistence),
+            cleaning=CleaningView(store, topics, offsets, turn, persistence, cleaning),
+            admin_broker=BrokerAdminView(config, identity, topics, lambda: self.runtime_info()),
+        )
+
+    # --- what programs around a broker ask for most ----------------------------------------------------
+
+    @property
+    def address(self) -> str:
+        """What clients dial, "host:port"; empty until it listens."""
+        return self.identity.address
+
+    @property
+    def store(self) -> MessageStore:
+        """The messages."""
+        return self.storing.store
+
+    @property
+    def topics(self) -> TopicTable:
+        """The topics."""
+        return self.tables.topics
+
+    @property
+    def groups(self) -> SubscriptionGroupTable:
+        """The consumer groups."""
+        return self.tables.groups
+
+    @property
+    def offsets(self) -> ConsumerOffsetTable:
+        """Where groups stand."""
+        return self.tables.offsets
 
     @property
     def server(self) -> RemotingServer | None:
         """What listens; None until it does."""
-        return self._port.server
+        return self.port.server
 
     @property
     def registration(self) -> Registration | None:
         """What keeps it known to the name servers; None until it serves."""
-        return self._naming.registration
-
-    def refresh_settings(self) -> None:
-        """Take over settings that are kept in another form; call it when they have changed."""
-        config = self.config
-        trace = "true" if config.trace_on else "false"
-        self.added_property_map = {
-            PropertyName.MSG_REGION: config.region_id,
-            PropertyName.TRACE_SWITCH: trace,
-            PropertyName.CLUSTER: config.broker_cluster_name,
-        }
-        self.added_properties = encode_properties(self.added_property_map)
-        self.send_fields = {"TRACE_ON": trace, "MSG_REGION": config.region_id}
+        return self.naming.registration
 
     def runtime_info(self) -> dict[str, str]:
         """What it has done and holds, by Apache's keys: what all its parts measure."""
-        return runtime_info(self.config, self.boot_timestamp, self.subsystems)
+        return runtime_info(self.config, self.identity.boot_timestamp, self.subsystems)
 
-    # --- what parts say to each other ------------------------------------------------------------------
-
-    def _arrived(self, arrival: Arrival) -> None:
-        if arrival.topic == SCHEDULE_TOPIC:
-            self.schedule.on_arrival(arrival.queue_id)
-        self.waiters.arrived(arrival)
-
-    def _topics_changed(self, names: list[str]) -> None:
-        self.pulls.topics_changed(names)
-        if self.registration is not None:
-            self.registration.topics_changed(names)
+    # --- what parts say to others that are made later --------------------------------------------------
 
     def _hear(self, topic: str, done: Callable[[], object]) -> None:
-        """Call a function once the name servers have heard of a topic; at once where there is none."""
-        if self.registration is None:
-            done()
-        else:
-            self.registration.heard(topic, done)
+        self.naming.hear(topic, done)
 
-    def _settle_address(self, address: str) -> None:
-        """Clients find the broker there."""
-        self.address = address
-        self.store_host = packed_address(address)
-        if not any(self.store_host):
-            # A name instead of an address: records can only carry addresses.
-            _, port = parse_address(address)
-            self.store_host = packed_address(format_address(self._network.local_ip(), port))
+    def _resume(self, connection: Connection, request: RemotingCommand) -> None:
+        """A pull that was held goes on, in the lane of pulls."""
+        self.lanes.submit("pull", self._pull_again, connection, request)
+
+    def _pull_again(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        return pull_again(self._views.pull, connection, request)
 
     async def _settle(self) -> None:
         """The last answers are about to leave: nothing waits any more."""
         for subsystem in reversed(self.subsystems):
             await subsystem.settle()
-        self.turn.finish()
+        self.storing.turn.finish()
 
     # --- start and end ---------------------------------------------------------------------------------
 

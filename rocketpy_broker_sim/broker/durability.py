@@ -1,9 +1,9 @@
-"""Durability: how safe the log is up to where, and who waits for it to come further.
+"""Durability: how far the log is safe, and who waits for it to come further.
 
-Safety is a position for each degree of it: taken (in the files, or in the buffers before them), written (in the files),
+Each degree of safety has a position: taken (in the files, or in the buffers before them), written (in the files),
 flushed (the disk has it); a replica's would be one more. Services wait for a position with `Progress.reach`. Answers to
 sends wait in the gate: for their messages to be flushed where the settings ask for that, and the one that made a topic
-for the name servers to hear of it. Nothing is settable: whoever brings the log further says so with `note`.
+for the name servers to hear of it. There are no callbacks to set: the part that brings the log further calls `note`.
 Plays the part of GroupCommitRequest, of handleDiskFlush and handleHA in CommitLog, and of FlushDiskWatcher.
 """
 
@@ -159,7 +159,7 @@ class Durability:
         self._hear(replies.new_topic, heard)
 
     def _keep(self, replies: Replies) -> None:
-        """They are about to wait: keep no more of them than has to be, and count that."""
+        """They are about to wait: drop what is not needed of them, and count what is kept."""
         replies.settle_down()
         self._kept.note(replies.connection, OVERHEAD * len(replies))
 

@@ -1,4 +1,4 @@
-"""Waiting until the name servers have heard of a topic, so that who sent its first message finds it there.
+"""Waiting until the name servers have heard of a topic, so that the sender of its first message finds it there.
 
 Nobody waits for longer than `HEARD_WITHIN`, and nobody waits for a name server that does not have the broker. Plays the
 part of the registration that Apache's broker makes within createTopicInSendMessageMethod.

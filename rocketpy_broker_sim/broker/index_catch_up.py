@@ -1,14 +1,12 @@
 """IndexCatchUpService: lets the key index catch up with the log, a little at a time, beside the broker's work.
 
-It has something to do after a start with a long log, after messages with very many keys, and after a disk refused the
-index, which is then tried again every few seconds. Plays a part of ReputMessageService.
+It has something to do after a start with a long log, and after a disk refused the index, which is then tried again
+every few seconds. Plays a part of ReputMessageService.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import trio
 
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
@@ -23,8 +21,6 @@ STEP = 100
 """Records at a time: about a millisecond of work."""
 PAUSE = 0.001
 """Seconds between two steps, in which the broker does everything else."""
-LOOK_EVERY = 0.1
-"""Seconds between two looks at whether the index is behind."""
 TRY_AGAIN_EVERY = 5.0
 """Seconds between two looks at an index that the disk refused."""
 _logger = get_logger(__name__)
@@ -39,15 +35,10 @@ class IndexCatchUpService:
     async def serve(self) -> None:
         """Catch up whenever the index is behind, until cancelled."""
         await self._catch_up()
-        try_again = trio.current_time() + TRY_AGAIN_EVERY
-        async for _ in ticks(LOOK_EVERY):
+        async for _ in ticks(TRY_AGAIN_EVERY):
             if self._store.index.failed:
-                if trio.current_time() < try_again:
-                    continue
                 await self._try_again()
-            if not self._store.index.failed:
                 await self._catch_up()
-            try_again = trio.current_time() + TRY_AGAIN_EVERY
 
     async def _catch_up(self) -> None:
         """Take steps until none is left."""
@@ -65,4 +56,4 @@ class IndexCatchUpService:
             await run_blocking(index.write_again)
             index.try_again()
         except StoreError as exc:
-            _logger.debug("%s", exc)  # that it was given up has been said
+            _logger.debug("%s", exc)  # a warning was logged when it was given up

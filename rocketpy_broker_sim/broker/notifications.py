@@ -1,9 +1,9 @@
-"""Telling the members of a consumer group that it changed, so that they share the queues anew.
+"""Telling the members of a consumer group that it changed, so that they share out the queues again.
 
 A change is told to everybody who is a member. Then a large group rests, the longer the larger it is, and what
-changes meanwhile is told once at the end: were each of a thousand clients that come told of each, a million notices and
-as many questions for the list of members would follow. Each member has at most one notice of a group outstanding, also
-one that does not read. Plays the part of DefaultConsumerIdsChangeListener and Broker2Client.
+changes meanwhile is told once at the end. If each of a thousand clients were told of each that comes, a million notices
+and as many requests for the list of members would follow. Each member has at most one notice of a group outstanding,
+even one that does not read. Plays the part of DefaultConsumerIdsChangeListener and Broker2Client.
 """
 
 from __future__ import annotations

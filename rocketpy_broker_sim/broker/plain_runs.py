@@ -1,4 +1,4 @@
-"""Sends that are plain, a run at a time: checked, stored and answered together.
+"""Plain sends, a run at a time: checked, stored and answered together.
 
 Plain are sends whose header looks like the one before (`wire.send_layout`), whose topic is there, and whose properties
 hold nothing that a stage of the put pipeline watches. All that can be asked of them is asked of a run at once. Where
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.headers.send import SendMessageRequestHeader
     from rocketpy.wire.send_layout import LaidOutSend
-    from rocketpy_broker_sim.broker.send_checks import SendChecks
     from rocketpy_broker_sim.broker.views import SendView
 
 __all__ = ["PlainReplies", "PlainRuns"]
@@ -47,13 +46,11 @@ class PlainRuns:
     """Takes runs of plain sends.
 
     Args:
-        broker: takes the messages.
-        checks: says where messages may go.
+        broker: says where messages may go, and takes them.
     """
 
-    def __init__(self, broker: SendView, checks: SendChecks) -> None:
+    def __init__(self, broker: SendView) -> None:
         self._broker = broker
-        self._checks = checks
         self._watched = tuple(f"{name}\x01".encode() for name in sorted(broker.pipeline.watched))
         self._answers = _AnswerTemplate(b"", {})
 
@@ -69,7 +66,7 @@ class PlainRuns:
             return None
         if not all(request.body for request in requests):
             return None
-        added = broker.added_properties.encode()
+        added = broker.identity.added_properties.encode()
         stored = [text + added if text[-1] == 2 else b"%b\x02%b" % (text, added) for text in texts]
         place = self._place_one if len(requests) == 1 else self._place_run
         placed = place(connection, header, requests, stored)
@@ -95,7 +92,7 @@ class PlainRuns:
             header.sys_flag & CLIENT_FLAGS,
             request.born_timestamp,
             packed_address(connection.address),
-            self._broker.store_host,
+            self._broker.identity.store_host,
             header.reconsume_times or 0,
         )
         result = self._broker.store.put(message)
@@ -115,7 +112,7 @@ class PlainRuns:
             header.flag,
             header.sys_flag & CLIENT_FLAGS,
             packed_address(connection.address),
-            self._broker.store_host,
+            self._broker.identity.store_host,
             header.reconsume_times or 0,
             [request.queue_id for request in requests],
             [request.body for request in requests],
@@ -129,7 +126,7 @@ class PlainRuns:
         if header.batch or header.topic.startswith(RETRY_PREFIX):
             return False
         try:
-            topic = self._checks.topic(header)
+            topic = self._broker.checks.topic(header)
         except BrokerError:
             return False
         return topic is not None and max(queue_ids) < max(topic.write_queue_nums, topic.read_queue_nums)
@@ -142,11 +139,11 @@ class PlainRuns:
         return not any(map(joined.__contains__, self._watched))
 
     def _frames(self, requests: Sequence[LaidOutSend], placed: PlacedRun, keys: Sequence[bytes | None]) -> list[bytes]:
-        broker = self._broker
+        identity = self._broker.identity
         if requests[0].is_oneway:
             return []
-        if not self._answers.is_for(broker.store_host, broker.send_fields):
-            self._answers = _AnswerTemplate(broker.store_host, broker.send_fields)
+        if not self._answers.is_for(identity.store_host, identity.send_fields):
+            self._answers = _AnswerTemplate(identity.store_host, identity.send_fields)
         return self._answers.frames(requests, placed, keys)
 
 

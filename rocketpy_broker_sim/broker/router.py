@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy_broker_sim.broker.lanes import Lane, Route
@@ -30,73 +30,91 @@ from rocketpy_broker_sim.broker.processors import (
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.views import Views
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.serving.slices import Steps
 
-__all__ = ["BrokerProcessor", "default_route", "lanes_of", "routes_of"]
+__all__ = ["default_route", "lanes_of", "routes_of"]
 
-BrokerProcessor = Callable[["Broker", "Connection", "RemotingCommand"], "RemotingCommand | Steps | None"]
-"""A generator function is carried out in slices."""
+View = TypeVar("View")
+Processor = Callable[[View, "Connection", "RemotingCommand"], "RemotingCommand | Steps | None"]
+"""What answers a kind of request, given what it may reach; a generator function is carried out in slices."""
+
 _COMING = "membership"
 """The order in which a client comes and goes: heartbeats and goodbyes stay as they were sent."""
 
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 """One processor takes them all, so that those which follow each other are one run."""
-_TABLE: dict[RequestCode, tuple[BrokerProcessor, str]] = {
-    RequestCode.PULL_MESSAGE: (pull.pull_message, "pull"),
-    RequestCode.LITE_PULL_MESSAGE: (pull.pull_message, "lite pull"),
-    RequestCode.HEART_BEAT: (client_manage.heart_beat, "heartbeat"),
-    RequestCode.UNREGISTER_CLIENT: (client_manage.unregister_client, "client"),
-    RequestCode.CHECK_CLIENT_CONFIG: (client_manage.check_client_config, "client"),
-    RequestCode.CONSUMER_SEND_MSG_BACK: (send_back.send_back, "send"),
-    RequestCode.QUERY_MESSAGE: (query.query_message, "query"),
-    RequestCode.VIEW_MESSAGE_BY_ID: (query.view_message, "query"),
+
+
+def _on(view: Callable[[Views], View], processor: Processor[View], lane: str) -> Callable[[Views], Route]:
+    """Which processor answers, what it may reach, and the lane where it does."""
+    return lambda views: Route(partial(processor, view(views)), lane)
+
+
+_TABLE: dict[RequestCode, Callable[[Views], Route]] = {
+    RequestCode.PULL_MESSAGE: _on(lambda v: v.pull, pull.pull_message, "pull"),
+    RequestCode.LITE_PULL_MESSAGE: _on(lambda v: v.pull, pull.pull_message, "lite pull"),
+    RequestCode.HEART_BEAT: _on(lambda v: v.client_manage, client_manage.heart_beat, "heartbeat"),
+    RequestCode.UNREGISTER_CLIENT: _on(lambda v: v.client_manage, client_manage.unregister_client, "client"),
+    RequestCode.CHECK_CLIENT_CONFIG: _on(lambda v: v.client_manage, client_manage.check_client_config, "client"),
+    RequestCode.CONSUMER_SEND_MSG_BACK: _on(lambda v: v.send_back, send_back.send_back, "send"),
+    RequestCode.QUERY_MESSAGE: _on(lambda v: v.query, query.query_message, "query"),
+    RequestCode.VIEW_MESSAGE_BY_ID: _on(lambda v: v.query, query.view_message, "query"),
     # where groups stand
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: (consumer_manage.get_consumer_list, "consumer"),
-    RequestCode.QUERY_CONSUMER_OFFSET: (consumer_manage.query_consumer_offset, "consumer"),
-    RequestCode.UPDATE_CONSUMER_OFFSET: (consumer_manage.update_consumer_offset, "consumer"),
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: (reset_offset.reset_offset, "admin"),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: _on(
+        lambda v: v.consumer_manage, consumer_manage.get_consumer_list, "consumer"
+    ),
+    RequestCode.QUERY_CONSUMER_OFFSET: _on(
+        lambda v: v.consumer_manage, consumer_manage.query_consumer_offset, "consumer"
+    ),
+    RequestCode.UPDATE_CONSUMER_OFFSET: _on(
+        lambda v: v.consumer_manage, consumer_manage.update_consumer_offset, "consumer"
+    ),
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _on(lambda v: v.reset_offset, reset_offset.reset_offset, "admin"),
     # queues
-    RequestCode.GET_MAX_OFFSET: (queue_offset.get_max_offset, "admin"),
-    RequestCode.GET_MIN_OFFSET: (queue_offset.get_min_offset, "admin"),
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: (queue_offset.search_offset, "admin"),
-    RequestCode.GET_EARLIEST_MSG_STORETIME: (queue_offset.get_earliest_store_time, "admin"),
+    RequestCode.GET_MAX_OFFSET: _on(lambda v: v.queue_offset, queue_offset.get_max_offset, "admin"),
+    RequestCode.GET_MIN_OFFSET: _on(lambda v: v.queue_offset, queue_offset.get_min_offset, "admin"),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _on(lambda v: v.queue_offset, queue_offset.search_offset, "admin"),
+    RequestCode.GET_EARLIEST_MSG_STORETIME: _on(
+        lambda v: v.queue_offset, queue_offset.get_earliest_store_time, "admin"
+    ),
     # topics and groups
-    RequestCode.UPDATE_AND_CREATE_TOPIC: (admin_topic.create_topic, "admin"),
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: (admin_topic.create_topics, "admin"),
-    RequestCode.DELETE_TOPIC_IN_BROKER: (admin_topic.delete_topic, "admin"),
-    RequestCode.GET_ALL_TOPIC_CONFIG: (admin_topic.get_all_topics, "admin"),
-    RequestCode.GET_TOPIC_CONFIG: (admin_topic.get_topic, "admin"),
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: (admin_group.create_group, "admin"),
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: (admin_group.create_groups, "admin"),
-    RequestCode.DELETE_SUBSCRIPTIONGROUP: (admin_group.delete_group, "admin"),
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: (admin_group.get_all_groups, "admin"),
-    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: (admin_group.get_group, "admin"),
-    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: (admin_group.forbid_group, "admin"),
+    RequestCode.UPDATE_AND_CREATE_TOPIC: _on(lambda v: v.admin_topic, admin_topic.create_topic, "admin"),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: _on(lambda v: v.admin_topic, admin_topic.create_topics, "admin"),
+    RequestCode.DELETE_TOPIC_IN_BROKER: _on(lambda v: v.admin_topic, admin_topic.delete_topic, "admin"),
+    RequestCode.GET_ALL_TOPIC_CONFIG: _on(lambda v: v.admin_topic, admin_topic.get_all_topics, "admin"),
+    RequestCode.GET_TOPIC_CONFIG: _on(lambda v: v.admin_topic, admin_topic.get_topic, "admin"),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _on(lambda v: v.admin_group, admin_group.create_group, "admin"),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _on(
+        lambda v: v.admin_group, admin_group.create_groups, "admin"
+    ),
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: _on(lambda v: v.admin_group, admin_group.delete_group, "admin"),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _on(lambda v: v.admin_group, admin_group.get_all_groups, "admin"),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: _on(lambda v: v.admin_group, admin_group.get_group, "admin"),
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: _on(lambda v: v.admin_group, admin_group.forbid_group, "admin"),
     # the broker itself
-    RequestCode.UPDATE_BROKER_CONFIG: (admin_broker.update_config, "admin"),
-    RequestCode.GET_BROKER_CONFIG: (admin_broker.get_config, "admin"),
-    RequestCode.DELETE_EXPIRED_COMMITLOG: (cleaning.delete_expired_log_files, "admin"),
-    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: (cleaning.clean_expired_queues, "admin"),
-    RequestCode.CLEAN_UNUSED_TOPIC: (cleaning.clean_unused_topics, "admin"),
-    RequestCode.GET_BROKER_RUNTIME_INFO: (admin_broker.get_runtime_info, "admin"),
+    RequestCode.UPDATE_BROKER_CONFIG: _on(lambda v: v.admin_broker, admin_broker.update_config, "admin"),
+    RequestCode.GET_BROKER_CONFIG: _on(lambda v: v.admin_broker, admin_broker.get_config, "admin"),
+    RequestCode.DELETE_EXPIRED_COMMITLOG: _on(lambda v: v.cleaning, cleaning.delete_expired_log_files, "admin"),
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: _on(lambda v: v.cleaning, cleaning.clean_expired_queues, "admin"),
+    RequestCode.CLEAN_UNUSED_TOPIC: _on(lambda v: v.cleaning, cleaning.clean_unused_topics, "admin"),
+    RequestCode.GET_BROKER_RUNTIME_INFO: _on(lambda v: v.admin_broker, admin_broker.get_runtime_info, "admin"),
 }
 
 
-def routes_of(broker: Broker) -> dict[int, Route]:
-    """The table, bound to one broker."""
-    table = {int(code): Route(partial(processor, broker), lane) for code, (processor, lane) in _TABLE.items()}
-    sends = Route(send.SendProcessor(broker), "send")
-    return table | {int(code): sends for code in _SENDS}
+def routes_of(views: Views) -> dict[int, Route]:
+    """The table, bound to what one broker lets requests reach."""
+    sends = Route(send.SendProcessor(views.send), "send")
+    return {int(code): bind(views) for code, bind in _TABLE.items()} | {int(code): sends for code in _SENDS}
 
 
-def default_route(broker: Broker) -> Route:
+def default_route() -> Route:
     """What happens to all other codes."""
-    return Route(partial(_not_supported, broker), "admin")
+    return Route(_not_supported, "admin")
 
 
-def _not_supported(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def _not_supported(connection: Connection, request: RemotingCommand) -> RemotingCommand:
     remark = f" request type {request.code} not supported"
     return request.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 

@@ -40,6 +40,8 @@ BATCH = 32
 """Messages of a level that are delivered before the other levels have their go."""
 _FIRST_RETRY = 0.1
 _LAST_RETRY = 10.0
+_INSTANT_MS = 0.001
+"""What is due that soon is due: differences of large floats, and a clock that stands may never get over them."""
 _NEVER_STORABLE = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
@@ -224,7 +226,7 @@ class ScheduleService:
         else:
             left = deliver_time - clock.even_ms()
             left = 0.0 if left > delay else left
-        return max(0.0, left) / 1000
+        return left / 1000 if left > _INSTANT_MS else 0.0
 
     def _put(self, level: int, record: StoredRecord) -> bool:
         """Put a message where it was meant to go; whether it is done with."""

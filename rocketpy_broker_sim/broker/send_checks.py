@@ -7,7 +7,7 @@ the messages of a run is looked at once. Plays the part of preSend and msgCheck 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -36,14 +36,13 @@ if TYPE_CHECKING:
     from rocketpy.wire.batch import BatchItem
     from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy.wire.headers.send import SendMessageRequestHeader
-    from rocketpy_broker_sim.broker.put_pipeline import Put
-    from rocketpy_broker_sim.broker.views import SendView
+    from rocketpy_broker_sim.broker.put_pipeline import Put, Stage
+    from rocketpy_broker_sim.broker.views import ChecksView
 
 __all__ = ["ADDED_PROPERTIES", "CLIENT_FLAGS", "SendChecks"]
 
 ADDED_PROPERTIES = frozenset({PropertyName.MSG_REGION, PropertyName.TRACE_SWITCH, PropertyName.CLUSTER})
 _SPECIAL = frozenset({PropertyName.DELAY, PropertyName.TRANSACTION_PREPARED, PropertyName.INNER_NUM, *TIMER_PROPERTIES})
-_WATCHED = SYSTEM_PROPERTIES | ADDED_PROPERTIES | _SPECIAL
 CLIENT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK
 """Bits of the flag word that are the client's to set; the others say what a broker has done with the message."""
 
@@ -53,12 +52,17 @@ class SendChecks:
 
     Args:
         broker: has the tables and what is added to messages.
+        behind: the stages behind it: properties that they watch are there for them to look at.
+
+    Attributes:
+        watches: Names of the properties that it looks at itself.
     """
 
     watches = SYSTEM_PROPERTIES | ADDED_PROPERTIES | _SPECIAL
 
-    def __init__(self, broker: SendView) -> None:
+    def __init__(self, broker: ChecksView, behind: Iterable[Stage] = ()) -> None:
         self._broker = broker
+        self._watched = self.watches.union(*(stage.watches for stage in behind))
 
     def take(self, puts: Sequence[Put]) -> None:
         """Check a run. Topics that are there are looked up once."""
@@ -83,14 +87,14 @@ class SendChecks:
             header.sys_flag & CLIENT_FLAGS,
             header.born_timestamp,
             packed_address(sent.connection.address),
-            broker.store_host,
+            broker.identity.store_host,
             header.reconsume_times or 0,
         )
         properties = decode_properties(header.properties or "")
         if header.batch:
             _fill_batch(broker, header, sent.items, message, properties)
         else:
-            _fill(broker, header, put, message, properties)
+            _fill(broker, header, put, message, properties, self._watched)
         put.wait = properties.get(PropertyName.WAIT, "true").lower() == "true"
         sent.unique_key = properties.get(PropertyName.UNIQUE_KEY)
 
@@ -123,7 +127,7 @@ def _refuse(code: ResponseCode, remark: str) -> NoReturn:
 # --- where it goes -------------------------------------------------------------------------------------
 
 
-def _new_topic(broker: SendView, header: SendMessageRequestHeader, put: Put) -> TopicConfig:
+def _new_topic(broker: ChecksView, header: SendMessageRequestHeader, put: Put) -> TopicConfig:
     is_retry = header.topic.startswith(RETRY_PREFIX)
     sys_flag = 0
     if header.unit_mode:
@@ -159,11 +163,12 @@ def _queue_id(header: SendMessageRequestHeader, topic: TopicConfig) -> int:
 
 
 def _fill(
-    broker: SendView,
+    broker: ChecksView,
     header: SendMessageRequestHeader,
     put: Put,
     message: IncomingMessage,
     properties: dict[str, str],
+    watched: frozenset[str],
 ) -> None:
     """Complete a single message; may send it elsewhere: to the dead letters.
 
@@ -174,14 +179,14 @@ def _fill(
     if not message.body:
         _refuse(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
     if PropertyName.UNIQUE_KEY not in properties:
-        properties[PropertyName.UNIQUE_KEY] = broker.unique_ids.next()
+        properties[PropertyName.UNIQUE_KEY] = broker.identity.unique_ids.next()
         text = _joined(text, f"{PropertyName.UNIQUE_KEY}\x01{properties[PropertyName.UNIQUE_KEY]}\x02")
-    if _WATCHED.isdisjoint(properties) and not message.topic.startswith(RETRY_PREFIX):
-        message.properties = _joined(text, broker.added_properties)
+    if watched.isdisjoint(properties) and not message.topic.startswith(RETRY_PREFIX):
+        message.properties = _joined(text, broker.identity.added_properties)
         return
     for name in SYSTEM_PROPERTIES | ADDED_PROPERTIES:
         properties.pop(name, None)
-    properties.update(broker.added_property_map)
+    properties.update(broker.identity.added_property_map)
     _refuse_what_is_missing(broker, properties)
     if message.topic.startswith(RETRY_PREFIX):
         _redirect_dead_letter(broker, header, put, message, properties)
@@ -197,7 +202,7 @@ def _joined(text: str, more: str) -> str:
     return text + more if not text or text[-1] == "\x02" else f"{text}\x02{more}"
 
 
-def _refuse_what_is_missing(broker: SendView, properties: dict[str, str]) -> None:
+def _refuse_what_is_missing(broker: ChecksView, properties: dict[str, str]) -> None:
     """Refuse what would be stored and then never do what the client means by it."""
     if properties.get(PropertyName.TRANSACTION_PREPARED, "").lower() == "true":
         remark = f"sending transaction messages to the broker {broker.config.broker_name} is forbidden"
@@ -207,7 +212,7 @@ def _refuse_what_is_missing(broker: SendView, properties: dict[str, str]) -> Non
 
 
 def _redirect_dead_letter(
-    broker: SendView,
+    broker: ChecksView,
     header: SendMessageRequestHeader,
     put: Put,
     message: IncomingMessage,
@@ -230,7 +235,7 @@ def _redirect_dead_letter(
 
 
 def _fill_batch(
-    broker: SendView,
+    broker: ChecksView,
     header: SendMessageRequestHeader,
     items: Sequence[BatchItem] | BrokerError | None,
     message: IncomingMessage,
@@ -252,5 +257,5 @@ def _fill_batch(
     if items is None:
         items = whole(items_of(message.body))
     message.batch = items
-    own = {name: value for name, value in properties.items() if name not in _WATCHED}
-    message.properties = encode_properties(own) + broker.added_properties
+    own = {name: value for name, value in properties.items() if name not in SendChecks.watches}
+    message.properties = encode_properties(own) + broker.identity.added_properties

@@ -1,8 +1,8 @@
-"""What every part of a broker is to the broker: a thing that is recovered, opened, run, settled, left and closed.
+"""Subsystem: what the parts of a broker have in common. Each is recovered, opened, run, settled, left and closed.
 
 A broker is a list of subsystems. `opening` goes through the list from the first to the last when it starts, and from
 the last to the first when it stops; it knows none of them by name. A new kind of business (POP, transactions, a
-replica) is a new subsystem in the list, not a new line in every step of the start. Has no counterpart in Java, where
+replica) is a new subsystem in the list and not a new line in every step of the start. Has no counterpart in Java, where
 BrokerController names each part in each step.
 """
 
@@ -23,7 +23,7 @@ Service = Callable[[], Awaitable[None]]
 
 
 class Subsystem:
-    """A part of a broker that has nothing to do in any step; those that have override the step.
+    """A part of a broker. Every step does nothing here; a part overrides the steps in which it has something to do.
 
     At the start every part recovers, then every part opens. At the stop every part leaves, then the services of all
     are cancelled, then every part closes. When a part fails to recover, those before it give back what they took. A
@@ -64,7 +64,7 @@ class Subsystem:
         """
 
     async def leave(self) -> None:
-        """Take leave of those outside. Bounded in time whatever they do; services and the other parts still run."""
+        """Say goodbye to peers. Bounded in time whatever they do; services and the other parts still run."""
 
     async def close(self) -> None:
         """Bring to the disk what is left. No service runs any more and nobody asks anything."""

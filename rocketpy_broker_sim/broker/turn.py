@@ -19,7 +19,7 @@ from rocketpy.logs import get_logger
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
-from rocketpy_broker_sim.store.disk.failure import FileCreationError
+from rocketpy_broker_sim.store.disk.failure import FileCreationError, UnknownOutcomeError
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
@@ -313,10 +313,16 @@ class Turn:
 
 def _refusal(failure: StoreError) -> tuple[ResponseCode, str]:
     """The answer to a put that the disk refused."""
+    if isinstance(failure, UnknownOutcomeError):
+        return ResponseCode.SYSTEM_ERROR, _UNKNOWN
     if isinstance(failure, FileCreationError):
         return ResponseCode.SYSTEM_ERROR, _NO_FILE
     return ResponseCode.SERVICE_NOT_AVAILABLE, _NOT_STORED
 
 
+_UNKNOWN = (
+    "whether the message was stored is not known: the disk of the broker failed while it was written, and when it was "
+    "to be taken back; its log says more"
+)
 _NO_FILE = "the message was not stored: no new file could be made for it, the log of the broker says why"
 _NOT_STORED = "the message was not stored: the disk of the broker is full or broken, its log says more"

@@ -1,205 +1,282 @@
-"""What each kind of request may reach of a broker: narrow views, one a processor module.
+"""What each kind of request may reach of a broker: a small object for each processor module.
 
-A `Broker` fits them all; a processor is typed with its own, so that reaching for more shows here. In tests a simple
-object with these attributes does.
+A view holds the tables and services that its processors use and nothing else. It is made once, when the broker is;
+it holds neither the broker nor any of its subsystems. In tests a simple object with these attributes does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+import attrs
+
+from rocketpy_broker_sim.broker.cleaning import Cleaning
+from rocketpy_broker_sim.broker.identity import Identity
+from rocketpy_broker_sim.broker.persistence import Persistence
+from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
+from rocketpy_broker_sim.broker.send_checks import SendChecks
+from rocketpy_broker_sim.broker.statistics import BrokerStatistics
+from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
+from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
+from rocketpy_broker_sim.broker.tables.producers import ProducerTable
+from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
+from rocketpy_broker_sim.broker.tables.topics import TopicTable
+from rocketpy_broker_sim.broker.turn import Turn
+from rocketpy_broker_sim.broker.waiters import Waiters
+from rocketpy_broker_sim.config import BrokerConfig
+from rocketpy_broker_sim.serving.slices import Slices
+from rocketpy_broker_sim.store.message_store import MessageStore
+
 if TYPE_CHECKING:
-    from rocketpy.wire.bodies.topics import DataVersion
-    from rocketpy.wire.message_id import UniqueIds
-    from rocketpy_broker_sim.broker.cleaning import Cleaning
-    from rocketpy_broker_sim.broker.persistence import Persistence
-    from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
-    from rocketpy_broker_sim.broker.statistics import BrokerStatistics
-    from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
-    from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
-    from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
-    from rocketpy_broker_sim.broker.tables.producers import ProducerTable
-    from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
-    from rocketpy_broker_sim.broker.tables.topics import TopicTable
-    from rocketpy_broker_sim.broker.turn import Turn
-    from rocketpy_broker_sim.broker.waiters import Waiters
-    from rocketpy_broker_sim.config import BrokerConfig
-    from rocketpy_broker_sim.serving.slices import Slices
-    from rocketpy_broker_sim.store.message_store import MessageStore
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.command import RemotingCommand
+    from rocketpy.wire.headers.pull import PullMessageRequestHeader
+    from rocketpy_broker_sim.store.filtering import MessageFilter
     from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 __all__ = [
     "BrokerAdminView",
+    "ChecksView",
     "CleaningView",
     "ClientView",
     "GroupAdminView",
+    "Hold",
     "PositionView",
     "PullView",
-    "PutView",
     "QueryView",
     "QueueView",
+    "Refusal",
     "ResetView",
     "SendBackView",
     "SendView",
     "TopicAdminView",
+    "Views",
 ]
 
 
-# --- single things -------------------------------------------------------------------------------------
+class Hold(Protocol):
+    """Keeps a pull that finds nothing."""
+
+    def __call__(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: PullMessageRequestHeader,
+        wanted: MessageFilter | None,
+        seconds: float,
+    ) -> bool:
+        """Keep it for up to so many seconds. False when it may not wait: answer it now."""
+        ...
 
 
-class _Config(Protocol):
-    config: BrokerConfig
+class Refusal(Protocol):
+    """Says why nothing can be put."""
 
-
-class _Store(Protocol):
-    store: MessageStore
-
-
-class _Topics(Protocol):
-    topics: TopicTable
-
-
-class _Groups(Protocol):
-    groups: SubscriptionGroupTable
-
-
-class _Offsets(Protocol):
-    offsets: ConsumerOffsetTable
-
-
-class _Consumers(Protocol):
-    consumers: ConsumerTable
-
-
-class _Persistence(Protocol):
-    persistence: Persistence
-
-
-class _Turn(Protocol):
-    turn: Turn
-
-
-class _Waiters(Protocol):
-    waiters: Waiters
+    def __call__(self, *, wait: bool) -> PutMessageStatus | None:
+        """Why nothing may be put now whose answer has to wait for the disk, or has not; None when it may."""
+        ...
 
 
 # --- messages ------------------------------------------------------------------------------------------
 
 
-class PutView(_Config, _Topics, _Turn, Protocol):
-    """Putting a message.
+@attrs.frozen(eq=False)
+class ChecksView:
+    """What the first stage of the put pipeline asks."""
 
-    Attributes:
-        store_host: Address of the broker, as records carry it.
-        pipeline: Leads messages into the store.
-    """
-
-    store_host: bytes
-    pipeline: PutPipeline
+    config: BrokerConfig
+    identity: Identity
+    topics: TopicTable
+    groups: SubscriptionGroupTable
 
 
-class SendView(PutView, _Groups, _Store, Protocol):
+@attrs.frozen(eq=False)
+class SendView:
     """SEND_MESSAGE and its kin.
 
     Attributes:
+        pipeline: Leads messages into the store.
+        checks: Its first stage, which a run of plain sends asks by itself.
+        refusal: Says why nothing may be put now.
         slices: Does work for large batches a little at a time.
-        unique_ids: Names messages that have no name.
-        send_fields: What every answer to a send carries.
-        added_properties: What is added to the properties of every message, as text.
-        added_property_map: The same, as a table.
     """
 
+    identity: Identity
+    store: MessageStore
+    turn: Turn
+    pipeline: PutPipeline
+    checks: SendChecks
+    refusal: Refusal
     slices: Slices
-    unique_ids: UniqueIds
-    send_fields: dict[str, str]
-    added_properties: str
-    added_property_map: dict[str, str]
-
-    def refusal(self, *, wait: bool) -> PutMessageStatus | None:
-        """Why nothing may be put now; None when it may."""
-        ...
 
 
-class SendBackView(PutView, _Groups, _Store, Protocol):
-    """CONSUMER_SEND_MSG_BACK."""
+@attrs.frozen(eq=False)
+class SendBackView:
+    """CONSUMER_SEND_MSG_BACK.
+
+    Attributes:
+        pipeline: Leads messages into the store.
+    """
+
+    config: BrokerConfig
+    identity: Identity
+    store: MessageStore
+    topics: TopicTable
+    groups: SubscriptionGroupTable
+    turn: Turn
+    pipeline: PutPipeline
 
 
-class PullView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, Protocol):
+@attrs.frozen(eq=False)
+class PullView:
     """PULL_MESSAGE.
 
     Attributes:
         statistics: Hears of what was given.
-        pulls: Holds those that find nothing.
+        hold: Keeps a pull that finds nothing.
     """
 
+    config: BrokerConfig
+    store: MessageStore
+    topics: TopicTable
+    groups: SubscriptionGroupTable
+    offsets: ConsumerOffsetTable
+    consumers: ConsumerTable
     statistics: BrokerStatistics
-    pulls: Pulls
+    hold: Hold
 
 
-class QueryView(_Config, _Store, Protocol):
+@attrs.frozen(eq=False)
+class QueryView:
     """Messages by key and by position."""
 
+    config: BrokerConfig
+    store: MessageStore
 
-class QueueView(_Store, Protocol):
+
+@attrs.frozen(eq=False)
+class QueueView:
     """How far queues go."""
+
+    store: MessageStore
 
 
 # --- groups --------------------------------------------------------------------------------------------
 
 
-class ClientView(_Config, _Topics, _Groups, _Consumers, Protocol):
+@attrs.frozen(eq=False)
+class ClientView:
     """Clients that come and go.
 
     Attributes:
         producers: Those that send.
     """
 
+    config: BrokerConfig
+    topics: TopicTable
+    groups: SubscriptionGroupTable
+    consumers: ConsumerTable
     producers: ProducerTable
 
 
-class PositionView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, Protocol):
+@attrs.frozen(eq=False)
+class PositionView:
     """Where groups stand, as their members ask and tell."""
 
+    config: BrokerConfig
+    store: MessageStore
+    topics: TopicTable
+    groups: SubscriptionGroupTable
+    offsets: ConsumerOffsetTable
+    consumers: ConsumerTable
 
-class ResetView(_Config, _Store, _Topics, _Groups, _Offsets, _Consumers, _Waiters, _Persistence, Protocol):
-    """Where groups shall stand, as an administrator tells."""
+
+@attrs.frozen(eq=False)
+class ResetView:
+    """Where groups shall stand, as an administrator tells.
+
+    Attributes:
+        waiters: The pulls that are held: those of the group are answered.
+    """
+
+    config: BrokerConfig
+    store: MessageStore
+    topics: TopicTable
+    groups: SubscriptionGroupTable
+    offsets: ConsumerOffsetTable
+    consumers: ConsumerTable
+    waiters: Waiters
+    persistence: Persistence
 
 
 # --- administration ------------------------------------------------------------------------------------
 
 
-class TopicAdminView(_Config, _Store, _Topics, _Offsets, _Turn, _Persistence, Protocol):
+@attrs.frozen(eq=False)
+class TopicAdminView:
     """Topics by the hand of an administrator."""
 
+    config: BrokerConfig
+    store: MessageStore
+    topics: TopicTable
+    offsets: ConsumerOffsetTable
+    turn: Turn
+    persistence: Persistence
 
-class GroupAdminView(_Groups, _Offsets, _Persistence, Protocol):
+
+@attrs.frozen(eq=False)
+class GroupAdminView:
     """Groups by the hand of an administrator."""
 
+    groups: SubscriptionGroupTable
+    offsets: ConsumerOffsetTable
+    persistence: Persistence
 
-class CleaningView(_Store, _Topics, _Offsets, _Turn, _Persistence, Protocol):
+
+@attrs.frozen(eq=False)
+class CleaningView:
     """Cleaning by the hand of an administrator.
 
     Attributes:
         cleaning: What deletes files.
     """
 
+    store: MessageStore
+    topics: TopicTable
+    offsets: ConsumerOffsetTable
+    turn: Turn
+    persistence: Persistence
     cleaning: Cleaning
 
 
-class BrokerAdminView(_Config, _Topics, Protocol):
+@attrs.frozen(eq=False)
+class BrokerAdminView:
     """The settings and the state of the broker.
 
     Attributes:
-        config_version: Rises when settings are changed by request.
+        runtime_info: Tells what it has done and holds, by Apache's keys.
     """
 
-    config_version: DataVersion
+    config: BrokerConfig
+    identity: Identity
+    topics: TopicTable
+    runtime_info: Callable[[], dict[str, str]]
 
-    def refresh_settings(self) -> None:
-        """Take over settings that are kept in another form."""
-        ...
 
-    def runtime_info(self) -> dict[str, str]:
-        """What it has done and holds, by Apache's keys."""
-        ...
+@attrs.frozen(eq=False)
+class Views:
+    """The views of one broker, by the processor module that gets each."""
+
+    send: SendView
+    send_back: SendBackView
+    pull: PullView
+    query: QueryView
+    queue_offset: QueueView
+    client_manage: ClientView
+    consumer_manage: PositionView
+    reset_offset: ResetView
+    admin_topic: TopicAdminView
+    admin_group: GroupAdminView
+    cleaning: CleaningView
+    admin_broker: BrokerAdminView

@@ -53,8 +53,8 @@ def long_running() -> Iterator[None]:
 def _give_large_blocks_back() -> None:
     """Have the C library give memory of large bodies back to the system as soon as they are gone.
 
-    Left alone, glibc takes the first of 16 MiB that is freed for a sign that more will come, and keeps them from then
-    on. Where there is no such function, nothing has to be done.
+    Left alone, glibc takes a freed block of 16 MiB for a sign that more will come, and keeps such blocks from then on.
+    Where there is no such function, nothing has to be done.
     """
     with contextlib.suppress(OSError, AttributeError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -79,6 +79,6 @@ class _LookedThrough:
         gc.freeze()
         count = gc.get_freeze_count()
         if count > self._bound:
-            # This time all of it is young again; what the next full collection leaves is the new measure.
+            # All of it is looked through again; what the next full collection leaves is the new measure.
             self._bound = 2 * count + _ALWAYS_FREE
             gc.unfreeze()

@@ -195,7 +195,7 @@ class Contents:
         """Hear of the messages of a broker, from now on."""
         if broker in self._listening:
             return
-        broker.turn.subscribe(lambda arrival: self._note_news())
+        broker.storing.turn.subscribe(lambda arrival: self._note_news())
         self._listening = [broker, *(known for known in self._listening if known in self._running())]
 
     def _note_news(self) -> None:

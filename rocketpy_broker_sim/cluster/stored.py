@@ -89,15 +89,15 @@ def put(brokers: Sequence[Broker], message: Message, turn: int) -> str:
     key = message.properties.get(PropertyName.SHARDING_KEY)
     broker, queue_id = places[(turn if key is None else crc32(key.encode())) % len(places)]
     properties = dict(message.properties)
-    properties[PropertyName.UNIQUE_KEY] = message_id = broker.unique_ids.next()
+    properties[PropertyName.UNIQUE_KEY] = message_id = broker.identity.unique_ids.next()
     put = Put(_incoming(broker, message, queue_id, properties), properties)
     broker.pipeline.take([put], behind=Place.CHECKS)
     if put.error is not None:
         raise put.error
     if put.refusal is not None:
         raise BrokerError.for_code(*put.refusal, doing=f"storing {message!r}")
-    broker.turn.rests_on(put)
-    broker.commit()
+    broker.storing.turn.rests_on(put)
+    broker.storing.commit()
     return message_id
 
 
@@ -115,13 +115,13 @@ def _topic(broker: Broker, name: str) -> TopicConfig:
 def _incoming(broker: Broker, message: Message, queue_id: int, properties: dict[str, str]) -> IncomingMessage:
     if any(name in properties for name in TIMER_PROPERTIES):
         raise ConfigError("the broker has no accurate timer: give the message a delay_level instead of a moment")
-    properties.update(broker.added_property_map)
+    properties.update(broker.identity.added_property_map)
     return IncomingMessage(
         message.topic,
         queue_id,
         message.body,
         flag=message.flag,
         born_timestamp=wall_ms(),
-        born_host=broker.store_host,
-        store_host=broker.store_host,
+        born_host=broker.identity.store_host,
+        store_host=broker.identity.store_host,
     )

@@ -96,7 +96,7 @@ async def wait_consumed(
 
 def _refuse_broadcasting(brokers: Sequence[Broker], group: str) -> None:
     for broker in brokers:
-        found = broker.consumers.group(group)
+        found = broker.clients.consumers.group(group)
         if found is not None and found.message_model is MessageModel.BROADCASTING:
             raise ConfigError(
                 f"the group {group} broadcasts: each of its members keeps its positions to itself, so nobody can say "
@@ -107,8 +107,8 @@ def _refuse_broadcasting(brokers: Sequence[Broker], group: str) -> None:
 async def _have_told(brokers: Sequence[Broker], group: str, pause: float) -> None:
     """Let the consumers of a group say where they stand, and give them time for it."""
     for broker in brokers:
-        broker.waiters.recall(group)
-        broker.turn.finish()
+        broker.pulls.waiters.recall(group)
+        broker.storing.turn.finish()
     await trio.sleep(pause)
 
 
@@ -131,7 +131,7 @@ def absent(brokers: Sequence[Broker], group: str, topic: str) -> list[str]:
 
 def _topics_of(broker: Broker, group: str) -> set[str]:
     """The topics that a group subscribes now, and those where it has said how far it came."""
-    found = broker.consumers.group(group)
+    found = broker.clients.consumers.group(group)
     return broker.offsets.topics_of(group).union(found.subscriptions if found is not None else ())
 
 
@@ -170,7 +170,7 @@ def _behind(brokers: Sequence[Broker], group: str, topics: Sequence[str]) -> Ite
 def _delayed(brokers: Sequence[Broker], topics: Sequence[str]) -> Iterator[str]:
     """The messages that wait for the time of their delivery."""
     for broker in brokers:
-        delivered = broker.schedule.progress()
+        delivered = broker.delays.schedule.progress()
         for queue_id in broker.store.queue_ids(SCHEDULE_TOPIC):
             level = level_of_queue(queue_id)
             for message in read_queue(broker, SCHEDULE_TOPIC, queue_id, delivered.get(level, 0)):
@@ -180,5 +180,5 @@ def _delayed(brokers: Sequence[Broker], topics: Sequence[str]) -> Iterator[str]:
 
 
 def _members(brokers: Sequence[Broker], group: str) -> str:
-    clients = sorted({client for broker in brokers for client in broker.consumers.client_ids(group)})
+    clients = sorted({client for broker in brokers for client in broker.clients.consumers.client_ids(group)})
     return f"members of the group now: {', '.join(clients) or 'none'}"

@@ -7,8 +7,7 @@ Apache's, the empty namespace and the empty key are names like others.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
-from io import BytesIO
+from collections.abc import Generator, Mapping, Sequence
 from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -30,8 +29,8 @@ FILE_NAME = "kvConfig.json"
 MAX_ENTRIES = 10_000
 MAX_SIZE = 4 * 1024 * 1024
 """Characters of all entries: the whole table is written with every change."""
-_BYTES_A_STEP = 64 * 1024
-_NAMES_A_STEP = 64
+_ENTRIES_A_STEP = 256
+_SIZE_A_STEP = 64 * 1024
 
 _Table = dict[str, dict[str, str]]
 
@@ -96,10 +95,13 @@ class KVDraft:
 
 def _check(entries: int, size: int, *, is_new: bool, former_size: int) -> None:
     if is_new and entries > MAX_ENTRIES:
-        raise NoPermissionError(ResponseCode.NO_PERMISSION, f"no more than {MAX_ENTRIES} key-value entries are kept")
+        raise NoPermissionError(
+            ResponseCode.NO_PERMISSION, f"no more than {MAX_ENTRIES} key-value entries are kept: delete some first"
+        )
     if size > max(MAX_SIZE, former_size):
         raise NoPermissionError(
-            ResponseCode.NO_PERMISSION, f"no more than {MAX_SIZE} characters of key-value entries are kept"
+            ResponseCode.NO_PERMISSION,
+            f"no more than {MAX_SIZE} characters of key-value entries are kept: delete some first",
         )
 
 
@@ -131,7 +133,7 @@ class KVConfig:
         try:
             table = json.loads(self._storage.read_bytes(self._path))["configTable"]
             self._table = {str(name): {str(k): str(v) for k, v in pairs.items()} for name, pairs in table.items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             raise StoreCorruptError(f"{where} is not a key-value file: repair it or move it away", path=where) from exc
         except OSError as exc:
             raise StoreError(f"{where} cannot be read: {exc.strerror}") from exc
@@ -195,26 +197,28 @@ class KVConfig:
         """Begin to change it. What was drafted counts when it is taken over."""
         return KVDraft(self._table, self._entries, self._size)
 
-    def encode_steps(self, draft: KVDraft) -> Generator[None, None, bytes]:
-        """The file of a draft."""
-        found = BytesIO()  # hands over what it holds without a copy
-        written = 0
-        found.write(b'{\n "configTable": {')
+    def encode_steps(self, draft: KVDraft) -> Generator[None, None, list[bytes]]:
+        """The file of a draft, in pieces: all of it as one text would be copied several times over."""
+        pieces = [b'{\n "configTable": {']
+        lines: list[str] = []
+        size = 0
         for count, (name, pairs) in enumerate(draft.table.items()):
-            found.write(f"{',' if count else ''}\n  {encode_basestring(name)}: {{".encode())
+            lines.append(f"{',' if count else ''}\n  {encode_basestring(name)}: {{")
             for number, (key, value) in enumerate(pairs.items()):
                 comma = "," if number else ""
-                found.write(f"{comma}\n   {encode_basestring(key)}: {encode_basestring(value)}".encode())
-                if found.tell() - written > _BYTES_A_STEP:
-                    written = found.tell()
+                lines.append(f"{comma}\n   {encode_basestring(key)}: {encode_basestring(value)}")
+                size += len(key) + len(value)
+                if len(lines) >= _ENTRIES_A_STEP or size >= _SIZE_A_STEP:
+                    pieces.append("".join(lines).encode())
+                    lines.clear()
+                    size = 0
                     yield
-            found.write(b"\n  }")
-            if count % _NAMES_A_STEP == 0:
-                yield
-        found.write(b"\n }\n}" if draft.table else b"}\n}")
-        return found.getvalue()
+            lines.append("\n  }")
+        pieces.append("".join(lines).encode())
+        pieces.append(b"\n }\n}" if draft.table else b"}\n}")
+        return pieces
 
-    def save(self, data: bytes) -> None:
+    def save(self, pieces: Sequence[bytes]) -> None:
         """Write the file, where there is one. Blocking.
 
         Raises:
@@ -223,7 +227,7 @@ class KVConfig:
         if self._storage is None:
             return
         try:
-            self._storage.write_bytes_atomic(self._path, data)
+            self._storage.write_bytes_atomic(self._path, b"".join(pieces))
         except OSError as exc:
             raise StoreError(f"{self._storage.describe(self._path)} cannot be written: {exc.strerror}") from exc
 

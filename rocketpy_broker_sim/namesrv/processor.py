@@ -98,7 +98,9 @@ def register_broker(server: NameServer, connection: Connection, request: Remotin
         return request.answer(ResponseCode.SYSTEM_ERROR, "the body does not match its crc32")
     zone = request.ext_fields.get("__ZONE_NAME")
     if zone is not None and len(zone) > MAX_ZONE:
-        return request.answer(ResponseCode.SYSTEM_ERROR, f"a zone name of more than {MAX_ZONE} characters")
+        return request.answer(
+            ResponseCode.SYSTEM_ERROR, f"the zone name has more than {MAX_ZONE} characters: shorten it"
+        )
     identity = Identity(
         cluster=header.cluster_name,
         broker_name=header.broker_name,
@@ -175,7 +177,7 @@ def query_data_version(server: NameServer, connection: Connection, request: Remo
     header = QueryDataVersionRequestHeader.from_ext(request.ext_fields)
     key = (header.cluster_name, header.broker_addr)
     if len(request.body) > MAX_VERSION_BODY:
-        return request.answer(ResponseCode.SYSTEM_ERROR, f"a version of more than {MAX_VERSION_BODY} bytes")
+        return request.answer(ResponseCode.SYSTEM_ERROR, f"the data version has more than {MAX_VERSION_BODY} bytes")
     changed = server.routes.is_changed(key, DataVersion.decode(request.body, limits=SMALL_REQUEST_LIMITS))
     server.routes.touch(key, server.now())
     live = server.routes.live.get(key)
@@ -308,7 +310,9 @@ def register_topic(server: NameServer, connection: Connection, request: Remoting
     if not is_valid_topic(header.topic):
         return request.answer(ResponseCode.INVALID_PARAMETER, "the topic name has illegal characters or is too long")
     if len(request.body) > MAX_ROUTE_BODY:
-        return request.answer(ResponseCode.INVALID_PARAMETER, f"a route of more than {MAX_ROUTE_BODY} bytes")
+        return request.answer(
+            ResponseCode.INVALID_PARAMETER, f"the route has more than {MAX_ROUTE_BODY} bytes: register fewer queues"
+        )
     route = yield from TopicRouteData.decode_steps(request.body)
     queues = {queue.broker_name: queue for queue in route.queue_datas}
     yield from server.routes.register_topic_steps(header.topic, queues)

@@ -1,9 +1,8 @@
 """Which topics a whole registration has held, whether it came in one request or in pieces.
 
 Needed where topics that a registration leaves out are forgotten: what another piece of it holds must stay. Brokers of
-ours say which piece a request is. Apache's say nothing; theirs are told apart by the topic of the broker's own name,
-which every whole registration holds once: from one request that holds it to the second after it, everything has been
-told.
+ours say which piece a request is. Apache's say nothing, but every whole registration of theirs holds the topic of the
+broker's own name once: from one request that holds it to the second after it, everything has been told.
 """
 
 from __future__ import annotations

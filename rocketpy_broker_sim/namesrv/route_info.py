@@ -176,7 +176,7 @@ class RouteInfo:
         """
         weight = yield from self._weight_of(registration)
         if weight is None or self._is_too_much(registration, weight):
-            logger.warning("refused %s: there are too many brokers or topics already", registration.identity)
+            logger.warning("refused %s: too many brokers or topics; unregister some first", registration.identity)
             return None
         with self._reserving(weight):
             return (yield from self._register(registration))
@@ -277,9 +277,10 @@ class RouteInfo:
         if old is None or old.data_version.state_version <= _version(registration).state_version:
             return False
         logger.warning("refused %s: a newer one lives at %r", identity, old_address)
-        former = self.live.pop(identity.key, None)
+        former = self.live.get(identity.key)
         if former is not None:
-            self._forget_connection_of(former)
+            # All of it: under another name it would stay for good, as nothing would ever expire it.
+            self.unregister([former.identity])
         return True
 
     def _is_lone_topic_of_stranger(self, broker: BrokerData, registration: Registration) -> bool:

@@ -89,7 +89,7 @@ class NameServer:
         return config.need_wait_for_service and self.now() < self._started_at + config.wait_seconds_for_service
 
     def note_registered(self, connection: object) -> None:
-        """What the brokers of a connection take may be another now."""
+        """What the brokers of a connection take may have changed."""
         self._admit(connection, self.routes.kept_for(connection))
 
     def _admit(self, connection: object, size: int) -> bool:

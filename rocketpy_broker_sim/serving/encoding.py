@@ -7,7 +7,6 @@ table needs little more memory than the answer itself.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,40 +34,39 @@ def encode_steps(body: Body) -> Generator[None, None, bytes]:
     Raises:
         BrokerError: it would be too large for a frame.
     """
-    found = BytesIO()  # hands over what it holds without a copy
-    found.write(b"{")
+    found = bytearray(b"{")
     for each in members_of(type(body)):
         value = getattr(body, each.attribute)
         if value is None:
             continue
-        if found.tell() > 1:
-            found.write(b",")
-        found.write(write_json(each.names[0]).encode() + b":")
+        if len(found) > 1:
+            found += b","
+        found += write_json(each.names[0]).encode() + b":"
         if isinstance(value, dict):
             yield from _append(found, b"{}", (write_json(each.write(dict(part))) for part in _parts(value.items())))
         elif isinstance(value, list):
             yield from _append(found, b"[]", (write_json(each.write(part)) for part in _parts(value)))
         else:
-            found.write(write_json(each.write(value)).encode())
-    found.write(b"}")
+            found += write_json(each.write(value)).encode()
+    found += b"}"
     yield
-    return found.getvalue()
+    return bytes(found)
 
 
-def _append(found: BytesIO, brackets: bytes, parts: Iterator[str]) -> Generator[None, None, None]:
+def _append(found: bytearray, brackets: bytes, parts: Iterator[str]) -> Generator[None, None, None]:
     """Add the entries of tables or lists as those of one."""
-    found.write(brackets[:1])
+    found += brackets[:1]
     separator = b""
     for part in parts:
         inner = part[1:-1]
         if inner:
-            found.write(separator + inner.encode())
+            found += separator + inner.encode()
             separator = b","
-        if found.tell() > MOST_ENCODED:
+        if len(found) > MOST_ENCODED:
             remark = f"the answer would have more than {MOST_ENCODED} bytes: ask for it in pages, or for less"
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         yield
-    found.write(brackets[1:])
+    found += brackets[1:]
 
 
 def _parts(items: Iterable[T]) -> Iterator[list[T]]:

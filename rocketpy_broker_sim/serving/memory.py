@@ -1,7 +1,8 @@
 """What peers can make a server keep: one budget in bytes for each server, and who counts what against it.
 
-Above it the newest of the greediest connection is refused, or that connection is closed (`rocketpy.remoting.budget`
-says who is greedy). The figure is for what waits; tables that a server keeps for good have bounds of their own.
+Beyond it the newest request of the greediest connection is refused, or that connection is closed
+(`rocketpy.remoting.budget` says which one that is). The figure is for what waits; tables that a server keeps for good
+have bounds of their own.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ __all__ = [
 BUDGET_BYTES = 256 * 1024 * 1024
 """What all connections of a server together may make it keep."""
 OVERHEAD = 1024
-"""Bytes that a request takes beside its body and its fields: objects, and places in tables."""
+"""Bytes that a request takes besides its body and its fields: objects, and places in tables."""
 
 HELD_PULLS = "held pulls"
 WAITING_REQUESTS = "waiting requests"
-"""One-way requests among them: nobody but the budget bounds how many a peer sends."""
+"""One-way requests among them: only the budget bounds how many a peer sends."""
 MEMBERSHIP = "membership"
 """What heartbeats have left in the tables."""
 ANSWERS = "answers"
@@ -94,7 +95,7 @@ class _KindOfHolding:
 
 
 class Tally:
-    """What each connection has in a table that outlives its requests; with a connection ends what it has.
+    """What each connection has in a table that outlives its requests, until the connection closes.
 
     Args:
         account: where it counts.

@@ -1,9 +1,9 @@
 """Slices: work that grows with a request is done a little at a time, so that no peer stops the loop for the others.
 
 A sliced processor is a generator function. It yields often, after far less than a millisecond of work, and returns
-its answer, or None as any processor that answers later. What it does not get done at once is gone on with in turns of
-the loop, a slice of processor time each, and several such works take turns. The time is that of this thread: waiting
-for a processor that is busy elsewhere is nobody's fault here.
+its answer, or None as any processor that answers later. What is not done at once goes on in later turns of the
+loop, a slice of processor time each, and several such works take turns. The time is that of this thread: waiting for a
+processor that is busy elsewhere does not count.
 """
 
 from __future__ import annotations

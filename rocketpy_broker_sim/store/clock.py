@@ -2,7 +2,7 @@
 
 Stored times follow the wall clock and never fall. When it was set back they stand until it comes level or a second has
 passed, and then go on with the monotonic clock; when it was set forward, or the machine slept, they follow at once.
-Delays are no matter of stored times: what waits has waited for as long as the monotonic clock says.
+Delays do not go by stored times: the monotonic clock says how long a message has waited.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class _Mark(NamedTuple):
 
 
 class StoredClock:
-    """Of one store.
+    """The clock of one store.
 
     Args:
         seconds: the monotonic clock. Without one stored times stand for as long as the wall clock is behind them, and
-            nobody is told how long anything has waited.
+            `waited_ms` is always None.
 
     Attributes:
         newest: The stored time that was given last, ms since 1970; a store sets it to that of its newest record.

@@ -1,6 +1,6 @@
 """Topics that were deleted, and up to where the log holds what is left of them: config/deletedTopics.json and .log.
 
-The records of a deleted topic stay in the log until their file goes. After a crash, or when queues are built anew, they
+The records of a deleted topic stay in the log until their file goes. After a crash, or when queues are rebuilt, they
 would bring the topic back to life; so it is noted here before its queues are deleted. A topic of that name that is made
 later is not meant. What is noted goes to the end of the .log, a line a topic; when that has grown longer than the
 table, the table is written whole and the .log begins again. Apache's broker knows no such files and leaves them alone.

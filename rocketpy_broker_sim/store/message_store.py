@@ -435,6 +435,13 @@ class MessageStore(MessageReads):
 
     def delete_topics(self, topics: Collection[str]) -> None:
         """Delete the queues of several topics."""
+        finish(self.delete_topics_steps(topics))
+
+    def delete_topics_steps(self, topics: Collection[str]) -> Steps[None]:
+        """`delete_topics`, in steps. Before the first one ends nobody finds the queues any more; then their files go.
+
+        What is cut short there is done by the next opening, or by deleting such a topic again.
+        """
         if not topics:
             return
         self.commit_pending()
@@ -445,4 +452,6 @@ class MessageStore(MessageReads):
             self._flush.forget_units([queue for topic in topics for queue in self._queues.of_topic(topic)])
             for topic in topics:
                 self._reput.forget(topic)
-                self._queues.delete_topic(topic)
+                self._queues.take_out(topic)
+            for topic in topics:
+                yield from self._queues.delete_steps(topic)

@@ -18,6 +18,7 @@ from rocketpy_broker_sim.store.disk.failure import store_error
 from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest
 from rocketpy_broker_sim.store.log.scan import LogScan
 from rocketpy_broker_sim.store.queue import consume_queue
+from rocketpy_broker_sim.store.queue.consume_queue import UNIT
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 
 if TYPE_CHECKING:
@@ -44,8 +45,12 @@ NEW_QUEUE = 12
 """So many requests cost as much as one whose queue has no file yet."""
 RECORDS = 8
 """So many records of a batch cost as much as one request."""
+KEYS = 8
+"""So many keys of a message cost as much as one request; blanks stand between them."""
 FEW = 32
 """Requests that need no count of what they cost."""
+FEW_BYTES = 32 * 1024
+"""Bytes of the log that these may span: their keys are a part of it."""
 WINDOW = 256 * 1024
 """Bytes that it reads from the log at a time."""
 
@@ -91,7 +96,11 @@ class Reput:
     def add(self, requests: Sequence[DispatchRequest]) -> None:
         """Take requests of records that were just written, in log order."""
         waiting = self._waiting
-        waiting.extend(requests)
+        for request in requests:
+            if request.size <= FEW_BYTES or len(request.properties) == 1:
+                waiting.append(request)
+            else:
+                waiting.extend(_cut(request))
         count = len(waiting)
         if count > self.most_waiting:
             self.most_waiting = count
@@ -223,7 +232,7 @@ class _Cost:
 
     def add(self, request: DispatchRequest) -> int:
         """Count one more; what all of them cost."""
-        self._count += 1 + len(request.tags_codes) // RECORDS
+        self._count += 1 + len(request.tags_codes) // RECORDS + _blanks(request.properties) // KEYS
         queue = request.queue
         if not queue.row.files and queue not in self._new:
             self._new.add(queue)
@@ -231,8 +240,44 @@ class _Cost:
         return self._count
 
 
+def _blanks(properties: Iterable[bytes]) -> int:
+    return sum([text.count(b" ") for text in properties])
+
+
+def _cut(request: DispatchRequest) -> Sequence[DispatchRequest]:
+    """The records of a batch in parts, each with as many keys as a step has time for, or one record."""
+    most = KEYS * CHUNK
+    if _blanks(request.properties) <= most:
+        return (request,)
+    parts, start, blanks = [], 0, 0
+    for number, text in enumerate(request.properties):
+        more = text.count(b" ")
+        if blanks + more > most and number > start:
+            parts.append(_part(request, start, number))
+            start, blanks = number, 0
+        blanks += more
+    parts.append(_part(request, start, len(request.properties)))
+    return parts
+
+
+def _part(request: DispatchRequest, start: int, end: int) -> DispatchRequest:
+    """Some records of a batch."""
+    units = request.units[start * UNIT.size : end * UNIT.size]
+    first, last = UNIT.unpack_from(units), UNIT.unpack_from(units, len(units) - UNIT.size)
+    return request._replace(
+        queue_offset=request.queue_offset + start,
+        position=first[0],
+        size=last[0] + last[1] - first[0],
+        tags_codes=request.tags_codes[start:end],
+        properties=request.properties[start:end],
+        units=units,
+    )
+
+
 def _are_few(waiting: Sequence[DispatchRequest]) -> bool:
-    return len(waiting) <= FEW and sum([len(request.tags_codes) for request in waiting]) <= FEW * RECORDS
+    if len(waiting) > FEW or sum([len(request.tags_codes) for request in waiting]) > FEW * RECORDS:
+        return False
+    return waiting[-1].position + waiting[-1].size - waiting[0].position <= FEW_BYTES
 
 
 def _share(waiting: Sequence[DispatchRequest], most: int) -> int:

@@ -1,6 +1,6 @@
 """Steps: reads of the store that grow with what is there, as generators that yield after far less than a millisecond.
 
-Whoever serves others too takes the steps a few at a time; who serves nobody takes them all at once, with `finish`.
+A server takes the steps a few at a time, between other work; a tool takes them all at once, with `finish`.
 """
 
 from __future__ import annotations

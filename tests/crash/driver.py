@@ -21,6 +21,7 @@ from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.delay import put_aside
 from rocketpy_broker_sim.config import BrokerConfig, FlushDiskType, MessageStoreConfig
+from rocketpy_broker_sim.store.disk.failure import UnknownOutcomeError
 from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult, PutMessageStatus
@@ -115,8 +116,8 @@ class Driver:
         self.broker.store.clock._seconds = None  # there is no loop whose clock it could ask
         self.store: MessageStore = self.broker.store
         self.broker.recover()
-        self.delays = self.broker.schedule._offsets
-        self.broker.schedule._commit = self._commit_delivered
+        self.delays = self.broker.delays.schedule._offsets
+        self.broker.delays.schedule._commit = self._commit_delivered
 
     def close(self) -> None:
         """Stop as the broker does."""
@@ -145,7 +146,7 @@ class Driver:
             topic, queue_id, sent.body, encode_properties(properties), born_host=HOST, store_host=HOST
         )
         if delay:
-            put_aside(message, properties, delay, self.broker.delay_levels)
+            put_aside(message, properties, delay, self.broker.delays.level_count)
             sent.topic, sent.queue_id, sent.properties = message.topic, message.queue_id, properties
         self._note([sent], self.store.put(message))
 
@@ -179,11 +180,11 @@ class Driver:
         waiting, self.waiting = self.waiting, []
         try:
             self.store.commit_pending()
+        except UnknownOutcomeError:
+            return  # the store cannot take it back either, and says that nobody knows
         except StoreError:
             for each, _ in waiting:
-                # When the store cannot take it back either, nobody knows.
-                log = self.store._log
-                each.failed = self.now if log.failure is None and not log.is_torn else None
+                each.failed = self.now
             return
         self.appended += [each for each, _ in waiting]
         self._note_written()
@@ -229,7 +230,7 @@ class Driver:
 
     def deliver(self) -> None:
         """Put what is due where it was meant to go, and write how far that went."""
-        for level in range(1, self.broker.delay_levels + 1):
+        for level in range(1, self.broker.delays.level_count + 1):
             before = self.delays.get(level)
             waiting = [each for each in self.sent if each.topic == SCHEDULE_TOPIC and each.queue_id == level - 1]
             begun = [each for each in waiting if each.offset >= before]
@@ -237,7 +238,7 @@ class Driver:
             put = self.store.put
             self.store.put = partial(self._put_copy, put, copies)  # type: ignore[method-assign]
             try:
-                self.broker.schedule._deliver(level)
+                self.broker.delays.schedule._deliver(level)
             except StoreError:
                 return
             finally:

@@ -1,6 +1,6 @@
-"""What fails today and will not for long: a list that only gets shorter.
+"""Attacks that do not hold yet, by server and code: the page of hostile peers names them, and no run fails for them.
 
-An entry that passes fails the run. Entries are by server and code, or by the name of a test.
+It only gets shorter.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def _attack(served: Served, attack: Attack, small: Callable[[], bytes], expected
         if not closed:
             after = answers.pop()
         if after is None or after.code != expected:
-            # What a connection may do can be used up; the next one begins anew.
+            # What a connection may do can be used up; the next one begins afresh.
             with Peer(served.address, timeout=_ANSWERS_WITHIN) as peer:
                 after = peer.ask(small())
     except (OSError, Closed):

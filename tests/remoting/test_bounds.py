@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError
+from rocketpy.remoting import inbound
 from rocketpy.remoting.connection import Connection, open_connection
 from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.memory import MemoryNetwork
@@ -18,6 +19,8 @@ from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.services import ticks
 from rocketpy.wire.codes import RESPONSE_FLAG
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.frame import FrameDecoder
+from rocketpy.wire.limits import WireLimits
 from rocketpy.wire.serialize import encode_command
 from tests.garbage import garbage
 from tests.remoting.helpers import (
@@ -49,6 +52,44 @@ async def test_a_closed_connection_leaves_no_frames_of_code_behind(memory: Memor
             await wait_all_tasks_blocked()
             assert not server.connections
             assert found("frame", "traceback") == 0
+
+
+async def test_a_closed_connection_keeps_nothing_of_a_frame_that_had_begun(
+    memory: MemoryNetwork, clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections that begin a frame of 16 MiB and close would fill the memory long before garbage is collected."""
+    made: list[FrameDecoder] = []
+
+    class Noted(FrameDecoder):
+        def __init__(self, limits: WireLimits) -> None:
+            super().__init__(limits)
+            made.append(self)
+
+    monkeypatch.setattr(inbound, "FrameDecoder", Noted)
+    announced = (10_000_000).to_bytes(4, "big") + (100).to_bytes(4, "big")
+    async with running_server(memory) as server:
+        for _ in range(3):
+            stream = await connect(memory, server)
+            await stream.send_all(announced + bytes(100_000))
+            await wait_all_tasks_blocked()
+            assert made[-1].buffered == 100_008
+            await stream.aclose()
+            await wait_all_tasks_blocked()
+        assert not server.connections
+        assert [decoder.buffered for decoder in made] == [0, 0, 0]
+
+
+async def test_a_closed_connection_keeps_no_answers_that_nobody_read(memory: MemoryNetwork, clock: MockClock) -> None:
+    seen: list[Connection] = []
+    async with running_server(memory, on_open=seen.append) as server:
+        stream = await connect(memory, server)
+        await stream.send_all(FRAME)
+        await read_command(stream)
+        transport = seen[0]._transport
+        transport.append(bytes(100_000))
+        seen[0].close()
+        await wait_all_tasks_blocked()
+        assert not transport._chunks
 
 
 # --- frames --------------------------------------------------------------------------------------------

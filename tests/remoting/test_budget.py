@@ -1,4 +1,4 @@
-"""What peers make a server keep has one bound, and whoever keeps most gives way."""
+"""What peers make a server keep has one bound, and the peer that keeps most gives way."""
 
 from __future__ import annotations
 
@@ -79,8 +79,9 @@ def test_the_greediest_is_closed_for_what_others_add() -> None:
     assert greedy.charge(900)
     assert modest.charge(200)
     assert not greedy.is_open
-    assert (
-        greedy.why == "1100 bytes are kept for all connections, 1000 may be: the one that keeps most, 900, was closed"
+    assert greedy.why == (
+        "1100 bytes are kept for all connections, 1000 may be: the one that keeps most, 900, was closed; "
+        "its client should read answers sooner or send less"
     )
     assert (budget.kept, budget.kinds()) == (200, {"held": 200})
 

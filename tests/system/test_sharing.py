@@ -173,7 +173,7 @@ async def test_RB5_brokers_hear_of_members_and_tell_the_others(autojump_clock: M
         async with member(w, got, rebalance_interval=3000) as second:
             await wait_until(lambda: shares([first, second]) == [2, 2], within=2)
             broker = w.cluster.brokers[0]
-            known = {channel.client_id for channel in broker.consumers.clients("billing")}
+            known = {channel.client_id for channel in broker.clients.consumers.clients("billing")}
             assert known == {first.client.client_id, second.client.client_id}
         await wait_until(lambda: len(first.assignment) == 4, within=2)
 
@@ -185,7 +185,9 @@ async def test_RB5_members_stay_known_by_their_heartbeats(autojump_clock: MockCl
             assert len(consumer.assignment) == 4
             assert consumer.status().balanced
             broker = w.cluster.brokers[0]
-            assert [each.client_id for each in broker.consumers.clients("billing")] == [consumer.client.client_id]
+            assert [each.client_id for each in broker.clients.consumers.clients("billing")] == [
+                consumer.client.client_id
+            ]
 
 
 async def test_queues_that_are_added_are_consumed(autojump_clock: MockClock) -> None:

@@ -1,6 +1,6 @@
 """What peers may write instead of plain JSON, and what Apache's classes make of it.
 
-The values stand in `tests/golden/json_read.tsv`, which `python -m tests.interop.json_read` writes anew.
+The values stand in `tests/golden/json_read.tsv`, which `python -m tests.interop.json_read` writes.
 """
 
 from __future__ import annotations

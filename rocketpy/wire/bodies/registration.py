@@ -96,7 +96,7 @@ class RegisterBrokerBody(Body):
 
 @attrs.frozen(kw_only=True)
 class Piece:
-    """Which part of a registration a request is: the "2/63" of all topics of a broker, or "changes", some of them."""
+    """Which part of a registration a request is: "2/63" of all topics of a broker, or "changes", just some of them."""
 
     index: int | None = None
     """Counted from 0; None when these are changes."""

@@ -218,7 +218,7 @@ class _Walker:
         yield
 
     def servers(self) -> Steps:
-        """The filter servers, the first of them when they are many. Nobody has any."""
+        """The filter servers; only the first of them when there are many. No broker has had any since 4.9."""
         begin = self.position
         yield from self.skip()
         part = self.text[begin : self.position]
@@ -290,7 +290,7 @@ class _Walker:
                 depth -= 1
             self.tokens_left -= 1
             if self.tokens_left < 0 or depth > self.limits.max_body_depth:
-                raise RemoteProtocolError("RegisterBrokerBody: too much in it that is no topic")
+                raise RemoteProtocolError("RegisterBrokerBody: too much in it besides topics, or nested too deep")
             if depth <= 0:
                 return
             count += 1

@@ -48,8 +48,7 @@ def update_config(broker: BrokerAdminView, connection: Connection, request: Remo
     update_settings([config, config.store, config.server], properties, BROKER_UPDATES)
     for key, value in properties.items():
         log.info("%s sets %s to %s", quote(connection.address), key, quote(value))
-    broker.config_version = broker.config_version.next_version()
-    broker.refresh_settings()
+    broker.identity.settings_changed()
     if config.broker_permission != permission:
         broker.topics.touch()
     return request.answer()
@@ -57,7 +56,7 @@ def update_config(broker: BrokerAdminView, connection: Connection, request: Remo
 
 def get_config(broker: BrokerAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The settings under Java's keys."""
-    header = GetBrokerConfigResponseHeader(version=broker.config_version.encode().decode())
+    header = GetBrokerConfigResponseHeader(version=broker.identity.config_version.encode().decode())
     text = format_properties(dict(sorted(as_properties(broker.config).items())))
     return request.answer(ext_fields=header.to_ext(), body=text.encode())
 

@@ -27,7 +27,9 @@ from rocketpy.wire.limits import REQUEST_LIMITS, SMALL_REQUEST_LIMITS
 from rocketpy_broker_sim.broker.processors.checks import check_group, check_queues, check_topic, invalid
 from rocketpy_broker_sim.broker.processors.pages import page
 from rocketpy_broker_sim.broker.tables.attributes import GROUP_ATTRIBUTES, alter
+from rocketpy_broker_sim.broker.tables.subscriptions import MOST_LOGGED
 from rocketpy_broker_sim.serving.encoding import encode_steps
+from rocketpy_broker_sim.serving.slices import MUST_END, whole
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -41,8 +43,7 @@ log = get_logger(__name__)
 
 MOST_SETTINGS = 16 * 1024
 """Bytes of the settings of a group, as they travel. All groups are written whenever one of them changes."""
-MOST_LOGGED = 20
-"""Names of groups that one line of the log tells."""
+_LEAST_SUBSCRIPTION, _LEAST_DELAY = len('{"version":0},'), len("0,")
 
 
 # --- create and change ---------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ MOST_LOGGED = 20
 def create_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Create a group, or change it."""
     group = SubscriptionGroupConfig.decode(request.body, limits=SMALL_REQUEST_LIMITS)
-    return _put(broker, connection, request, [group] if _check(broker, group) else [])
+    return whole(_put(broker, connection, request, [group] if _check(broker, group) else []))
 
 
 def create_groups(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> Steps:
@@ -62,7 +63,7 @@ def create_groups(broker: GroupAdminView, connection: Connection, request: Remot
         if _check(broker, group):
             changed.append(group)
         yield
-    return _put(broker, connection, request, changed)
+    return (yield from _put(broker, connection, request, changed))
 
 
 def _check(broker: GroupAdminView, group: SubscriptionGroupConfig) -> bool:
@@ -72,37 +73,49 @@ def _check(broker: GroupAdminView, group: SubscriptionGroupConfig) -> bool:
         BrokerError: its name, its size, a number or an attribute is not acceptable.
     """
     check_group(group.group_name)
-    size = len(group.encode())
-    if size > MOST_SETTINGS:
-        raise invalid(f"the settings of {group.group_name} have {size} bytes, {MOST_SETTINGS} are allowed")
     check_queues(group.retry_queue_nums)
     known = broker.groups.get(group.group_name)
     group.attributes = alter(GROUP_ATTRIBUTES, known.attributes if known else None, group.attributes)
+    # What has too many elements is refused before it is written out: that would be one long step.
+    size = _least_size(group)
+    if size <= MOST_SETTINGS:
+        size = len(group.encode())
+    if size > MOST_SETTINGS:
+        raise invalid(f"the settings of {group.group_name} have {size} bytes or more, {MOST_SETTINGS} are allowed")
     return group != known
+
+
+def _least_size(group: SubscriptionGroupConfig) -> int:
+    """Bytes that the lists of a group have at least, however short their elements are."""
+    customized = group.group_retry_policy.customized_retry_policy
+    delays = len(customized.next) if customized else 0
+    return _LEAST_SUBSCRIPTION * len(group.subscription_data_set or ()) + _LEAST_DELAY * delays
 
 
 def _put(
     broker: GroupAdminView, connection: Connection, request: RemotingCommand, changed: list[SubscriptionGroupConfig]
-) -> RemotingCommand | None:
+) -> Steps:
     if changed:
         names = ", ".join(group.group_name for group in changed[:MOST_LOGGED])
         more = f" and {len(changed) - MOST_LOGGED} more" if len(changed) > MOST_LOGGED else ""
         log.info("%s changes groups: %s%s", quote(connection.address), names, more)
-        broker.groups.put_all(changed)
+        yield from broker.groups.put_steps(changed)
     return broker.persistence.answer_after_save(connection, request, request.answer())
 
 
 # --- delete --------------------------------------------------------------------------------------------
 
 
-def delete_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """Delete a group, and on request where it stands; that there is none is no error."""
+def delete_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> Steps:
+    """Delete a group, and on request where it stands; that there is none is no error. A sliced processor."""
     header = DeleteSubscriptionGroupRequestHeader.from_ext(request.ext_fields)
     name = check_group(header.group_name)
     log.info("%s deletes group %s", quote(connection.address), name)
-    broker.groups.delete(name)
+    yield MUST_END
     if header.clean_offset or header.remove_offset:
-        broker.offsets.remove_group(name)
+        yield from broker.offsets.remove_group_steps(name)
+        broker.offsets.remove_group(name)  # what was committed meanwhile
+    broker.groups.delete(name)
     return broker.persistence.answer_after_save(connection, request, request.answer())
 
 

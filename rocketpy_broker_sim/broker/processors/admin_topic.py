@@ -26,6 +26,7 @@ from rocketpy_broker_sim.broker.processors.pages import page
 from rocketpy_broker_sim.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_changes
 from rocketpy_broker_sim.broker.tables.topics import MOST_LOGGED
 from rocketpy_broker_sim.serving.encoding import encode_steps
+from rocketpy_broker_sim.serving.slices import MUST_END
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -114,8 +115,11 @@ def _check_not_system(broker: TopicAdminView, name: str) -> None:
 # --- delete --------------------------------------------------------------------------------------------
 
 
-def delete_topic(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+def delete_topic(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> Steps:
     """Delete a topic with its queues and the offsets on it; that there is none is no error.
+
+    A sliced processor, which is done to its end. Most of the offsets go first: were the topic made again before they
+    are gone, its groups would pass over messages.
 
     Raises:
         BrokerError: the name is not acceptable, or the disk refused.
@@ -123,31 +127,34 @@ def delete_topic(broker: TopicAdminView, connection: Connection, request: Remoti
     name = check_topic(DeleteTopicRequestHeader.from_ext(request.ext_fields).topic)
     _check_not_system(broker, name)
     log.info("%s deletes topic %s", quote(connection.address), name)
+    yield MUST_END
+    names = [name]
+    for group in broker.offsets.groups_of(name):
+        # What groups that consume by POP gave back of a topic goes with it.
+        names += [each for make in _POP_RETRY_TOPICS if (each := make(name, group)) in broker.topics]
+        yield
+    for each in names:
+        yield from broker.offsets.remove_topic_steps(each)
     # The store writes what is pending before it deletes: that must succeed or fail for those who put it, not here.
     broker.turn.finish()
-    for each in (name, *_pop_retry_topics(broker, name)):
+    for each in names:
         broker.topics.delete(each)
         broker.offsets.remove_topic(each)
-        _delete_queues(broker, each)
+    yield from _delete_queues(broker, names)
     return broker.persistence.answer_after_save(connection, request, request.answer())
-
-
-def _pop_retry_topics(broker: TopicAdminView, name: str) -> list[str]:
-    """What groups that consume by POP gave back of a topic goes with it."""
-    found = [make(name, group) for group in broker.offsets.groups_of(name) for make in _POP_RETRY_TOPICS]
-    return [each for each in found if each in broker.topics]
 
 
 _POP_RETRY_TOPICS = (pop_retry_topic_v2, pop_retry_topic_v1)
 
 
-def _delete_queues(broker: TopicAdminView, name: str) -> None:
+def _delete_queues(broker: TopicAdminView, names: list[str]) -> Steps:
     try:
-        broker.store.delete_topic(name)
+        yield from broker.store.delete_topics_steps(names)
     except StoreError as exc:
-        log.error("the queues of topic %s could not be deleted: %s", name, exc)
+        log.error("the queues of topic %s could not be deleted: %s", names[0], exc)
         remark = "the queues of the topic could not be deleted: the disk of the broker is broken"
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark) from exc
+    return None
 
 
 # --- look at -------------------------------------------------------------------------------------------

@@ -64,20 +64,25 @@ def clean_unused_topics(broker: CleaningView, connection: Connection, request: R
     yield MUST_END
     for name in unused:
         if _is_unused(broker, name):  # still: it may have been made meanwhile
-            _delete(broker, name)
+            yield from _delete(broker, name)
         yield
     return broker.persistence.answer_after_save(connection, request, request.answer())
 
 
-def _delete(broker: CleaningView, name: str) -> None:
+def _delete(broker: CleaningView, name: str) -> Steps:
+    # First the offsets, and once more what was committed meanwhile: a topic of that name may be made at any step.
+    yield from broker.offsets.remove_topic_steps(name)
+    if not _is_unused(broker, name):
+        return None
     broker.turn.finish()  # what is pending must succeed or fail for those who put it, not here
+    broker.offsets.remove_topic(name)
     try:
-        broker.store.delete_topics([name])
+        yield from broker.store.delete_topics_steps([name])
     except StoreError as exc:
         log.error("unused topics could not be cleaned: %s", exc)
         remark = "unused topics could not be cleaned: the disk of the broker is broken"
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark) from exc
-    broker.offsets.remove_topic(name)
+    return None
 
 
 def _is_unused(broker: CleaningView, name: str) -> bool:

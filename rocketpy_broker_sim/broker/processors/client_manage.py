@@ -30,7 +30,7 @@ _SUPPORTS_V2 = "IS_SUPPORT_HEART_BEAT_V2"
 _SUBSCRIPTIONS_CHANGED = "IS_SUB_CHANGE"
 _MAX_CLIENT_ID = 1024
 MOST_SUBSCRIPTIONS = 2048
-"""Topics that a client may subscribe, in all its groups together."""
+"""Topics that a client may subscribe to, in all its groups together."""
 
 
 def heart_beat(broker: ClientView, connection: Connection, request: RemotingCommand) -> Steps:
@@ -62,14 +62,18 @@ def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
         BrokerError: with what is wrong.
     """
     if not data.client_id or len(data.client_id) > _MAX_CLIENT_ID:
-        raise invalid("the client id is blank or too long")
+        raise invalid(f"the client id is blank, or has more than {_MAX_CLIENT_ID} characters")
     most = config.max_groups_per_client
     groups = max(len(data.consumer_data_set), len(data.producer_data_set))
     if groups > most:
-        raise invalid(f"the client is in {groups} groups, {most} are allowed: spread them over processes")
+        raise invalid(
+            f"the client is in {groups} groups, {most} are allowed: use more clients, or raise maxGroupsPerClient"
+        )
     subscriptions = sum(len(consumer.subscription_data_set) for consumer in data.consumer_data_set)
     if subscriptions > MOST_SUBSCRIPTIONS:
-        raise invalid(f"the client subscribes {subscriptions} topics, {MOST_SUBSCRIPTIONS} are allowed")
+        raise invalid(
+            f"the client subscribes to {subscriptions} topics, {MOST_SUBSCRIPTIONS} are allowed: use more clients"
+        )
 
 
 def _consumer(

@@ -130,7 +130,7 @@ def _hold(
     config = broker.config
     millis = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
     seconds = max(0, min(millis, config.max_hold_millis)) / 1000
-    return not request.is_oneway and broker.pulls.hold(connection, request, header, wanted, seconds)
+    return not request.is_oneway and broker.hold(connection, request, header, wanted, seconds)
 
 
 def _answer(

@@ -20,7 +20,6 @@ from rocketpy_broker_sim.broker.batch_items import few_items_of, items_of
 from rocketpy_broker_sim.broker.plain_runs import PlainRuns
 from rocketpy_broker_sim.broker.put_pipeline import Put, Sent
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
-from rocketpy_broker_sim.broker.send_checks import SendChecks
 from rocketpy_broker_sim.broker.turn import RunProcessor
 from rocketpy_broker_sim.serving.slices import MUST_END
 
@@ -56,7 +55,7 @@ class SendProcessor(RunProcessor):
 
     def __init__(self, broker: SendView) -> None:
         self._broker = broker
-        self._plain = PlainRuns(broker, SendChecks(broker))
+        self._plain = PlainRuns(broker)
 
     def __call__(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Put one message or one batch."""
@@ -117,7 +116,7 @@ class SendProcessor(RunProcessor):
                 at_once.append(reply)
                 return None
             turn.add(reply)
-            yield  # to put it took its time: another slice writes it, or another turn before that
+            yield  # putting it took a while: it is written by the next slice, or by a turn before that
             turn.finish()
             return None
 
@@ -146,12 +145,12 @@ class SendProcessor(RunProcessor):
         return Put(sent=Sent(connection, request, header))
 
     def _answer(self, connection: Connection, request: RemotingCommand, put: Put) -> RemotingCommand:
-        broker, sent, result = self._broker, put.sent, put.result
+        identity, sent, result = self._broker.identity, put.sent, put.result
         if put.error is not None:
             return answer_for_error(request, put.error, connection.address)
         if put.refusal is not None or sent is None or result is None:
             code, remark = put.refusal or (ResponseCode.SYSTEM_ERROR, "")
-            return request.answer(code, remark, dict(broker.send_fields))
+            return request.answer(code, remark, dict(identity.send_fields))
         # In this order clients of ours read the answer in one pass (`fast_answer`).
         fields = {
             "msgId": result.offset_message_id,
@@ -160,4 +159,4 @@ class SendProcessor(RunProcessor):
         }
         if sent.unique_key is not None:
             fields["transactionId"] = sent.unique_key
-        return request.answer(ResponseCode.SUCCESS, None, fields | broker.send_fields)
+        return request.answer(ResponseCode.SUCCESS, None, fields | identity.send_fields)

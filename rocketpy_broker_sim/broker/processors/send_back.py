@@ -125,7 +125,7 @@ def _retry(broker: SendBackView, group: str, queue_id: int, level: int, record: 
     level = level or _FIRST_RETRY_LEVEL + record.head.reconsume_times
     _mark(record)
     message = record.message
-    message.topic, message.queue_id, message.store_host = retry_topic(group), queue_id, broker.store_host
+    message.topic, message.queue_id, message.store_host = retry_topic(group), queue_id, broker.identity.store_host
     record.properties[PropertyName.DELAY] = str(level)
 
 
@@ -136,5 +136,5 @@ def _bury(broker: SendBackView, group: str, record: StoredRecord, put: Put) -> N
     topic = broker.topics.create_retry(name, 1)
     _mark(record)
     message = record.message
-    message.topic, message.queue_id, message.store_host = topic.topic_name, 0, broker.store_host
+    message.topic, message.queue_id, message.store_host = topic.topic_name, 0, broker.identity.store_host
     record.properties[PropertyName.DELAY] = "0"

@@ -12,10 +12,12 @@ from rocketpy_broker_sim.broker.notifications import Notices
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
 from rocketpy_broker_sim.broker.tables.producers import ProducerTable
+from rocketpy_broker_sim.serving.memory import Tally
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.memory import Account
     from rocketpy_broker_sim.serving.slices import Slices
 
 __all__ = ["Clients"]
@@ -30,13 +32,15 @@ class Clients(Subsystem):
     Args:
         config: the settings.
         slices: does what grows with the number of groups and members.
+        account: what is kept of clients counts there.
     """
 
-    def __init__(self, config: BrokerConfig, slices: Slices) -> None:
+    def __init__(self, config: BrokerConfig, slices: Slices, account: Account) -> None:
+        tally = Tally(account)
         self._slices = slices
         self._notices = Notices(lambda group: self.consumers.told(group), slices)
-        self.consumers = ConsumerTable(config, clock=trio.current_time, notify=self._notices.changed)
-        self.producers = ProducerTable(config, clock=trio.current_time)
+        self.consumers = ConsumerTable(config, clock=trio.current_time, notify=self._notices.changed, tally=tally)
+        self.producers = ProducerTable(config, clock=trio.current_time, tally=tally)
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed: its client is in no group any more."""

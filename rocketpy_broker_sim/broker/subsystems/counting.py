@@ -21,17 +21,20 @@ class Counting(Subsystem):
     Args:
         statistics: the sums.
         storing: says how many bytes came.
+
+    Attributes:
+        statistics: The sums.
     """
 
     def __init__(self, statistics: BrokerStatistics, storing: Storing) -> None:
-        self._statistics = statistics
+        self.statistics = statistics
         self._storing = storing
 
     def run(self) -> Iterable[Service]:
         """Keeping the sums of every second in which something came or went."""
-        yield self._statistics.serve
+        yield self.statistics.serve
 
     def measures(self) -> Mapping[str, str]:
         """What came and went: since the start, up to the last two midnights, and a second lately."""
         size = self._storing.store.written_position - self._storing.booted_at
-        return measures_of_messages(self._statistics, size)
+        return measures_of_messages(self.statistics, size)

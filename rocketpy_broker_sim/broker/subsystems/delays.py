@@ -1,4 +1,4 @@
-"""Messages with a delay level, as a part of the broker: `schedule` delivers them, here is when."""
+"""Messages with a delay level, as a part of the broker. `schedule` delivers them; this says when."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
+from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.broker.runtime_info import measures_of_delays
 from rocketpy_broker_sim.broker.schedule import ScheduleService
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.subsystems.storing import Storing
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.store.put_result import Arrival
 
 __all__ = ["Delays"]
 
@@ -43,6 +45,11 @@ class Delays(Subsystem):
         self._interval = config.store.flush_delay_offset_interval / 1000
         offsets = DelayOffsetTable(config, storage)
         self.schedule = ScheduleService(storing.store, levels, offsets, storing.commit, storing.disk.flush_taken)
+        storing.turn.subscribe(self._arrived)
+
+    def _arrived(self, arrival: Arrival) -> None:
+        if arrival.topic == SCHEDULE_TOPIC:
+            self.schedule.on_arrival(arrival.queue_id)
 
     def recover(self) -> None:
         """Read where delivery stood."""

@@ -1,4 +1,4 @@
-"""Being known to the name servers, as a part of the broker: `registration` tells them, here is when."""
+"""Being known to the name servers, as a part of the broker. `registration` tells them; this says when."""
 
 from __future__ import annotations
 
@@ -50,6 +50,18 @@ class Naming(Subsystem):
         self._topics = topics
         self._name_servers = name_servers
         self._address = address
+        topics.subscribe(self._topics_changed)
+
+    def _topics_changed(self, names: list[str]) -> None:
+        if self.registration is not None:
+            self.registration.topics_changed(names)
+
+    def hear(self, topic: str, done: Callable[[], object]) -> None:
+        """Call a function once the name servers have heard of a topic; at once before it opens."""
+        if self.registration is None:
+            done()
+        else:
+            self.registration.heard(topic, done)
 
     async def open(self, services: trio.Nursery) -> None:
         """Register; return once a name server knows the broker, or none is left that might."""

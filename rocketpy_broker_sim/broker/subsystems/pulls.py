@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,8 @@ from rocketpy_broker_sim.broker.waiters import Bounds, Waiters
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
-    from rocketpy.remoting.dispatch import Processor
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.headers.pull import PullMessageRequestHeader
-    from rocketpy_broker_sim.broker.lanes import Lanes
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.broker.waiters import Waiter
@@ -34,10 +32,9 @@ class Pulls(Subsystem):
 
     Args:
         config: the settings.
-        lanes: run a pull again.
-        turn: lets the answers go.
+        resume: runs a pull again.
+        turn: brings what wakes pulls, and lets the answers go.
         topics: says which queues there are.
-        pull_again: answers a pull that was held.
         account: what held pulls keep counts there.
 
     Attributes:
@@ -47,20 +44,20 @@ class Pulls(Subsystem):
     def __init__(
         self,
         config: BrokerConfig,
-        lanes: Lanes,
+        resume: Callable[[Connection, RemotingCommand], None],
         turn: Turn,
         topics: TopicTable,
-        pull_again: Processor,
         account: Account,
     ) -> None:
-        self._lanes = lanes
+        self._run_again = resume
         self._turn = turn
         self._topics = topics
-        self._pull_again = pull_again
         self.waiters = Waiters(
             Bounds(number=config.max_held_pulls, number_of_connection=config.max_held_pulls_per_connection),
             account,
         )
+        turn.subscribe(self.waiters.arrived)
+        topics.subscribe(self._topics_changed)
 
     def hold(
         self,
@@ -73,7 +70,7 @@ class Pulls(Subsystem):
         """Keep a pull for up to so many seconds. False when it may not wait: answer it now."""
         return self.waiters.hold(held_pull(connection, request, header, wanted, self._resume), seconds)
 
-    def topics_changed(self, names: Iterable[str]) -> None:
+    def _topics_changed(self, names: Iterable[str]) -> None:
         """Answer the pulls that wait for queues which are no more, or may not be read any more."""
         for name in names:
             topic = self._topics.get(name)
@@ -81,7 +78,7 @@ class Pulls(Subsystem):
             self.waiters.queues_gone(name, from_queue=queues)
 
     def _resume(self, waiter: Waiter) -> None:
-        self._lanes.submit("pull", self._pull_again, waiter.connection, waiter.request)
+        self._run_again(waiter.connection, waiter.request)
         if self._turn.pending_bytes > MOST_PENDING:
             # A thousand groups may wait for the same messages: their answers must not gather.
             self._turn.finish()

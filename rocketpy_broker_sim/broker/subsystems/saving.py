@@ -1,4 +1,4 @@
-"""Writing the tables of all parts, as a part of the broker: `persistence` does it, here is when."""
+"""Writing the tables of all parts, as a part of the broker. `persistence` does it; this says when."""
 
 from __future__ import annotations
 

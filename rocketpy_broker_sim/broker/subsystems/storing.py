@@ -112,7 +112,7 @@ class Storing(Subsystem):
         return result
 
     def place(self, message: IncomingMessage, wait: bool) -> PutMessageResult:
-        """Give a message its place; whose answer depends on it is for the caller to say."""
+        """Give a message its place; the caller says whose answer depends on it."""
         refusal = self.refusal(wait=wait)
         if refusal is not None:
             return PutMessageResult(refusal)
@@ -148,7 +148,7 @@ class Storing(Subsystem):
         self.booted_at = self.store.written_position
 
     def give_back(self) -> None:
-        """Close the store in order: it is whole, something else is not."""
+        """Close the store in order: it is whole, another part failed."""
         self.store.close()
 
     def run(self) -> Iterable[Service]:

@@ -50,7 +50,9 @@ class Tables(Subsystem):
     def _adopt_topics(self) -> None:
         """Take up topics that have messages and no settings: the broker died before it had written those.
 
-        Those that have no messages any more lose their queues.
+        Those that have no messages any more lose their queues. Where groups stand in them is kept, and taken back to
+        their beginning: a group without an offset may begin behind the messages of a topic of that name that is made
+        again.
         """
         unused = []
         for name in sorted(self._store.topics()):
@@ -65,7 +67,6 @@ class Tables(Subsystem):
                 unused.append(name)
         for name in unused:
             _logger.info("the topic %s has neither messages nor settings: its queues are deleted", name)
-            self.offsets.remove_topic(name)
         self._store.delete_topics(unused)
 
     def _has_messages(self, name: str, queue_id: int) -> bool:

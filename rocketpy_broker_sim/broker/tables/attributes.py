@@ -47,7 +47,7 @@ def parse_changes(text: str) -> dict[str, str]:
         BrokerError: this is no list of changes, names a key twice, or is longer than any that means something.
     """
     if len(text) > MAX_CHANGES:
-        raise _refusal(f"changes of attributes of {len(text)} characters, the limit is {MAX_CHANGES}: there are few")
+        raise _refusal(f"changes of attributes of {len(text)} characters, the limit is {MAX_CHANGES}: send less")
     found: dict[str, str] = {}
     for part in text.split(","):
         if not part:

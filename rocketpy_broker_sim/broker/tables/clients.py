@@ -5,7 +5,7 @@ Plays the part of ClientChannelInfo.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import attrs
 
@@ -13,9 +13,14 @@ from rocketpy.errors import BrokerError
 from rocketpy.wire.codes import LanguageCode, ResponseCode
 
 if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.memory import Tally
 
 __all__ = ["Channel", "ClientChannel", "Memberships"]
+
+_BYTES_A_MEMBERSHIP = 192
+"""What a connection in a group is reckoned to take, beside the name of the group."""
 
 
 class Channel(Protocol):
@@ -55,10 +60,12 @@ class Memberships:
 
     Args:
         config: of the broker.
+        tally: what is kept for connections counts there; nowhere when None.
     """
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, tally: Tally | None = None) -> None:
         self._config = config
+        self._tally = tally
         self._groups: dict[Channel, dict[str, None]] = {}
         self._count = 0
 
@@ -74,11 +81,15 @@ class Memberships:
         """
         groups = self._groups.get(channel, {})
         if len(groups) >= self._config.max_groups_per_client:
-            remark = f"the client is in {len(groups)} groups, more are not allowed: spread them over processes"
+            remark = (
+                f"the client is in {len(groups)} groups, more are not allowed: "
+                "use more clients, or raise maxGroupsPerClient"
+            )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         if self._count >= self._config.max_memberships:
-            remark = f"the clients of the broker are in {self._count} groups in all, more are not allowed"
+            remark = f"all clients are in {self._count} groups together, more are not allowed: raise maxMemberships"
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+        self.weigh(channel, _BYTES_A_MEMBERSHIP + len(group))
         groups[group] = None
         self._groups[channel] = groups
         self._count += 1
@@ -89,9 +100,20 @@ class Memberships:
         if groups is None or group not in groups:
             return
         del groups[group]
+        self.weigh(channel, -_BYTES_A_MEMBERSHIP - len(group))
         self._count -= 1
         if not groups:
             del self._groups[channel]
+
+    def weigh(self, channel: Channel, change: int) -> None:
+        """So many bytes more, or less, are kept for a connection.
+
+        Raises:
+            BrokerError: they must not be kept.
+        """
+        if self._tally is not None and not self._tally.add(cast("Connection", channel), change):
+            remark = "the broker keeps as much for its peers as it may: close clients that are not needed"
+            raise BrokerError.for_code(ResponseCode.SYSTEM_BUSY, remark)
 
     def end(self, channel: Channel) -> list[str]:
         """A connection is in no group any more; returns those that it was in."""

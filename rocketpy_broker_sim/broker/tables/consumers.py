@@ -22,6 +22,7 @@ from rocketpy_broker_sim.broker.tables.clients import Channel, ClientChannel, Me
 if TYPE_CHECKING:
     from rocketpy.wire.bodies.heartbeat import ConsumerData
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.memory import Tally
 
 __all__ = ["ConsumerGroup", "ConsumerTable"]
 
@@ -30,6 +31,8 @@ log = get_logger(__name__)
 _SMALLEST_KEPT = 1024
 """Bytes of a list of members above which it is kept: a shorter one is soon made again."""
 _MOST_KEPT = 16
+_BYTES_A_SUBSCRIPTION = 1280
+_BYTES_A_TAG = 128
 _versions = count(1)
 """Never twice the same, so that a group which ends and begins again has another."""
 
@@ -45,6 +48,8 @@ class ConsumerGroup:
         notify: Whether its members want to hear of changes.
         fingerprint: What the last heartbeat of the second version said about the subscriptions, None before one.
         version: Rises when its members change.
+        told_by: Who told its subscriptions; they count as kept for it.
+        told_size: What they are reckoned to take, in bytes.
     """
 
     name: str
@@ -56,6 +61,8 @@ class ConsumerGroup:
     version: int = 0
     clients: dict[Channel, ClientChannel] = attrs.Factory(dict)
     subscriptions: dict[str, SubscriptionData] = attrs.Factory(dict)
+    told_by: Channel | None = None
+    told_size: int = 0
 
     def take(self, data: ConsumerData, *, notify: bool) -> None:
         """What the newest heartbeat says holds for the group."""
@@ -76,6 +83,15 @@ class ConsumerGroup:
         return changed
 
 
+def _size_of(subscriptions: Iterable[SubscriptionData]) -> int:
+    """What subscriptions are reckoned to take, in bytes."""
+    size = 0
+    for each in subscriptions:
+        size += _BYTES_A_SUBSCRIPTION + len(each.topic) + 2 * len(each.sub_string or "")
+        size += _BYTES_A_TAG * (len(each.tags_set) + len(each.code_set)) + sum(map(len, each.tags_set))
+    return size
+
+
 class ConsumerTable:
     """The consumer groups that have clients.
 
@@ -83,14 +99,17 @@ class ConsumerTable:
         config: of the broker.
         clock: the loop's clock, in seconds.
         notify: tells members of a group that it changed.
+        tally: what is kept for connections counts there; nowhere when None.
     """
 
-    def __init__(self, config: BrokerConfig, *, clock: Callable[[], float], notify: Notify) -> None:
+    def __init__(
+        self, config: BrokerConfig, *, clock: Callable[[], float], notify: Notify, tally: Tally | None = None
+    ) -> None:
         self._config = config
         self._clock = clock
         self._notify = notify
         self._groups: dict[str, ConsumerGroup] = {}
-        self._memberships = Memberships(config)
+        self._memberships = Memberships(config, tally)
         self._encoded: dict[str, tuple[int, bytes]] = {}
         """Lists of members by group, with the version of each."""
 
@@ -178,10 +197,21 @@ class ConsumerTable:
         joined = self._join(found, client)
         self._groups[group] = found
         found.take(data, notify=notify)
+        if with_subscriptions:
+            self._weigh(found, client.channel, _size_of(data.subscription_data_set))
         changed = found.subscribe(data.subscription_data_set) if with_subscriptions else False
         if joined or changed:
             self._tell(found)
         return joined or changed
+
+    def _weigh(self, group: ConsumerGroup, channel: Channel | None, size: int) -> None:
+        """Count the subscriptions of a group for who told them last, nobody when None."""
+        former, former_size = group.told_by, group.told_size
+        if channel is not None:
+            self._memberships.weigh(channel, size - (former_size if former is channel else 0))
+        if former is not None and former is not channel:
+            self._memberships.weigh(former, -former_size)
+        group.told_by, group.told_size = channel, size
 
     def _join(self, group: ConsumerGroup, client: ClientChannel) -> bool:
         client.last_seen = self._clock()
@@ -247,6 +277,8 @@ class ConsumerTable:
             return False
         log.info("group %s: %s left", group.name, client)
         group.version = next(_versions)
+        if group.told_by is channel:
+            self._weigh(group, None, 0)
         if not group.clients:
             del self._groups[group.name]
         self._memberships.discard(channel, group.name)

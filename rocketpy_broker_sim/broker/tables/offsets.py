@@ -24,6 +24,7 @@ __all__ = ["NOT_FOUND", "ConsumerOffsetTable"]
 log = get_logger(__name__)
 
 NOT_FOUND = -1
+_PAIRS_A_STEP = 32
 _SEPARATOR = "@"
 """Between topic and group in the keys of the file; no name can hold it."""
 
@@ -44,9 +45,9 @@ class ConsumerOffsetTable(StoredTable):
         self._offsets: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
         self._topics: dict[str, dict[str, None]] = {}
-        """The topics of each group, and"""
+        """The topics of each group."""
         self._groups: dict[str, dict[str, None]] = {}
-        """the groups of each topic: what goes with one of them is found without a look at all the others."""
+        """The groups of each topic. With both, what goes with a deleted one is found without a look at all others."""
         self._count = 0
         self._commits = 0
         self.data_version = DataVersion()
@@ -167,6 +168,20 @@ class ConsumerOffsetTable(StoredTable):
     def remove_topic(self, topic: str) -> None:
         """Forget all offsets on a topic."""
         self._remove([(topic, group) for group in self._groups.get(topic, ())])
+
+    def remove_topic_steps(self, topic: str) -> Generator[None, None, None]:
+        """`remove_topic`, in steps; what is committed between them may stay."""
+        return self._remove_steps([(topic, group) for group in self._groups.get(topic, ())])
+
+    def remove_group_steps(self, group: str) -> Generator[None, None, None]:
+        """`remove_group`, in steps; what is committed between them may stay."""
+        return self._remove_steps([(topic, group) for topic in self._topics.get(group, ())])
+
+    def _remove_steps(self, pairs: list[tuple[str, str]]) -> Generator[None, None, None]:
+        for begin in range(0, len(pairs), _PAIRS_A_STEP):
+            stretch = pairs[begin : begin + _PAIRS_A_STEP]
+            self._remove([pair for pair in stretch if _key(*pair) in self._offsets])
+            yield
 
     def remove_group(self, group: str) -> None:
         """Forget all offsets of a group."""

@@ -196,7 +196,8 @@ def pretty_json(value: Any) -> bytes:
 
 def pretty_steps(members: Mapping[str, Any]) -> Generator[None, None, bytes]:
     """`pretty_json` of an object, in steps. Large objects in it are best given as `Entries`, or are copied first."""
-    found = BytesIO()  # hands over what it holds without a copy
+    # It hands out what it holds without a copy, which a large table would feel.
+    found = BytesIO()
     parts: list[str] = []
     yield from _write_steps(members.items(), parts, "\n", found)
     found.write("".join(parts).encode())

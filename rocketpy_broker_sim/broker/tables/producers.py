@@ -16,6 +16,7 @@ from rocketpy_broker_sim.broker.tables.clients import Memberships
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.tables.clients import Channel, ClientChannel
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.memory import Tally
 
 __all__ = ["ProducerTable"]
 
@@ -28,13 +29,14 @@ class ProducerTable:
     Args:
         config: of the broker.
         clock: the loop's clock, in seconds.
+        tally: what is kept for connections counts there; nowhere when None.
     """
 
-    def __init__(self, config: BrokerConfig, *, clock: Callable[[], float]) -> None:
+    def __init__(self, config: BrokerConfig, *, clock: Callable[[], float], tally: Tally | None = None) -> None:
         self._config = config
         self._clock = clock
         self._groups: dict[str, dict[Channel, ClientChannel]] = {}
-        self._memberships = Memberships(config)
+        self._memberships = Memberships(config, tally)
 
     # --- asking ----------------------------------------------------------------------------------------
 

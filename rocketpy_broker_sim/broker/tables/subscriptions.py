@@ -24,6 +24,7 @@ from rocketpy_broker_sim.broker.tables.persist import (
     pretty_steps,
     pretty_text,
 )
+from rocketpy_broker_sim.serving.slices import whole
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -44,9 +45,10 @@ DEFAULT_GROUPS = (
     "CID_RMQ_SYS_TRANS",
 )
 """Groups that every broker has from its first moment."""
-_READ_FORBIDDEN = 1 << 2
 MOST_LOGGED = 20
-"""Groups that are named one by one in the log when many change at once."""
+"""Groups of one change that the log tells one by one."""
+_GROUPS_A_STEP = 32
+_READ_FORBIDDEN = 1 << 2
 _MOST_SHAPES = 1000
 """Texts that groups have in common which are kept to be found again."""
 
@@ -123,21 +125,33 @@ class SubscriptionGroupTable(StoredTable):
         Raises:
             BrokerError: a name is not allowed, or the table is full.
         """
-        found = {group.group_name: group for group in groups}
-        for name in found:
-            if not is_valid_group(name):
+        whole(self.put_steps(groups))
+
+    def put_steps(self, groups: Iterable[SubscriptionGroupConfig]) -> Generator[None, None, None]:
+        """`put_all`, in steps: the groups are checked a few at a time, and all of them made in the last one.
+
+        Raises:
+            BrokerError: a name is not allowed, or the table is full.
+        """
+        found: dict[str, SubscriptionGroupConfig] = {}
+        for count, group in enumerate(groups, 1):
+            if not is_valid_group(group.group_name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the group name is not allowed")
+            found[group.group_name] = group
+            if count % _GROUPS_A_STEP == 0:
+                yield
         added = sum(name not in self._groups for name in found)
         if added and len(self._groups) + added > self._config.max_groups:
             raise BrokerError.for_code(
                 ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._groups)} groups, more are not allowed"
             )
+        for name in found:
+            self._texts.pop(name, None)
+        # A line for each would take a request with thousands of them most of its time.
         for name in islice(found, MOST_LOGGED):
             log.info("%s group %s", "update" if name in self._groups else "create", name)
         if len(found) > MOST_LOGGED:
-            log.info("%d more groups are made or changed with them", len(found) - MOST_LOGGED)
-        for name in found:
-            self._texts.pop(name, None)
+            log.info("and %d groups more", len(found) - MOST_LOGGED)
         self._groups.update(found)
         self._next_version()
 

@@ -56,7 +56,6 @@ class TopicTable(StoredTable):
 
     Attributes:
         data_version: Rises with every change; name servers compare it.
-        on_change: Called with the names of topics that were made, changed or deleted, so that name servers hear of it.
     """
 
     file_name = "topics.json"
@@ -67,7 +66,7 @@ class TopicTable(StoredTable):
         self._topics: dict[str, TopicConfig] = {topic.topic_name: topic for topic in default_topics(config)}
         self._system = frozenset(self._topics)
         self.data_version = DataVersion()
-        self.on_change: Callable[[list[str]], None] = _ignore
+        self._listeners: list[Callable[[list[str]], None]] = []
 
     # --- asking ----------------------------------------------------------------------------------------
 
@@ -95,6 +94,10 @@ class TopicTable(StoredTable):
     def is_system(self, name: str) -> bool:
         """Whether the topic is the system's own: those that every broker has, and those of this one."""
         return is_system_topic(name, self._system)
+
+    def subscribe(self, listener: Callable[[list[str]], None]) -> None:
+        """Call a plain function, from now on, with the names of topics that were made, changed or deleted."""
+        self._listeners.append(listener)
 
     # --- making topics on the way ----------------------------------------------------------------------
 
@@ -224,7 +227,8 @@ class TopicTable(StoredTable):
     def _changed(self, names: list[str]) -> None:
         self.data_version = self.data_version.next_version()
         self.mark_changed()
-        self.on_change(names)
+        for listener in self._listeners:
+            listener(names)
 
     # --- the file --------------------------------------------------------------------------------------
 
@@ -246,10 +250,6 @@ class TopicTable(StoredTable):
         self.data_version = wrapper.data_version
         if added:
             self._changed(sorted(added))  # or name servers would take it for the table that they know
-
-
-def _ignore(names: list[str]) -> None:
-    return None
 
 
 def _stored(topic: TopicConfig) -> Written:

@@ -8,7 +8,15 @@ from contextlib import contextmanager
 
 from rocketpy.errors import StoreCorruptError, StoreError
 
-__all__ = ["FileCreationError", "FlushPostponedError", "NotBegunError", "beginning", "opening", "store_error"]
+__all__ = [
+    "FileCreationError",
+    "FlushPostponedError",
+    "NotBegunError",
+    "UnknownOutcomeError",
+    "beginning",
+    "opening",
+    "store_error",
+]
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full: free space or let fewer messages be kept (fileReservedTime)",
@@ -19,7 +27,7 @@ _ADVICE = {
     errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
     errno.ENFILE: "too many open files on this machine: raise the limit of the system",
     errno.ENOMEM: "the machine has no memory left: free some, or look for what takes it",
-    errno.EINTR: "the system broke it off: it is tried again",
+    errno.EINTR: "the system broke it off",
     errno.EIO: "the disk reports an error: look into the system's log and check the disk",
     errno.ENOBUFS: "all buffers are in use: raise transientStorePoolSize, or look for what slows the disk down",
     errno.ENOTDIR: "a file stands where a folder is needed: choose another store directory",
@@ -39,7 +47,7 @@ _NOT_BEGUN = (
     errno.EACCES,
     errno.EPERM,
 )
-"""What the system says when it does not let a file be opened; no flush of written data ends so."""
+"""What the system says when it does not let a file be opened; no flush of written data fails with these."""
 
 
 class NotBegunError(OSError):
@@ -86,6 +94,13 @@ class FileCreationError(StoreError):
     """The disk has no room for a new file of the log, or does not let it be made."""
 
 
+class UnknownOutcomeError(StoreError):
+    """A write failed, and so did taking back the part of it that was done.
+
+    The messages count as not stored; but if the broker ends before it can take them back, the next start finds them.
+    """
+
+
 def store_error(exc: OSError, doing: str, where: str, *, fatal: bool = False) -> StoreError:
     """The StoreError for `exc`: what was being done, to what, and what to do next.
 
@@ -104,4 +119,6 @@ def store_error(exc: OSError, doing: str, where: str, *, fatal: bool = False) ->
     if exc.errno in _ABOUT_A_PATH and isinstance(exc.filename, str) and exc.filename != where:
         advice = f"{exc.filename}: {advice}"
     ending = "; nothing is stored any more until the broker is restarted" if fatal else ""
+    if exc.errno == errno.EINTR and not fatal:
+        advice += ": it is tried again"
     return StoreError(f"{doing} at {where} failed: {advice}{ending}")

@@ -183,11 +183,7 @@ class SpareFile:
 
 
 class FilesAhead:
-    """Keeps one file ahead of a row.
-
-    Attributes:
-        on_roll: Called when the row has begun a new file, so that the one behind it can be made.
-    """
+    """Keeps one file ahead of a row."""
 
     def __init__(self, storage: Storage, config: MessageStoreConfig, row: MappedFileQueue) -> None:
         self._storage = storage
@@ -195,13 +191,17 @@ class FilesAhead:
         self._row = row
         self._spare: SpareFile | None = None
         self._outgrown: MappedView | None = None
-        self.on_roll: Callable[[], None] | None = None
+        self._listeners: list[Callable[[], None]] = []
         row.ahead = self
 
     @property
     def is_due(self) -> bool:
         """Whether a file is to be made ahead: the row has begun, and there is none."""
         return self._spare is None and bool(self._row.files)
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call a plain function whenever the row has begun a new file: the one behind it can be made."""
+        self._listeners.append(listener)
 
     def begin(self, lock: AbstractContextManager[object]) -> SpareFile:
         """The file behind the last one, to be made by a thread.
@@ -248,8 +248,8 @@ class FilesAhead:
         """The row has begun a new file."""
         if before is not None:
             self._outgrown = before.release()
-        if self.on_roll is not None:
-            self.on_roll()
+        for listener in self._listeners:
+            listener()
 
     def discard(self) -> None:
         """Remove a file that nobody took."""

@@ -32,7 +32,7 @@ class MappedFile:
         size: Bytes in it, written or not.
     """
 
-    __slots__ = ("_file", "_held", "_on_open", "_storage", "path", "size", "start")
+    __slots__ = ("_asked", "_file", "_held", "_lost", "_on_open", "_storage", "_writes", "path", "size", "start")
 
     def __init__(
         self, storage: Storage, path: str, start: int, size: int, on_open: Callable[[], None] | None = None
@@ -44,6 +44,8 @@ class MappedFile:
         self.size = size
         self._file: File | None = None
         self._held: MappedView | None = None
+        self._writes = self._asked = 0  # how often it was written, and at how many of those the disk had it
+        self._lost: OSError | None = None  # with what a close failed after writes that the disk did not have
 
     @property
     def end(self) -> int:
@@ -76,6 +78,7 @@ class MappedFile:
         if position < 0 or position + len(data) > self.size:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), self.path)
         (self._file or self._open()).pwrite(data, position)
+        self._writes += 1  # after it: a thread that flushes meanwhile must not count it
 
     def read(self, position: int, size: int) -> bytes:
         """Copy `size` bytes, fewer at the end of the file; zeros where nothing was written.
@@ -100,7 +103,9 @@ class MappedFile:
 
     def clear_from(self, position: int) -> bool:
         """Make everything from `position` on zero, without giving up the size. True when there was something."""
-        return (self._file or self._open()).clear(position)
+        was_changed = (self._file or self._open()).clear(position)
+        self._writes += was_changed
+        return was_changed
 
     def fetch(self, position: int, size: int) -> None:
         """Begin to bring a part into memory, without waiting for it."""
@@ -110,21 +115,33 @@ class MappedFile:
         """Return when what was written has reached the disk; may be called in a thread.
 
         Args:
-            apart: Open the file anew for it, because the loop may close its own at any time.
+            apart: Open the file again for it, because the loop may close its own at any time.
 
         Raises:
             NotBegunError: It could not be opened; nothing is lost by that.
             OSError: What the disk has is not known any more.
         """
+        self.check()
         with opening():
             file = self._storage.open(self.path) if apart else self._file or self._open()
+        writes = self._writes
         try:
             file.fdatasync()
+            self._asked = writes
         except InterruptedError as exc:
             raise NotBegunError(exc.errno, exc.strerror, self.path) from exc  # what it says of the data comes next time
         finally:
             if apart:
                 file.close()
+
+    def check(self) -> None:
+        """Tell of a close that lost what was written: the sync that comes after it may know nothing of that.
+
+        Raises:
+            OSError: There was one; what the disk has is not known any more.
+        """
+        if self._lost is not None:
+            raise self._lost
 
     def map_apart(self) -> MappedView:
         """A mapping of its own, whose pages can be kept in memory."""
@@ -142,13 +159,21 @@ class MappedFile:
         return view
 
     def close(self) -> None:
-        """Close the file; it is opened again when it is needed."""
+        """Close the file; it is opened again when it is needed.
+
+        An error matters to the next flush alone, and only when the disk has not said that it has what was written.
+        """
         if self._held is not None:
             self._held.close()
             self._held = None
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            file.close()
+        except OSError as exc:
+            if self._writes != self._asked:
+                self._lost = exc
 
     def delete(self) -> None:
         """Close and remove the file."""

@@ -212,7 +212,7 @@ class MappedFileQueue:
         Args:
             begin: The first position that the disk may not have.
             end: The position behind the last one.
-            apart: Open the files anew for it, because the loop may close its own at any time.
+            apart: Open the files again for it, because the loop may close its own at any time.
 
         Raises:
             NotBegunError: A file or the folder could not be opened; nothing is lost by that.

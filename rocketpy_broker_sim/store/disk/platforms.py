@@ -22,6 +22,7 @@ from rocketpy_broker_sim.store.disk.failure import opening
 
 __all__ = [
     "OPEN_FLAGS",
+    "close",
     "data_extents",
     "disk_usage",
     "lock_file",
@@ -121,6 +122,12 @@ sync_data: Callable[[int], None] = _data_sync()
 """``sync_data(descriptor)`` returns when the data of a file has reached the disk."""
 
 
+def close(descriptor: int) -> None:
+    """Close a descriptor by which nothing was written that the disk was not asked for: what it says changes nothing."""
+    with suppress(OSError):
+        os.close(descriptor)
+
+
 def sync_folder(path: str | Path) -> None:
     """Return when the entries of a folder have reached the disk; Windows cannot be asked for it and keeps a journal."""
     directory: int | None = getattr(os, "O_DIRECTORY", None)
@@ -131,7 +138,7 @@ def sync_folder(path: str | Path) -> None:
     try:
         os.fsync(descriptor)
     finally:
-        os.close(descriptor)
+        close(descriptor)
 
 
 def sync_tree(path: str | Path) -> bool:
@@ -151,7 +158,7 @@ def sync_tree(path: str | Path) -> bool:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code), str(path))
     finally:
-        os.close(descriptor)
+        close(descriptor)
     return True
 
 
@@ -200,7 +207,7 @@ def lock_folder(path: str | Path) -> Callable[[], None]:
     try:
         _fcntl.flock(descriptor, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
     except OSError as exc:
-        os.close(descriptor)
+        close(descriptor)
         if exc.errno in (errno.EAGAIN, errno.EACCES):
             raise BlockingIOError(errno.EAGAIN, "locked by another broker", str(path)) from exc
         return _nothing  # a file system over a network that locks files alone
@@ -208,7 +215,7 @@ def lock_folder(path: str | Path) -> Callable[[], None]:
     def release() -> None:
         with suppress(OSError):
             _fcntl.flock(descriptor, _fcntl.LOCK_UN)  # children of a fork hold the same lock
-        os.close(descriptor)
+        close(descriptor)
 
     return release
 

@@ -54,14 +54,16 @@ class RealView:
 class RealFile:
     """An open file; plays File."""
 
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "_is_changed")
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._is_changed = False  # since the disk was last asked by this descriptor
 
     def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`."""
         written = platforms.pwrite(self._descriptor, data, offset)
+        self._is_changed = True
         if written == len(data):
             return
         rest = memoryview(data)
@@ -82,6 +84,7 @@ class RealFile:
     def truncate(self, size: int) -> None:
         """Cut or grow (with zeros) to `size` bytes; growing takes no space until something is written."""
         os.ftruncate(self._descriptor, size)
+        self._is_changed = True
 
     def clear(self, offset: int) -> bool:
         """Make everything from `offset` on zero: overwrite what is not; holes are skipped without reading them."""
@@ -97,7 +100,12 @@ class RealFile:
 
     def fdatasync(self) -> None:
         """Return when the data has reached the disk. Lets other threads run, which ``mmap.flush`` does not."""
-        platforms.sync_data(self._descriptor)
+        self._is_changed = False  # before: what is written meanwhile may not be among it
+        try:
+            platforms.sync_data(self._descriptor)
+        except OSError:
+            self._is_changed = True
+            raise
 
     def fetch(self, offset: int, size: int) -> None:
         """Begin to bring a part into memory."""
@@ -108,8 +116,18 @@ class RealFile:
         return os.fstat(self._descriptor).st_size
 
     def close(self) -> None:
-        """Close the file; its data may still be on its way to the disk."""
-        os.close(self._descriptor)
+        """Close the file; its data may still be on its way to the disk.
+
+        Raises:
+            OSError: Something that was written since the last sync did not get there. The file is closed all the same.
+        """
+        try:
+            os.close(self._descriptor)  # once, whatever it says: the number may be that of another file by now
+        except InterruptedError:
+            pass  # it says nothing of the data
+        except OSError:
+            if self._is_changed:
+                raise
 
 
 class RealStorage:
@@ -216,7 +234,7 @@ class RealStorage:
             platforms.lock_file(descriptor)
             platforms.pwrite(descriptor, b"lock", 0)
         except OSError as exc:
-            os.close(descriptor)
+            platforms.close(descriptor)
             if exc.errno == errno.EACCES:  # some systems say so of a lock that another process holds
                 raise BlockingIOError(errno.EAGAIN, "locked by another process") from exc
             raise
@@ -226,7 +244,7 @@ class RealStorage:
         def release() -> None:
             if identity in _locked:
                 _locked.discard(identity)
-                os.close(descriptor)
+                platforms.close(descriptor)
 
         return release
 

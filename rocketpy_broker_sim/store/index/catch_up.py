@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
 from rocketpy_broker_sim.store.disk.failure import store_error
 from rocketpy_broker_sim.store.index.file import FOLDER
-from rocketpy_broker_sim.store.index.key_index import MOST_KEYS
-from rocketpy_broker_sim.store.index.keys import KEY_SEPARATOR
 from rocketpy_broker_sim.store.log.scan import LogScan, find_record
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class IndexCatchUp:
             pass
 
     def step(self, most: int) -> bool:
-        """Index up to so many records more, fewer where they have many keys; whether others are left."""
+        """Index up to so many records more; whether others are left."""
         index, end = self._index, self._dispatched()[0]
         if not index.is_behind or index.failed:
             return False
@@ -90,8 +89,6 @@ class IndexCatchUp:
                 index.give_up(exc)
                 return False
         index.is_behind = index.position < end
-        if not index.is_behind:
-            self._records = None  # what comes next is indexed as it comes
         return index.is_behind
 
     def write_again(self) -> None:
@@ -124,17 +121,7 @@ class IndexCatchUp:
         """The next records before a position."""
         if self._records is None:
             self._records = iter(LogScan(self._log.row, self._index.position, self._config))
-        found: list[LogRecord] = []
-        keys = 0
-        for record in self._records:
-            if record.position >= end:
-                self._records = None  # it was taken from there, and is not to be missed the next time
-                break
-            found.append(record)
-            keys += record.properties.count(KEY_SEPARATOR)
-            if len(found) == most or keys > MOST_KEYS:
-                break
-        return found
+        return list(takewhile(lambda record: record.position < end, islice(self._records, most)))
 
     def _next_record(self, position: int, end: int) -> int:
         """Where to go on when no record begins where one should: the log was cleaned meanwhile, or is damaged."""

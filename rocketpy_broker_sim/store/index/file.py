@@ -8,6 +8,7 @@ brokers, and the part that has reached the file of one that still grows. Plays t
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.errors import StoreCorruptError
@@ -229,10 +230,14 @@ class IndexFile:
         return self._file
 
     def close(self) -> None:
-        """Close the file; it is opened again when it is needed."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Close the file; it is opened again when it is needed.
+
+        What it says of entries that have not reached the disk is left to the flush that follows: no answer rests on it.
+        """
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                file.close()
 
     def delete(self) -> None:
         """Close and remove the file."""

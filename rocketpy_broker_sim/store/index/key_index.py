@@ -18,7 +18,7 @@ from rocketpy.seams import wall_ms
 from rocketpy.wire.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.store.index.file import FOLDER, IndexFile, IndexShape
 from rocketpy_broker_sim.store.index.growth import GrowingIndexFile
-from rocketpy_broker_sim.store.index.keys import KEY_SEPARATOR, KeyHashes, hash_of
+from rocketpy_broker_sim.store.index.keys import KeyHashes, hash_of
 from rocketpy_broker_sim.store.index.loading import load_files
 from rocketpy_broker_sim.store.queue.consume_queue import UNIT
 from rocketpy_broker_sim.store.running_flags import RunningFlag
@@ -42,10 +42,8 @@ ATTEMPTS = 3
 """How often a write is tried before the index is given up for now."""
 WRITE_AT = 64
 """Dispatches that are written together."""
-HEAVY = 64 * 1024
-"""Bytes of properties that wait from which on their keys are counted."""
-MOST_KEYS = 4_000
-"""Keys that are indexed at once, give or take those of a message: some 6 ms."""
+LONG = 1024
+"""Bytes of properties that may hold so many keys that they do not wait for others."""
 SEAL_AT = 100_000
 """Slots that wait in memory at most before the next flush takes them."""
 SEAL_EVERY = 10
@@ -101,7 +99,6 @@ class KeyIndex:
         self._shape = IndexShape.of(config)
         self._hashes = KeyHashes()
         self._waiting: list[DispatchRequest] = []
-        self._bytes = 0
         self._unsealed = 0
         self._sealed: tuple[IndexProgress, Sequence[GrowingIndexFile]] | None = None
         self._partly = (-1, 0)
@@ -164,28 +161,20 @@ class KeyIndex:
     # --- putting
 
     def put(self, requests: Sequence[DispatchRequest]) -> None:
-        """Index messages that have come into their queues; never fails. A few wait until they are worth a write.
-
-        A batch may bring hundreds of thousands of keys. Those are read from the log again, a little at a time.
-        """
+        """Index messages that have come into their queues; never fails. A few wait until they are worth a write."""
         if self.failed or self.is_behind or not requests:
             return
         self._waiting.extend(requests)
-        for request in requests:
-            self._bytes += sum(map(len, request.properties))
-        if self._bytes > HEAVY and self._keys_waiting() > MOST_KEYS:
-            self._waiting, self._bytes, self.is_behind = [], 0, True
-            return
-        if len(self._waiting) >= WRITE_AT or len(requests[-1].properties) > 1:
+        if (
+            len(self._waiting) >= WRITE_AT
+            or len(requests[-1].properties) > 1
+            or any(len(request.properties[0]) > LONG for request in requests)
+        ):
             self._write_waiting()
-
-    def _keys_waiting(self) -> int:
-        """How many keys the messages that wait have beside one for each, or a few more."""
-        return sum(text.count(KEY_SEPARATOR) for request in self._waiting for text in request.properties)
 
     def _write_waiting(self) -> None:
         """Bring the messages that wait to the files."""
-        requests, self._waiting, self._bytes = self._waiting, [], 0
+        requests, self._waiting = self._waiting, []
         if self.failed or not requests:
             return
         keys: list[IndexKey] = []
@@ -277,7 +266,7 @@ class KeyIndex:
         """
         last = self._end
         self._note_partly(last)
-        self._waiting, self._bytes = [], 0
+        self._waiting = []
         self.position = max(self.position, last)
         self.is_behind = self.position < end
         self.failed = False

@@ -16,10 +16,7 @@ from rocketpy.wire.java_hash import string_hash
 from rocketpy.wire.properties import find_property
 from rocketpy_broker_sim.store.index.alike import FEW, absolute, alike_hashes, by_length
 
-__all__ = ["KEY_SEPARATOR", "IndexKey", "KeyHashes", "hash_of"]
-
-KEY_SEPARATOR = b" "
-"""What stands between the keys of a message."""
+__all__ = ["IndexKey", "KeyHashes", "hash_of"]
 
 IndexKey = tuple[int, int, int]
 """A key that is to be indexed: hash of ``topic#key``, where its message stands in the log, when that was stored, ms."""
@@ -150,7 +147,7 @@ class _TopicHashes:
     def keys(self, properties: bytes) -> list[int]:
         """The hashes of the keys of a message."""
         keys = find_property(properties, b"KEYS")
-        return [self._of(key) for key in keys.split(KEY_SEPARATOR) if key] if keys else []
+        return [self._of(key) for key in keys.split(b" ") if key] if keys else []
 
     def _keep_head(self, head: bytes) -> None:
         if len(self._heads) >= _MOST_CACHED:

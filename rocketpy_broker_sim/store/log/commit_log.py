@@ -20,7 +20,13 @@ from rocketpy.wire.record import (
     encode_blank,
     store_timestamp_at,
 )
-from rocketpy_broker_sim.store.disk.failure import FileCreationError, FlushPostponedError, NotBegunError, store_error
+from rocketpy_broker_sim.store.disk.failure import (
+    FileCreationError,
+    FlushPostponedError,
+    NotBegunError,
+    UnknownOutcomeError,
+    store_error,
+)
 from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
 
 if TYPE_CHECKING:
@@ -117,12 +123,16 @@ class CommitLog:
         """Write what has gathered, with one write a file.
 
         Raises:
+            UnknownOutcomeError: The disk refused, now and when what was written was to be made zero again, which is
+                tried again before anything else is written. Only a crash before that can bring it back.
             StoreError: The disk refused. Nothing of the chunk counts: positions go back to where it began, and what
-                part of it was written is made zero again, now or before anything else is written.
+                part of it was written is zero again.
         """
         self._is_creating = False
+        has_begun = False
         try:
             self.mend()
+            has_begun = True
             for start, records in self._closed_parts:
                 self._write(start, records)
             if self._gathered:
@@ -130,6 +140,9 @@ class CommitLog:
         except OSError as exc:
             self._take_back()
             error = store_error(exc, "writing to the commit log", self._storage.describe(FOLDER))
+            if has_begun and self.is_torn:
+                text = f"{error}; part of it may have been written, and could not be taken back: it is tried again"
+                raise UnknownOutcomeError(text) from exc
             raise (FileCreationError(str(error)) if self._is_creating else error) from exc
         self._note_written(store_timestamp)
         self._gathered = []

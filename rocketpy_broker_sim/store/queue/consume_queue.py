@@ -386,6 +386,11 @@ class ConsumeQueue:
         """Pages of 4 KiB with units that the disk may not have, as Java counts them."""
         return self.max_offset * UNIT_SIZE // PAGE - self._flushed // PAGE
 
+    def check(self) -> None:
+        """Raise what a close of one of its files failed with, when units were lost by that."""
+        for file in () if self.deleted else self.row.files:
+            file.check()
+
     def begin_flush(self) -> int:
         """Note that everything on the disk is about to be flushed. Returns what `end_flush` takes."""
         self.dirty = False

@@ -15,9 +15,11 @@ from rocketpy_broker_sim.store.disk.platforms import max_open_files
 from rocketpy_broker_sim.store.disk.row_loading import is_number
 from rocketpy_broker_sim.store.queue.consume_queue import FOLDER, MAX_QUEUE_ID, ConsumeQueue
 from rocketpy_broker_sim.store.queue.consume_queue_ext import FOLDER as EXT_FOLDER
+from rocketpy_broker_sim.store.steps import finish
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
+    from rocketpy_broker_sim.store.steps import Steps
 
 __all__ = ["QueueTable"]
 
@@ -54,6 +56,8 @@ class QueueTable:
         self._ext_file_size = ext_file_size
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._by_topic: dict[str, list[ConsumeQueue]] = {}
+        self._leaving: dict[str, dict[int, ConsumeQueue]] = {}
+        """Queues of deleted topics whose files are still there."""
         self._dirty: deque[ConsumeQueue] = deque()
         self._opened: deque[ConsumeQueue] = deque()
         self._max_open = min(max(MIN_OPEN, max_open_files() // 2), MAX_OPEN)
@@ -70,6 +74,8 @@ class QueueTable:
         """The queue, made when there is none."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
+            if topic in self._leaving:
+                self._delete_leaving(topic, queue_id)
             queue = ConsumeQueue(
                 self._storage, topic, queue_id, self._file_size, self._note_open, ext_file_size=self._ext_file_size
             )
@@ -116,10 +122,34 @@ class QueueTable:
         """Topics that have a queue."""
         return set(self._by_topic)
 
+    def take_out(self, topic: str) -> None:
+        """Begin to delete a topic: nobody finds its queues any more; their files go with `delete_steps`."""
+        for queue in self._by_topic.pop(topic, ()):
+            del self._queues[topic, queue.queue_id]
+            self._leaving.setdefault(topic, {})[queue.queue_id] = queue
+
+    def delete_steps(self, topic: str) -> Steps[None]:
+        """Delete the files of the queues that were taken out, a queue a step. A queue that is made again begins empty.
+
+        Their units still count: see `forget_units` and `count_units`.
+        """
+        while leaving := self._leaving.get(topic):
+            self._delete_leaving(topic, next(iter(leaving)))
+            yield
+        self._drop_folders(topic)
+
+    def _delete_leaving(self, topic: str, queue_id: int) -> None:
+        leaving = self._leaving[topic]
+        queue = leaving.pop(queue_id, None)
+        if not leaving:
+            del self._leaving[topic]
+        if queue is not None:
+            queue.delete()
+
     def delete_topic(self, topic: str) -> None:
-        """Delete the queues of a topic with their files."""
-        for queue in self.of_topic(topic):
-            self.delete(queue)
+        """Delete the queues of a topic with their files, at once."""
+        self.take_out(topic)
+        finish(self.delete_steps(topic))
 
     def delete(self, queue: ConsumeQueue) -> None:
         """Delete one queue with its files, and the folder of its topic if it was the last one.
@@ -132,7 +162,11 @@ class QueueTable:
         if not of_topic:
             del self._by_topic[queue.topic]
         queue.delete()
-        for folder in (f"{FOLDER}/{queue.topic}", f"{EXT_FOLDER}/{queue.topic}"):
+        self._drop_folders(queue.topic)
+
+    def _drop_folders(self, topic: str) -> None:
+        """Remove the folders of a topic that hold no queue any more."""
+        for folder in (f"{FOLDER}/{topic}", f"{EXT_FOLDER}/{topic}"):
             if self._storage.is_dir(folder) and not self._storage.list(folder):
                 self._storage.remove_dir(folder)
 
@@ -202,6 +236,8 @@ class QueueTable:
 
     def _flush_at_once(self, due: list[ConsumeQueue]) -> bool:
         """Flush many queues with one call; False where the storage has none."""
+        for queue in due:
+            queue.check()
         ends = [queue.begin_flush() for queue in due]
         done = False
         try:
@@ -231,3 +267,6 @@ class QueueTable:
         """Close all files."""
         for queue in self:
             queue.close()
+        for leaving in self._leaving.values():
+            for queue in leaving.values():
+                queue.close()

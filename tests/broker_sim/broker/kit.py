@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from trio.testing import wait_all_tasks_blocked
+
 from rocketpy.remoting.connection import Connection, open_connection
 from rocketpy.remoting.dispatch import Dispatcher
 from rocketpy.remoting.memory import MemoryNetwork
@@ -136,3 +138,7 @@ async def broker_and_client(
     async with open_broker(settings(**changes), network=network, storage=storage or MemoryStorage()) as broker:
         async with client_of(network, broker.address) as client:
             yield broker, client
+        await wait_all_tasks_blocked()
+        if broker.server is not None and not broker.server.connections:
+            assert broker.memory.kinds() == {}, "something still counts for connections that have closed"
+    assert broker.memory.kinds() == {}, "something still counts though the broker has stopped"

@@ -78,7 +78,7 @@ async def test_A9_what_is_kept_in_another_form_follows(autojump_clock: MockClock
 async def test_A9_a_permission_of_the_broker_is_told_to_name_servers(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
         told: list[list[str]] = []
-        broker.topics.on_change = told.append
+        broker.topics.subscribe(told.append)
         counter = broker.topics.data_version.counter
         await update(client, "brokerPermission=4")
         assert told == [[]]

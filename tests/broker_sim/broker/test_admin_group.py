@@ -6,7 +6,10 @@ import pytest
 from trio.testing import MockClock
 
 from rocketpy.wire.bodies.groups import (
+    CustomizedRetryPolicy,
     GroupForbidden,
+    GroupRetryPolicy,
+    SimpleSubscriptionData,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupWrapper,
@@ -123,3 +126,43 @@ async def test_A4_a_group_is_forbidden_a_topic(autojump_clock: MockClock) -> Non
         assert (await client.pull(sys_flag=0)).code == ResponseCode.NO_PERMISSION
         assert (await forbid(client, "T", True)).readable is True
         assert (await client.pull(sys_flag=0)).code == 0
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        SubscriptionGroupConfig(group_name="g", subscription_data_set=[SimpleSubscriptionData()] * 20_000),
+        SubscriptionGroupConfig(
+            group_name="g",
+            group_retry_policy=GroupRetryPolicy(customized_retry_policy=CustomizedRetryPolicy(next=[0] * 20_000)),
+        ),
+    ],
+)
+async def test_a_group_with_too_many_elements_is_refused_without_being_written_out(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, group: SubscriptionGroupConfig
+) -> None:
+    body = SubscriptionGroupList(group_config_list=[group]).encode()
+    written: list[SubscriptionGroupConfig] = []
+
+    def encode(self: SubscriptionGroupConfig) -> bytes:
+        written.append(self)
+        return b""
+
+    monkeypatch.setattr(SubscriptionGroupConfig, "encode", encode)
+    async with broker_and_client() as (broker, client):
+        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body)
+        assert answer.code == ResponseCode.INVALID_PARAMETER
+        assert "bytes or more" in (answer.remark or "")
+        assert "g" not in broker.groups
+        assert not written
+
+
+async def test_the_log_names_a_few_of_many_new_groups(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with broker_and_client() as (broker, client):
+        with caplog.at_level("INFO"):
+            many = [SubscriptionGroupConfig(group_name=f"many{number}") for number in range(500)]
+            assert (await create_list(client, *many)).code == 0
+        assert sum("many" in record.getMessage() for record in caplog.records) < 50
+        assert "many499" in broker.groups

@@ -18,9 +18,11 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.admin import CreateTopicRequestHeader
 from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.broker.processors import admin_topic
 from rocketpy_broker_sim.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_changes
 from rocketpy_broker_sim.config import namesrv_config
 from rocketpy_broker_sim.namesrv import open_name_server
+from rocketpy_broker_sim.serving.slices import MUST_END
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client, client_of, send_fields, settings
 from tests.broker_sim.broker.test_consumer_manage import commit, query
@@ -182,6 +184,27 @@ async def test_A1_a_full_disk_during_a_delete_is_told_to_who_sent_in_the_same_ch
             broker.lanes.handle(peer, [send, remove], trio.current_time())  # type: ignore[arg-type]
         assert peer.codes[RequestCode.SEND_MESSAGE_V2] == ResponseCode.SERVICE_NOT_AVAILABLE
         assert broker.store.max_offset("U", 0) == 1
+
+
+async def test_A1_a_topic_of_many_queues_and_groups_is_deleted_in_slices(autojump_clock: MockClock) -> None:
+    """A broker that deletes thousands of files and offsets in one turn serves nobody else meanwhile."""
+    async with broker_and_client() as (broker, client):
+        await create(client, write_queue_nums=300, read_queue_nums=300)
+        for number in range(300):
+            await client.send("T", queue_id=number)
+            broker.offsets.commit(f"g{number}", "T", 0, 1)
+        request = RemotingCommand(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
+        steps = admin_topic.delete_topic(broker._views.admin_topic, Peer(), request)  # type: ignore[arg-type]
+        assert next(steps) == MUST_END
+        done = 1
+        while broker.offsets.groups_of("T"):
+            next(steps)
+            done += 1
+        next(steps)
+        assert "T" not in broker.topics
+        assert broker.store.topics() == set()
+        assert sum(1 for _ in steps) >= 298
+        assert done > 300 // 32
 
 
 async def test_A1_what_pop_groups_gave_back_goes_with_the_topic(autojump_clock: MockClock) -> None:

@@ -400,7 +400,7 @@ async def test_ST20_topics_that_nobody_knows_lose_their_queues_on_command(autoju
         for topic in ("Kept", "Unused", "%RETRY%g", "SELF_TEST_TOPIC", "%LMQ%light"):
             broker.topics.create_retry(topic, 1)
             broker.store.put(message(topic=topic))
-        broker.commit()
+        broker.storing.commit()
         for topic in ("Unused", "Kept"):
             broker.offsets.commit("g", topic, 0, 1)
         for topic in ("Unused", "SELF_TEST_TOPIC", "%LMQ%light"):

@@ -18,8 +18,8 @@ async def test_RB5_a_heartbeat_registers_the_client_and_makes_the_retry_topic(au
         answer = await client.heartbeat("g", "T")
         assert answer.code == 0
         assert answer.ext_fields == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
-        assert broker.consumers.client_ids("g") == ["c1"]
-        assert broker.producers.groups() == ["p"]
+        assert broker.clients.consumers.client_ids("g") == ["c1"]
+        assert broker.clients.producers.groups() == ["p"]
         assert broker.topics.get("%RETRY%g").write_queue_nums == 1
 
 
@@ -39,7 +39,7 @@ async def test_RB5_members_hear_of_each_other(autojump_clock: MockClock) -> None
             await wait_all_tasks_blocked()
             assert one.received == []
         await wait_all_tasks_blocked()
-        assert broker.consumers.client_ids("g") == ["c1"]
+        assert broker.clients.consumers.client_ids("g") == ["c1"]
         assert [request.code for request in one.received] == [RequestCode.NOTIFY_CONSUMER_IDS_CHANGED]
 
 
@@ -49,7 +49,7 @@ async def test_RB5_the_second_version_leaves_known_subscriptions_out(autojump_cl
         assert full.ext_fields["IS_SUB_CHANGE"] == "false"
         short = await client.heartbeat("g", heartbeat_fingerprint=7, without_sub=True)
         assert short.ext_fields["IS_SUB_CHANGE"] == "false"
-        assert broker.consumers.subscription("g", "T") is not None
+        assert broker.clients.consumers.subscription("g", "T") is not None
         other = await client.heartbeat("g", "T", "U", heartbeat_fingerprint=8)
         assert other.ext_fields["IS_SUB_CHANGE"] == "true"
 
@@ -65,15 +65,15 @@ async def test_unregistering_leaves_the_groups(autojump_clock: MockClock) -> Non
         await client.heartbeat("g", "T")
         fields = {"clientID": "c1", "producerGroup": "p", "consumerGroup": "g"}
         assert (await client.ask(RequestCode.UNREGISTER_CLIENT, fields)).code == 0
-        assert broker.consumers.client_ids("g") == []
-        assert broker.producers.groups() == []
+        assert broker.clients.consumers.client_ids("g") == []
+        assert broker.clients.producers.groups() == []
 
 
 async def test_threat_L3_a_client_that_goes_silent_is_forgotten_and_closed(autojump_clock: MockClock) -> None:
     async with broker_and_client(channel_expired_timeout=60_000) as (broker, client):
         await client.heartbeat("g", "T")
         await trio.sleep(75)
-        assert broker.consumers.client_ids("g") == []
+        assert broker.clients.consumers.client_ids("g") == []
         assert not client.connection.is_open
 
 

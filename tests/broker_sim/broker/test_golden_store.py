@@ -61,7 +61,7 @@ async def test_DL2_delayed_messages_of_apache_are_delivered_by_us(autojump_clock
     start = message.store_timestamp + 30_000
     with wall_clock(loop_time(start)):
         async with broker_and_client(storage=storage, **like_apache(version)) as (broker, _):
-            assert broker.schedule.progress()[1] == 2
+            assert broker.delays.schedule.progress()[1] == 2
             await trio.sleep(29)
             assert broker.store.max_offset(*place) == before
             await trio.sleep(2)
@@ -69,4 +69,7 @@ async def test_DL2_delayed_messages_of_apache_are_delivered_by_us(autojump_clock
             (delivered,) = decode_messages(broker.store.get(*place, before, 1).records)
             assert delivered.body == message.body
             assert delivered.properties == message.properties
-            assert {level: offset for level, offset in broker.schedule.progress().items() if offset} == {1: 2, 5: 1}
+            assert {level: offset for level, offset in broker.delays.schedule.progress().items() if offset} == {
+                1: 2,
+                5: 1,
+            }

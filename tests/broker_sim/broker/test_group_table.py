@@ -48,6 +48,17 @@ def test_A4_groups_are_made_changed_and_deleted_and_survive_a_restart() -> None:
     assert third.data_version.counter == 4
 
 
+def test_A4_many_groups_are_made_in_steps_and_told_in_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    table = make()
+    caplog.set_level("INFO")
+    steps = table.put_steps([SubscriptionGroupConfig(group_name=f"g{number}") for number in range(320)])
+    before = len(table.all())
+    assert sum(len(table.all()) == before for _ in steps) == 10
+    assert len(table.all()) == before + 320
+    assert len(caplog.records) == 21
+    assert caplog.messages[-1] == "create or update 300 more groups"
+
+
 def test_A4_an_unknown_group_is_made_on_first_use_when_that_is_allowed() -> None:
     table = make()
     assert table.get("G") is None

@@ -16,7 +16,7 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.lanes import Lane, Lanes, Route
 from rocketpy_broker_sim.broker.opening import open_broker
-from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, WAITING_REQUESTS, WORK, MemoryBudget
+from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MEMBERSHIP, WAITING_REQUESTS, WORK, MemoryBudget
 from rocketpy_broker_sim.serving.slices import Slices, Steadily, Steps
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, client_of, heartbeat, pull_fields, send_fields, settings
@@ -167,7 +167,7 @@ async def test_two_hundred_peers_that_hold_pulls_stay_within_the_budget(autojump
                 await wait_all_tasks_blocked()
                 assert broker.memory.kept <= most
             assert broker.memory.kinds().keys() == {HELD_PULLS}
-            assert 40 < len(broker.waiters) < 60
+            assert 40 < len(broker.pulls.waiters) < 60
             await modest.send("T")
         assert found[0].code == ResponseCode.SUCCESS
 
@@ -213,3 +213,34 @@ async def test_work_under_way_counts_until_it_ends_or_its_connection_gives_way(a
     for _ in range(5):
         slices.take_turn()
     assert (ends, memory.kept, len(slices)) == ([(None, None)] * 2, 0, 0)
+
+
+async def test_what_heartbeats_leave_in_the_tables_counts(autojump_clock: MockClock) -> None:
+    most = 512 * KIB
+    async with small_broker(most) as (broker, network):
+        async with client_of(network, broker.address) as greedy, client_of(network, broker.address) as modest:
+            codes = []
+            for number in range(10):
+                beat = heartbeat(f"g{number}", *(f"topic-{number}-{n}" for n in range(50)))
+                codes.append((await greedy.ask(RequestCode.HEART_BEAT, body=beat.encode())).code)
+                assert broker.memory.kept <= most
+            taken = codes.count(ResponseCode.SUCCESS)
+            assert 3 < taken < 10
+            assert codes == [ResponseCode.SUCCESS] * taken + [ResponseCode.SYSTEM_BUSY] * (10 - taken)
+            assert broker.memory.kinds().keys() == {MEMBERSHIP}
+            assert (await modest.heartbeat("g", "T")).code == ResponseCode.SUCCESS
+            before = broker.memory.kept
+            fields = {"clientID": "c1", "producerGroup": "p", "consumerGroup": "g0"}
+            assert (await greedy.ask(RequestCode.UNREGISTER_CLIENT, fields)).code == ResponseCode.SUCCESS
+            assert broker.memory.kept < before - 50 * KIB
+            assert (await greedy.heartbeat("g0", "T")).code == ResponseCode.SUCCESS
+
+
+async def test_a_heartbeat_that_is_sent_again_counts_once(autojump_clock: MockClock) -> None:
+    async with small_broker(KIB * KIB) as (broker, network):
+        async with client_of(network, broker.address) as one, client_of(network, broker.address) as other:
+            kept = []
+            for client in (one, other, one, one, other, other):
+                await client.heartbeat("g", "T", "U")
+                kept.append(broker.memory.kept)
+            assert kept[1:] == [kept[1]] * 5

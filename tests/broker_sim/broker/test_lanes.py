@@ -12,12 +12,13 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.durability import Durability
-from rocketpy_broker_sim.broker.lanes import RUNS_PER_THREAD, RUNS_PER_TURN, Lane, Lanes, Route
+from rocketpy_broker_sim.broker.lanes import ROUND_SECONDS, RUNS_PER_THREAD, RUNS_PER_TURN, SLICE, Lane, Lanes, Route
 from rocketpy_broker_sim.broker.put_times import PutTimes
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.turn import Turn
 from rocketpy_broker_sim.broker.write_conditions import WriteConditions
 from rocketpy_broker_sim.config import MessageStoreConfig
+from rocketpy_broker_sim.serving.slices import Slices
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, broker_and_client, client_of, pull_fields, settings
 
 PULL, BEAT, SEND = 11, 34, 310
@@ -156,6 +157,27 @@ async def test_a_flood_of_pulls_never_delays_a_heartbeat(autojump_clock: MockClo
     assert len(turn) <= RUNS_PER_TURN
 
 
+async def test_many_connections_share_the_time_of_a_round(autojump_clock: MockClock) -> None:
+    """Five milliseconds for each of three hundred would let one that asks for little wait for a second and a half."""
+    now = 0.0
+    done: list[int] = []
+
+    def processor(connection: Peer, request: RemotingCommand) -> RemotingCommand:
+        nonlocal now
+        now += 0.001
+        done.append(request.opaque)
+        return request.answer()
+
+    lanes = [Lane(name="admin", threads=100, capacity=10_000)]
+    route = Route(processor, "admin")
+    made = Lanes(lanes, {}, route, turn_of(Store()), Slices(lambda: now))
+    taken = [made.handle(Peer(), requests(SEND, 20), trio.current_time()) for _ in range(300)]
+    assert taken == [SLICE] * 5 + [1] * 295, "all get something, and those that come late no more than one"
+    assert now <= ROUND_SECONDS + 0.3
+    made.take_turn()
+    assert made.handle(Peer(), requests(SEND, 20), trio.current_time()) == SLICE
+
+
 async def test_waiting_lanes_share_a_turn(autojump_clock: MockClock) -> None:
     lanes, done = make(pull_threads=100)
     flooder = Peer()
@@ -257,9 +279,9 @@ LANE_OF = {
 
 async def test_R9_each_request_waits_in_the_lane_of_its_kind(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, _):
-        lanes = {code: route.lane for code, route in routes_of(broker).items()}
+        lanes = {code: route.lane for code, route in routes_of(broker._views).items()}
         assert {code: lane for code, lane in lanes.items() if lane != "admin"} == LANE_OF
-        assert default_route(broker).lane == "admin"
+        assert default_route().lane == "admin"
 
 
 @pytest.mark.parametrize("name", ["reply", "query", "client", "consumer"])
@@ -325,14 +347,14 @@ async def test_a_processor_that_fails_answers_for_its_request_alone(autojump_clo
 async def test_answers_to_many_woken_pulls_do_not_gather(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
         await client.send()
-        run, most = broker.turn.run, 0
+        run, most = broker.storing.turn.run, 0
 
         def watched(processor: object, connection: object, request: RemotingCommand) -> None:
             nonlocal most
             run(processor, connection, request)
-            most = max(most, broker.turn.pending_bytes)
+            most = max(most, broker.storing.turn.pending_bytes)
 
-        broker.turn.run = watched
+        broker.storing.turn.run = watched
         async with trio.open_nursery() as nursery:
             for n in range(100):
                 fields = pull_fields("T", 0, 1, consumer_group=f"g{n}", sys_flag=SUSPEND | SUBSCRIPTION)

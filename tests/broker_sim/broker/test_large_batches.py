@@ -24,7 +24,7 @@ from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.serving.slices import SLICE_SECONDS
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client, client_of, send_fields
-from tests.broker_sim.broker.test_plain_runs import Wire, send, wire_to
+from tests.broker_sim.broker.test_plain_runs import KEY, Wire, send, wire_to
 
 ROOM = {"mapped_file_size_commit_log": 8 << 20, "max_hash_slot_num": 5000, "max_index_num": 50_000}
 
@@ -56,7 +56,7 @@ async def test_the_answer_to_the_largest_batch_is_one_that_clients_accept(
     autojump_clock: MockClock, host: bytes
 ) -> None:
     async with broker_and_client(**ROOM) as (broker, client):
-        broker.store_host = host
+        broker.identity.store_host = host
         answer = await client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields("T", batch=True), batch(MOST_ITEMS))
         assert answer.code == 0
         assert len(answer.ext_fields["msgId"].split(",")) == MOST_ITEMS
@@ -101,6 +101,27 @@ class Ticks:
     def __call__(self) -> float:
         self._now += self._step
         return self._now
+
+
+async def test_a_large_batch_whose_header_is_known_is_read_in_slices(autojump_clock: MockClock) -> None:
+    async with broker_and_client(**ROOM) as (broker, client):
+        broker.slices._clock = Ticks()
+        most = 0
+
+        async def watch() -> None:
+            nonlocal most
+            while True:
+                most = max(most, len(broker.slices))
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch)
+            for size in (1, 1, 5000):
+                fields = send_fields("T", KEY, batch=True)
+                answer = await client.ask(RequestCode.SEND_MESSAGE_V2, fields, batch(size, b"REAL_TOPIC\x01x\x02"))
+                assert answer.code == 0
+            nursery.cancel_scope.cancel()
+        assert most == 1
 
 
 async def test_what_a_connection_sends_behind_a_large_batch_is_stored_behind_it(autojump_clock: MockClock) -> None:
@@ -148,9 +169,9 @@ async def test_a_batch_that_the_disk_refuses_is_refused_whole_and_stored_when_th
 
 
 SERVICES: dict[str, Callable[[Broker], object]] = {
-    "delivers": lambda broker: broker.commit(),
-    "catches up": lambda broker: broker.turn.make_readable(),
-    "serves pulls": lambda broker: broker.turn.finish(),
+    "delivers": lambda broker: broker.storing.commit(),
+    "catches up": lambda broker: broker.storing.turn.make_readable(),
+    "serves pulls": lambda broker: broker.storing.turn.finish(),
 }
 """What tasks of the broker do between two slices."""
 

@@ -67,6 +67,23 @@ async def test_LC1_groups_ahead_of_what_survived_are_taken_back_before_the_first
         assert parse_json(left.read_bytes(name))["offsetTable"] == {"T@g": {"0": 3, "1": 0}, "T@h": {"0": 2}}
 
 
+async def test_groups_of_a_topic_that_was_lost_begin_where_it_begins_again(autojump_clock: MockClock) -> None:
+    """Without an offset they would begin at the end of a topic of that name, and pass over its first messages."""
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage) as (_, client):
+        await client.send("Lost")
+        left = storage.clone()
+    left.open(f"commitlog/{0:020d}").clear(0)
+    left.write_bytes_atomic("config/topics.json", b"{}")
+    left.write_bytes_atomic("config/consumerOffset.json", b'{"offsetTable":{"Lost@g":{0:2,1:2}}}')
+    async with broker_and_client(storage=left) as (broker, client):
+        assert broker.topics.get("Lost") is None
+        assert "Lost" not in broker.store.topics()
+        assert broker.offsets.queues("g", "Lost") == {0: 0, 1: 0}
+        await client.send("Lost")
+        assert broker.offsets.query("g", "Lost", 0) == 0
+
+
 async def test_LC1_a_stop_under_load_answers_what_it_took_and_ends_in_time(autojump_clock: MockClock) -> None:
     network, storage = MemoryNetwork(), MemoryStorage()
     sent: list[bytes] = []
@@ -221,7 +238,7 @@ async def test_the_address_that_clients_are_told(autojump_clock: MockClock) -> N
         config = settings(bind_address=bind, broker_ip1=told)
         async with open_broker(config, network=network, storage=MemoryStorage()) as broker:
             assert broker.address.rpartition(":")[0] == expected
-            assert any(broker.store_host)
+            assert any(broker.identity.store_host)
             await wait_all_tasks_blocked()
 
 

@@ -68,8 +68,8 @@ async def test_a_heartbeat_of_more_groups_than_a_client_may_be_in_is_refused_and
         answer = await client.ask(RequestCode.HEART_BEAT, body=data.encode())
         assert answer.code in (ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR)
         assert (len(broker.groups), len(broker.topics.all())) == before
-        assert broker.consumers.groups() == []
-        assert broker.producers.groups() == []
+        assert broker.clients.consumers.groups() == []
+        assert broker.clients.producers.groups() == []
         assert (await client.heartbeat("g", "T")).code == ResponseCode.SUCCESS
 
 
@@ -87,7 +87,7 @@ async def test_others_are_answered_while_a_heartbeat_of_very_many_groups_is_note
 
         assert await beside(network, broker.address, work) >= 10
         assert answers[0].code == ResponseCode.SUCCESS
-        assert len(broker.consumers.groups()) + len(broker.producers.groups()) == 2000
+        assert len(broker.clients.consumers.groups()) + len(broker.clients.producers.groups()) == 2000
 
 
 async def test_too_many_subscriptions_are_refused(autojump_clock: MockClock) -> None:
@@ -95,7 +95,7 @@ async def test_too_many_subscriptions_are_refused(autojump_clock: MockClock) -> 
         answer = await client.heartbeat("g", *(f"T{n}" for n in range(2049)))
         assert answer.code == ResponseCode.INVALID_PARAMETER
         assert "2049 topics" in (answer.remark or "")
-        assert broker.consumers.group("g") is None
+        assert broker.clients.consumers.group("g") is None
 
 
 def test_groups_are_made_in_time_that_does_not_grow_with_those_that_are_there() -> None:
@@ -135,7 +135,7 @@ def test_memberships_have_a_bound_for_each_client_and_for_all(kind: str) -> None
     join(a, "g1")
     join(b, "g0")
     join(b, "g1")
-    with pytest.raises(BrokerError, match="5 groups in all"):
+    with pytest.raises(BrokerError, match="5 groups together"):
         join(b, "g2")
     assert {each.channel for each in table.clients("g2")} == {a}
     assert table.clients("g3") == []
@@ -144,7 +144,7 @@ def test_memberships_have_a_bound_for_each_client_and_for_all(kind: str) -> None
         join(FakeChannel(f"c{n}"), "g2")
     table.unregister("g0", b)
     join(b, "g5")
-    with pytest.raises(BrokerError, match="5 groups in all"):
+    with pytest.raises(BrokerError, match="5 groups together"):
         join(b, "g6")
 
 
@@ -164,8 +164,8 @@ async def test_heartbeats_that_wait_when_their_connection_closes_leave_no_member
         await trio.sleep(1)
         await wait_all_tasks_blocked()
         assert lane.waiting == 0
-        assert broker.consumers.client_ids("g") == []
-        assert broker.producers.groups() == []
+        assert broker.clients.consumers.client_ids("g") == []
+        assert broker.clients.producers.groups() == []
         assert not broker.lanes._lines
 
 
@@ -181,8 +181,8 @@ async def test_a_goodbye_comes_after_the_heartbeats_that_were_sent_before_it(aut
             )
         assert (await client.ask(RequestCode.UNREGISTER_CLIENT, fields)).code == ResponseCode.SUCCESS
         await trio.sleep(1)
-        assert broker.consumers.client_ids("g") == []
-        assert broker.producers.groups() == []
+        assert broker.clients.consumers.client_ids("g") == []
+        assert broker.clients.producers.groups() == []
 
 
 async def test_a_connection_of_very_many_groups_that_closes_holds_up_nobody(autojump_clock: MockClock) -> None:
@@ -194,7 +194,7 @@ async def test_a_connection_of_very_many_groups_that_closes_holds_up_nobody(auto
             await going.ask(RequestCode.HEART_BEAT, body=producers(2000).encode())
 
         async def gone() -> None:
-            while broker.consumers.groups() or broker.producers.groups():
+            while broker.clients.consumers.groups() or broker.clients.producers.groups():
                 await trio.lowlevel.checkpoint()
 
         assert await beside(network, broker.address, gone) >= 10

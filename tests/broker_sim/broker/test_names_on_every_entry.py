@@ -89,7 +89,7 @@ async def test_threat_A1_a_bad_name_is_stopped_at_every_entry(autojump_clock: Mo
         assert set(broker.topics.all()) == topics
         assert set(broker.groups.all()) == groups
         assert dict(broker.offsets.table()) == {}
-        assert [group.name for group in broker.consumers.groups()] == ["g"]
+        assert [group.name for group in broker.clients.consumers.groups()] == ["g"]
         assert dict(broker.groups.forbidden()) == {}
         assert set(files(storage)) - set(paths) <= {
             "config/consumerOffset.json",

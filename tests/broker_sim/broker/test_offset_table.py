@@ -115,6 +115,23 @@ def test_the_table_has_a_bound_and_what_is_in_it_goes_on() -> None:
     table.persist()
 
 
+def test_offsets_are_forgotten_a_few_a_step_and_others_may_forget_them_too() -> None:
+    table = make()
+    for number in range(100):
+        table.commit(f"G{number}", "T", 0, 1)
+        table.commit("G", f"T{number}", 0, 1)
+    for steps, forget in (
+        (table.remove_topic_steps("T"), lambda: table.remove_group("G99")),
+        (table.remove_group_steps("G"), lambda: table.remove_topic("T99")),
+    ):
+        next(steps)
+        forget()
+        assert sum(1 for _ in steps) == 3
+    assert not table.table()
+    assert not table.groups_of("T")
+    assert not table.topics_of("G")
+
+
 def test_what_goes_with_a_topic_or_group_is_known_after_a_restart() -> None:
     storage = MemoryStorage()
     table = make(storage)

@@ -20,9 +20,11 @@ from rocketpy.wire.send_layout import SendReader
 from rocketpy.wire.serialize import decode_command, encode_command
 from rocketpy_broker_sim.broker import store_services
 from rocketpy_broker_sim.broker.broker import Broker
+from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.broker.plain_runs import PlainRuns
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client, send_fields
+from tests.broker_sim.broker.kit import settings as kit_settings
 from tests.broker_sim.broker.test_store_services import Hanging
 from tests.broker_sim.broker.test_turn import full
 
@@ -90,7 +92,7 @@ async def test_sends_of_one_read_go_together(autojump_clock: MockClock, taken: T
         assert taken.runs[-1] == 20
         assert [decode_answer(answers[n]).ext_fields["queueOffset"] for n in (1, 5, 9)] == ["1", "2", "3"]
         assert bodies(await client.pull("T", 1, 1)) == [b"%d" % n for n in range(1, 20, 4)]
-        assert broker.statistics.totals().put == 24
+        assert broker.counting.statistics.totals().put == 24
         assert sum(broker.storing.put_times._now.spans) == 24
 
 
@@ -140,7 +142,7 @@ async def played(sends, with_crc: bool, by_itself: bool) -> tuple[dict[int, byte
         if by_itself:
             patch.setattr(SendReader, "read", lambda self, frame: decode_command(frame))
         async with broker_and_client(network, storage, enabled_append_prop_crc=with_crc, **SMALL) as (broker, _):
-            broker.store_host = bytes(8)
+            broker.identity.store_host = bytes(8)
             wire = await wire_to(network, broker)
             await wire.begin()
             commands = [
@@ -250,3 +252,22 @@ async def test_sends_are_stored_in_the_order_in_which_they_came_whatever_stands_
         sends = [send(n, body=b"%d" % n) for n in range(6)]
         await wire.ask(*sends[:3], between, *sends[3:5], send(6, "UNIQ_KEY\x01A\x02WAIT\x01false\x02"), sends[5])
         assert bodies(await client.pull(offset=1)) == [b"0", b"1", b"2", b"3", b"4", b"x", b"5"]
+
+
+class Moving:
+    """A hook that sends every message to another queue."""
+
+    def before_request(self, address: str, command: RemotingCommand) -> None:
+        if command.code == RequestCode.SEND_MESSAGE_V2:
+            command.ext_fields["e"] = "3"
+
+    def after_answer(self, address: str, command: RemotingCommand, answer: RemotingCommand | None) -> None:
+        pass
+
+
+async def test_what_a_hook_changes_in_a_send_holds_though_its_header_was_known(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with open_broker(kit_settings(), network=network, storage=MemoryStorage(), hooks=[Moving()]) as broker:
+        wire = await wire_to(network, broker)
+        await wire.ask(*[send(n) for n in range(5)])
+        assert [broker.store.max_offset("T", queue) for queue in (0, 3)] == [0, 5]

@@ -175,11 +175,11 @@ async def test_PL4_a_held_pull_wakes_when_a_message_arrives(autojump_clock: Mock
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pull)
             await wait_all_tasks_blocked()
-            assert len(broker.waiters) == 1
+            assert len(broker.pulls.waiters) == 1
             await client.send(body=b"new")
         assert bodies(answers[0]) == [b"new"]
         assert trio.current_time() - began < 0.01
-        assert len(broker.waiters) == 0
+        assert len(broker.pulls.waiters) == 0
 
 
 async def test_PL4_only_messages_of_its_tags_wake_it(autojump_clock: MockClock) -> None:
@@ -195,7 +195,7 @@ async def test_PL4_only_messages_of_its_tags_wake_it(autojump_clock: MockClock) 
             await wait_all_tasks_blocked()
             await client.send(properties="TAGS\x01a\x02")
             await wait_all_tasks_blocked()
-            assert len(broker.waiters) == 1
+            assert len(broker.pulls.waiters) == 1
             await client.send(body=b"mine", properties="TAGS\x01b\x02")
         assert bodies(answers[0]) == [b"mine"]
 
@@ -210,7 +210,7 @@ async def test_PL4_its_time_ends_and_no_time_is_longer_than_the_bound(
         answer = await client.pull(offset=1, sys_flag=WAIT, suspend_timeout_millis=asked)
         assert answer.code == ResponseCode.PULL_NOT_FOUND
         assert held <= trio.current_time() - began <= held + 0.1
-        assert len(broker.waiters) == 0
+        assert len(broker.pulls.waiters) == 0
 
 
 async def test_PL4_short_polling_holds_for_a_moment_only(autojump_clock: MockClock) -> None:
@@ -248,7 +248,7 @@ async def test_a_newer_pull_of_the_same_client_for_the_queue_releases_the_older(
             for _ in range(2):
                 nursery.start_soon(pull)
                 await wait_all_tasks_blocked()
-                assert len(broker.waiters) == 1
+                assert len(broker.pulls.waiters) == 1
         assert times[0] < 1
         assert times[1] >= 15
 
@@ -263,7 +263,7 @@ async def test_no_more_pulls_are_held_than_the_bound(autojump_clock: MockClock) 
             answer = await client.pull(offset=1, sys_flag=WAIT, consumer_group="other")
             assert answer.code == ResponseCode.PULL_NOT_FOUND
             assert trio.current_time() == began
-            assert len(broker.waiters) == 1
+            assert len(broker.pulls.waiters) == 1
 
 
 async def test_a_connection_that_closes_takes_its_pulls_along(autojump_clock: MockClock) -> None:
@@ -273,9 +273,9 @@ async def test_a_connection_that_closes_takes_its_pulls_along(autojump_clock: Mo
         async with client_of(network, broker.address) as other:
             other.connection.send_frame(_pull_frame(other.connection.next_opaque()))
             await wait_all_tasks_blocked()
-            assert len(broker.waiters) == 1
+            assert len(broker.pulls.waiters) == 1
         await wait_all_tasks_blocked()
-        assert len(broker.waiters) == 0
+        assert len(broker.pulls.waiters) == 0
         assert (await client.send()).code == 0
 
 
@@ -299,7 +299,7 @@ async def test_many_groups_on_one_queue_all_get_the_message(autojump_clock: Mock
             for n in range(500):
                 nursery.start_soon(pull, f"g{n}")
             await wait_all_tasks_blocked()
-            assert len(broker.waiters) == 500
+            assert len(broker.pulls.waiters) == 500
             await client.send(body=b"all")
         assert got == [[b"all"]] * 500
 
@@ -311,7 +311,7 @@ async def test_a_client_that_holds_pulls_on_many_queues_is_read_on(autojump_cloc
             for n in range(2000):
                 nursery.start_soon(lambda n=n: client.pull(offset=1, sys_flag=WAIT, consumer_group=f"g{n}"))
             await wait_all_tasks_blocked()
-            assert len(broker.waiters) == 2000
+            assert len(broker.pulls.waiters) == 2000
             began = trio.current_time()
             assert (await client.heartbeat("g", "T")).code == 0
             assert trio.current_time() == began
@@ -332,7 +332,7 @@ async def test_held_pulls_of_a_queue_that_goes_are_answered(autojump_clock: Mock
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pull)
             await wait_all_tasks_blocked()
-            assert len(broker.waiters) == 1
+            assert len(broker.pulls.waiters) == 1
             began = trio.current_time()
             if change == "delete":
                 answer = await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
@@ -360,11 +360,11 @@ async def test_one_connection_cannot_turn_long_polling_off_for_the_others(autoju
             for n in range(60):
                 nursery.start_soon(lambda n=n: greedy.pull(offset=1, sys_flag=WAIT, consumer_group=f"g{n}"))
             await wait_all_tasks_blocked()
-            assert len(broker.waiters) == 50
+            assert len(broker.pulls.waiters) == 50
             began = trio.current_time()
             assert (await modest.pull(offset=1, sys_flag=WAIT)).code == ResponseCode.PULL_NOT_FOUND
             assert trio.current_time() - began >= 15
-            assert broker.waiters.counts[Reason.OVER_BOUND] == 11
+            assert broker.pulls.waiters.counts[Reason.OVER_BOUND] == 11
 
 
 async def test_held_pulls_are_answered_when_the_broker_stops(autojump_clock: MockClock) -> None:
@@ -384,8 +384,8 @@ async def test_held_pulls_are_answered_when_the_broker_stops(autojump_clock: Moc
             await client.send()
             nursery.start_soon(pull_much, broker.address)
             await wait_all_tasks_blocked()
-            assert len(broker.waiters) == 300
+            assert len(broker.pulls.waiters) == 300
             began = trio.current_time()
         assert trio.current_time() - began < 5
     assert codes == [ResponseCode.PULL_NOT_FOUND] * 300
-    assert broker.waiters.counts[Reason.SHUT_DOWN] == 300
+    assert broker.pulls.waiters.counts[Reason.SHUT_DOWN] == 300

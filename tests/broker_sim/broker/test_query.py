@@ -277,18 +277,6 @@ async def test_a_broker_whose_index_is_far_behind_serves_and_catches_up(
         assert bodies(await query(client, "k250")) == [b"new"]
 
 
-async def test_a_message_of_very_many_keys_is_found_by_each_a_little_later(autojump_clock: MockClock) -> None:
-    async with broker_and_client() as (broker, client):
-        for number in range(4):
-            keys = " ".join(f"k{number}-{key}" for key in range(2500))
-            await client.send(body=b"%d" % number, properties=f"KEYS\x01{keys}\x02")
-        assert broker.store.index.is_behind
-        await trio.sleep(1)
-        assert not broker.store.index.is_behind
-        for number in range(4):
-            assert bodies(await query(client, f"k{number}-2499")) == [b"%d" % number]
-
-
 async def test_a_broker_that_has_gone_idle_has_its_whole_index_on_the_disk(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with broker_and_client(storage=storage) as (broker, client):

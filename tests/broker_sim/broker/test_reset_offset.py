@@ -155,7 +155,7 @@ async def test_OF4_clients_go_forward_only_when_that_is_forced(autojump_clock: M
 async def test_OF4_a_client_in_cpp_gets_a_list(autojump_clock: MockClock) -> None:
     async with broker_and_client(use_server_side_reset_offset=False) as (broker, client):
         await filled(client)
-        [member] = broker.consumers.clients("g")
+        [member] = broker.clients.consumers.clients("g")
         member.language = LanguageCode.CPP
         await reset(client, timestamp=0)
         await trio.sleep(0.1)
@@ -169,10 +169,10 @@ async def test_OF4_nobody_can_be_told_who_is_away_too_old_or_new(autojump_clock:
         await client.heartbeat("g", "T")
         assert (await reset(client)).code == ResponseCode.SYSTEM_ERROR
         await filled(client)
-        [member] = broker.consumers.clients("g")
+        [member] = broker.clients.consumers.clients("g")
         member.version = 20
         assert (await reset(client)).code == ResponseCode.SYSTEM_ERROR
-        broker.consumers.unregister("g", member.channel)
+        broker.clients.consumers.unregister("g", member.channel)
         assert (await reset(client)).code == ResponseCode.CONSUMER_NOT_ONLINE
 
 

@@ -106,6 +106,15 @@ async def test_DL1_every_level_is_delivered_after_its_delay(autojump_clock: Mock
     assert setup.schedule.delivered == 18
 
 
+async def test_a_message_that_is_due_but_for_a_rounding_error_is_due(autojump_clock: MockClock, monkeypatch) -> None:
+    setup = Setup()
+    setup.send(1)
+    await trio.sleep(1000)
+    monkeypatch.setattr(type(setup.store.clock), "waited_ms", lambda *_: 1000 - 1e-12)
+    setup.schedule.deliver_due()
+    assert setup.schedule.delivered == 1  # to wait for so little is to ask again at once, and for ever with this clock
+
+
 async def test_DL1_a_level_above_the_highest_is_the_highest(autojump_clock: MockClock) -> None:
     setup = Setup()
     async with setup.serving():

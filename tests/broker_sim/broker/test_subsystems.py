@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from functools import partial
-from pathlib import Path
+from types import ModuleType
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import StoreError
 from rocketpy.remoting.memory import MemoryNetwork
-from rocketpy_broker_sim.broker import processors
+from rocketpy_broker_sim.broker import plain_runs, processors, send_checks
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import _running
+from rocketpy_broker_sim.broker.router import routes_of
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import settings
-
-PROCESSORS = sorted(Path(processors.__file__).parent.glob("[a-z]*.py"))
 
 
 class Part(Subsystem):
@@ -129,15 +130,58 @@ async def test_each_figure_of_the_runtime_info_is_measured_by_one_part(
         assert set(keys) < set(broker.runtime_info())
 
 
-@pytest.mark.parametrize("path", PROCESSORS, ids=lambda path: path.stem)
-def test_no_processor_knows_the_broker_as_a_whole(path: Path) -> None:
-    imported = {
-        f"{node.module}.{name.name}"
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.ImportFrom)
-        for name in node.names
+VIEW_OF = {
+    "send": (processors.send, plain_runs),
+    "send_back": (processors.send_back,),
+    "pull": (processors.pull,),
+    "query": (processors.query,),
+    "queue_offset": (processors.queue_offset,),
+    "client_manage": (processors.client_manage,),
+    "consumer_manage": (processors.consumer_manage,),
+    "reset_offset": (processors.reset_offset,),
+    "admin_topic": (processors.admin_topic,),
+    "admin_group": (processors.admin_group,),
+    "cleaning": (processors.cleaning,),
+    "admin_broker": (processors.admin_broker,),
+}
+"""The modules that work on each view."""
+
+
+def used_of_the_view(*modules: ModuleType) -> set[str]:
+    """The attributes that modules ask of what they call `broker`."""
+    return {
+        node.attr
+        for module in modules
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("broker", "self._broker")
     }
-    assert not any(name.startswith("rocketpy_broker_sim.broker.broker.") for name in imported)
+
+
+@pytest.mark.parametrize("name", VIEW_OF)
+def test_a_view_offers_what_its_processors_use_and_nothing_else(name: str) -> None:
+    view = getattr(Broker(settings(), MemoryStorage())._views, name)
+    offered = {each for each in dir(view) if not each.startswith("_")}
+    assert offered == used_of_the_view(*VIEW_OF[name])
+    assert not hasattr(view, "__dict__")
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        setattr(view, offered.pop(), None)
+
+
+def test_the_checks_of_sends_are_offered_what_they_use_and_nothing_else() -> None:
+    view = Broker(settings(), MemoryStorage())._views.send.checks._broker
+    assert {each for each in dir(view) if not each.startswith("_")} == used_of_the_view(send_checks)
+
+
+def test_no_route_leads_to_the_broker_or_a_subsystem() -> None:
+    broker = Broker(settings(), MemoryStorage())
+    views = [getattr(broker._views, name) for name in VIEW_OF]
+    assert {field.name for field in attrs.fields(type(broker._views))} == set(VIEW_OF)
+    for route in routes_of(broker._views).values():
+        given = route.processor.args if isinstance(route.processor, partial) else (route.processor._broker,)
+        assert len(given) == 1
+        assert any(given[0] is view for view in views)
+    held = [getattr(view, name) for view in views for name in dir(view) if not name.startswith("_")]
+    assert not any(isinstance(value, (Broker, Subsystem)) for value in held)
 
 
 def test_a_processor_works_on_a_view_alone() -> None:

@@ -88,7 +88,7 @@ def test_every_change_is_told_and_raises_the_version() -> None:
     table = make()
     told: list[str] = []
     woken: list[bool] = []
-    table.on_change = told.extend
+    table.subscribe(told.extend)
     table.wake = lambda: woken.append(table.changed)
     counters = [table.data_version.counter]
     table.create_on_send("A", "TBW102", 4)

@@ -105,7 +105,7 @@ async def test_progress_of_delays_is_never_ahead_of_what_was_delivered(autojump_
             await trio.sleep(1)
         async with broker_and_client(storage=storage, **POOL, **settings) as (broker, _):
             await trio.sleep(7)
-            await broker.schedule.save()
+            await broker.delays.schedule.save()
             broker.kill()
         async with broker_and_client(storage=storage, **POOL) as (_, client):
             await trio.sleep(10)

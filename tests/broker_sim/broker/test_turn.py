@@ -87,7 +87,7 @@ async def test_a_held_pull_stays_held_while_nothing_is_stored(autojump_clock: Mo
             storage.fault = full
             await client.send(body=b"lost")
             await wait_all_tasks_blocked()
-            assert len(broker.waiters) == 1
+            assert len(broker.pulls.waiters) == 1
             storage.fault = None
             await client.send(body=b"new")
         assert bodies(answers[0]) == [b"new"]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
+
 from rocketpy.remoting.limits import ServerLimits
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers import route as headers
 from rocketpy_broker_sim.namesrv import open_name_server
+from rocketpy_broker_sim.namesrv.kv_config import KVConfig
 from rocketpy_broker_sim.serving.memory import REGISTRATIONS
+from rocketpy_broker_sim.serving.slices import whole
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from tests.broker_sim.namesrv.test_large_tables import MOST_SECONDS, longest
 from tests.broker_sim.namesrv.test_server import Peer, body, register, running
 
 KIB = 1024
@@ -76,3 +83,40 @@ async def test_the_version_of_a_table_is_bounded_as_a_request_that_is_about_one_
         assert (await peer.ask(RequestCode.QUERY_DATA_VERSION, header, many)).code == ResponseCode.SYSTEM_ERROR
         few = b'{"counter":1,"timestamp":1,"x":[1,2]}'
         assert (await peer.ask(RequestCode.QUERY_DATA_VERSION, header, few)).code == 0
+
+
+def table_of(values):
+    table = KVConfig()
+    for key, value in values.items():
+        table.put("n", key, value)
+    return table
+
+
+async def test_the_file_of_the_key_values_is_written_in_small_steps_and_copied_once():
+    """It was put together as one text, and again as a longer one, and again, in one turn."""
+    table = table_of({key: key * (1000 * KIB) for key in "abcd"})
+    tracemalloc.start()
+    try:
+        worst, pieces = longest(lambda: table.encode_steps(table.draft()))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert worst < MOST_SECONDS
+    assert peak < 2.6 * sum(map(len, pieces))  # the one of the first try, and that of the second as it grows
+
+
+async def test_the_file_of_the_key_values_is_what_it_was():
+    storage = MemoryStorage()
+    table = KVConfig(storage)
+    table.put("n", "a", "1")
+    table.put("n", 'b"', "ü")
+    table.put("m", "c", "")
+    wanted = '{\n "configTable": {\n  "n": {\n   "a": "1",\n   "b\\"": "ü"\n  },\n  "m": {\n   "c": ""\n  }\n }\n}'
+    assert storage.read_bytes("kvConfig.json").decode() == wanted
+    for key in ("a", 'b"'):
+        table.delete("n", key)
+    table.delete("m", "c")
+    assert storage.read_bytes("kvConfig.json") == b'{\n "configTable": {}\n}'
+    large = table_of({str(number): "x" * 100 for number in range(3000)})
+    data = b"".join(whole(large.encode_steps(large.draft())))
+    assert json.loads(data)["configTable"]["n"] == dict(large.namespace("n"))

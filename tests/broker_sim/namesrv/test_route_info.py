@@ -139,6 +139,21 @@ def test_N6_a_master_moves_to_another_address_unless_its_state_is_older(tables):
     assert route_query.route_of(tables, "t1").broker_datas[0].broker_addrs == {0: "x:3"}
 
 
+def test_N6_who_claims_the_name_of_a_newer_broker_leaves_nothing_of_its_former_one(tables):
+    """Its former name and topics would stand in routes for good, and ten thousand of them fill the table."""
+    newest = DataVersion(state_version=2, timestamp=1, counter=1)
+    tables.register(registration(identity(address="x:1"), version=newest, connection=1))
+    own = identity("b", address="x:2")
+    tables.register(registration(own, ("t3", "t4"), connection=2, filter_servers=("f",)))
+    assert tables.register(registration(identity("a", address="x:2"), connection=2)) is None
+    assert tables.brokers.keys() == {"a"}
+    assert route_query.route_of(tables, "t3") is None
+    assert not tables.filter_servers
+    assert tables.clusters == {CLUSTER: {"a"}}
+    assert not tables.of_connection(2)
+    assert route_query.route_of(tables, "t1").broker_datas[0].broker_addrs == {0: "x:1"}
+
+
 def test_N6_a_slave_that_becomes_master_leaves_its_old_id(tables):
     tables.register(registration(identity(broker_id=1, address="x:1")))
     tables.register(registration(identity(broker_id=0, address="x:1")))

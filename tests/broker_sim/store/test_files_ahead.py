@@ -63,7 +63,7 @@ def test_a_roll_takes_the_file_that_was_made_ahead():
 def test_a_roll_is_told_so_that_the_next_file_can_be_made():
     store = open_store()
     rolls = []
-    store.files_ahead.on_roll = lambda: rolls.append(store.files_ahead.is_due)
+    store.files_ahead.subscribe(lambda: rolls.append(store.files_ahead.is_due))
     put_all(store, [message(BIG) for _ in range(5)])
     assert rolls == [True, True, True]
 

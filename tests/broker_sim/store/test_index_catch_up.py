@@ -8,10 +8,8 @@ import os
 import pytest
 
 from rocketpy.seams import wall_clock
-from rocketpy.wire.batch import BatchItem
 from rocketpy_broker_sim.store.disk.memory import MemoryFile, MemoryStorage
 from rocketpy_broker_sim.store.index import catch_up as index_catch_up
-from rocketpy_broker_sim.store.index.key_index import MOST_KEYS, KeyIndex
 from rocketpy_broker_sim.store.log.scan import LogScan
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.running_flags import RunningFlag
@@ -189,62 +187,3 @@ def test_a_file_that_is_cleaned_away_while_it_is_read_is_passed_over():
 
 def unreadable(self: MemoryFile, size: int, offset: int) -> bytes:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-
-def many_keys(first: int, count: int, each: int) -> list[BatchItem]:
-    """Items of a batch with so many keys each."""
-    keys = [b" ".join(b"m%d-%d" % (number, key) for key in range(each)) for number in range(first, first + count)]
-    return [
-        BatchItem(0, b"body", b"KEYS\x01%b\x02UNIQ_KEY\x01%032X\x02" % (text, first + number))
-        for number, text in enumerate(keys)
-    ]
-
-
-def roomy_store() -> MessageStore:
-    """With files as large as such messages need."""
-    sizes = {"mapped_file_size_commit_log": 8 << 20, "max_index_num": 200_000, "max_hash_slot_num": 10_000}
-    return open_store(MemoryStorage(), **sizes)
-
-
-def put_many(store: MessageStore, items: list[BatchItem]) -> None:
-    assert store.put_batch(message(b"", properties="", topic="Orders", batch=items)).offsets
-    store.commit_pending()
-    store.reput()
-    while store.can_reput:
-        store.reput()
-
-
-def test_a_batch_of_very_many_keys_is_indexed_in_steps_that_none_is_long(monkeypatch: pytest.MonkeyPatch):
-    at_once: list[int] = []
-    put = KeyIndex._put
-    monkeypatch.setattr(KeyIndex, "_put", lambda self, keys, end: (at_once.append(len(keys)), put(self, keys, end))[1])
-    store = roomy_store()
-    put_all(store, [keyed(0, "k0")])
-    put_many(store, many_keys(1, 50, 1000))
-    assert store.index.is_behind
-    put_all(store, [keyed(99, "k99")])
-    assert finish(store, 100) > 10
-    assert not store.index.is_behind
-    assert sum(at_once) == 2 * 2 + 50 * 1001
-    assert max(at_once) <= MOST_KEYS + 2 * 1001
-    for key in ("k0", "m1-0", "m25-999", "m50-1", "k99", f"{50:032X}"):
-        assert len(found(store, key)) == 1, key
-    put_all(store, [keyed(100, "k100")])
-    assert not store.index.is_behind
-    assert len(found(store, "k100")) == 1
-
-
-def test_messages_of_many_keys_that_wait_together_are_left_to_the_steps():
-    store = roomy_store()
-    for number in range(6):
-        put_all(store, [keyed(number, *(f"k{number}-{key}" for key in range(2000)))])
-        assert store.index.is_behind == (number >= 4), number
-    finish(store)
-    assert all(len(found(store, f"k{number}-1999")) == 1 for number in range(6))
-
-
-def test_a_batch_of_many_messages_with_a_key_each_is_indexed_at_once():
-    store = roomy_store()
-    put_many(store, many_keys(0, 5000, 1))
-    assert not store.index.is_behind
-    assert len(found(store, "m4999-0")) == 1

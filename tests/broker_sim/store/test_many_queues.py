@@ -14,6 +14,7 @@ import pytest
 from rocketpy.errors import StoreError
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint, write_checkpoint
 from rocketpy_broker_sim.store.disk import platforms
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.queue import table as queue_table
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
@@ -161,6 +162,46 @@ def test_queues_with_an_extension_are_read(stopped):
     assert not (root / "queues.json").exists()
     store = open_store(RealStorage(root), **settings)
     assert state(store) == held
+    store.close()
+
+
+def test_a_topic_is_deleted_a_queue_a_step_and_may_be_made_again_meanwhile():
+    """A thousand files in one go would hold up everybody, and what is put meanwhile must not go with them."""
+    storage = MemoryStorage()
+    store = open_store(storage)
+    for number in range(20):
+        put_all(store, [message(topic="Goes", queue_id=number), message(topic="Stays", queue_id=number)])
+    steps = store.delete_topics_steps(["Goes"])
+    next(steps)
+    assert store.topics() == {"Stays"}
+    assert len(storage.list("consumequeue/Goes")) == 19
+    put_all(store, [message(b"new", topic="Goes", queue_id=number) for number in (0, 19)])
+    count = 1 + sum(1 for _ in steps)
+    assert count == 19, "one queue was deleted at once, as it was made again"
+    for number in (0, 19):
+        assert (store.min_offset("Goes", number), store.max_offset("Goes", number)) == (0, 1)
+    assert storage.list("consumequeue/Goes") == ["0", "19"]
+    store.close()
+    store = open_store(storage)
+    assert bodies(store, "Goes", 19) == [b"new"]
+    store.close()
+
+
+def test_a_deletion_that_was_cut_short_ends_with_the_next_one_or_the_next_start():
+    storage = MemoryStorage()
+    store = open_store(storage)
+    for topic in ("A", "B"):
+        for number in range(5):
+            put_all(store, [message(topic=topic, queue_id=number)])
+        steps = store.delete_topics_steps([topic])
+        next(steps)
+        steps.close()
+    store.delete_topic("A")
+    assert storage.list("consumequeue") == ["B"]
+    store.close()
+    store = open_store(storage)
+    assert not store.topics()
+    assert storage.list("consumequeue") == []
     store.close()
 
 

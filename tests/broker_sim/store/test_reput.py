@@ -13,6 +13,7 @@ from rocketpy_broker_sim.config import FlushDiskType
 from rocketpy_broker_sim.store import reput
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint
 from rocketpy_broker_sim.store.disk.memory import MemoryFile, MemoryStorage
+from rocketpy_broker_sim.store.put_result import PutMessageStatus
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 from tests.broker_sim.store.helpers import bodies, message, open_store, put_all
 from tests.broker_sim.store.test_faults import REFUSED
@@ -98,6 +99,20 @@ def test_what_spans_too_much_of_the_log_is_read_again(monkeypatch):
     store.flush_commit_log()
     catch_up(store)
     assert bodies(store) == [b"%d" % number * 100 for number in range(5)] * 9
+
+
+def test_a_batch_of_many_keys_comes_into_its_queue_in_parts(monkeypatch):
+    monkeypatch.setattr(reput, "CHUNK", 4)
+    monkeypatch.setattr(reput, "FEW_BYTES", 64)
+    seen = []
+    store = open_store(on_arrival=seen.append)
+    keys = "KEYS\x01" + " ".join(f"k{number}" for number in range(reput.KEYS * 2)) + "\x02"
+    items = [BatchItem(0, b"%d" % number, keys.encode()) for number in range(10)]
+    assert store.put_batch(message(b"", batch=items)).status is PutMessageStatus.PUT_OK
+    store.commit_pending()
+    assert catch_up(store) == 5
+    assert [len(each.tags_codes) for each in seen] == [2] * 5
+    assert bodies(store) == [b"%d" % number for number in range(10)]
 
 
 def test_a_part_is_flushed_while_much_is_behind(monkeypatch):

@@ -54,7 +54,7 @@ def test_it_comes_back_to_a_wall_clock_that_is_put_right(times: Times) -> None:
     times.go(0, step=-3_600_000)
     assert times.go(3) == 2_000
     assert times.go(1, step=3_600_000) == 4_000
-    assert times.go(0, step=-500) == 4_000  # and stands anew
+    assert times.go(0, step=-500) == 4_000  # and stands again
 
 
 def test_it_goes_on_after_the_records_of_an_earlier_run(times: Times) -> None:
