@@ -16,6 +16,7 @@ from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking, ticks
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.broker.replies import without_body
 from rocketpy_broker_sim.serving.slices import in_slices
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Persistence:
         """
         if not any(table.changed for table in self._tables) and not self._turn.locked():
             return answer
+        request = without_body(request)  # which may be large, and so may be the files that it changes
 
         def done(error: StoreError | None) -> None:
             if error is None:

@@ -106,7 +106,12 @@ def _check(entries: int, size: int, *, is_new: bool, former_size: int) -> None:
 
 
 class KVConfig:
-    """Namespaces of key-value pairs; a change counts when it is on the disk, where a storage is given."""
+    """Namespaces of key-value pairs; a change counts when it is on the disk, where a storage is given.
+
+    Attributes:
+        is_in_doubt: Whether the file may say something else, as writing it failed at the end: what changes nothing here
+            is written, too.
+    """
 
     def __init__(self, storage: Storage | None = None, path: str = FILE_NAME) -> None:
         self._storage = storage
@@ -115,6 +120,7 @@ class KVConfig:
         self._entries = 0
         self._size = 0
         self._bodies: dict[str, bytes] = {}
+        self.is_in_doubt = False
 
     @property
     def is_kept(self) -> bool:
@@ -126,11 +132,14 @@ class KVConfig:
 
         Raises:
             StoreCorruptError: the file is there and is not what was written.
+            StoreError: the disk does not give it.
         """
-        if self._storage is None or not self._storage.exists(self._path):
+        if self._storage is None:
             return
         where = self._storage.describe(self._path)
         try:
+            if not self._storage.exists(self._path):
+                return
             table = json.loads(self._storage.read_bytes(self._path))["configTable"]
             self._table = {str(name): {str(k): str(v) for k, v in pairs.items()} for name, pairs in table.items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
@@ -189,7 +198,7 @@ class KVConfig:
         """
         draft = self.draft()
         draft.apply(change)
-        if draft.is_changed:
+        if draft.is_changed or self.is_in_doubt:
             self.save(whole(self.encode_steps(draft)))
             self.take_over(draft)
 
@@ -228,7 +237,9 @@ class KVConfig:
             return
         try:
             self._storage.write_bytes_atomic(self._path, b"".join(pieces))
+            self.is_in_doubt = False
         except OSError as exc:
+            self.is_in_doubt = True
             raise StoreError(f"{self._storage.describe(self._path)} cannot be written: {exc.strerror}") from exc
 
     def take_over(self, draft: KVDraft) -> None:

@@ -70,7 +70,7 @@ class KVWriter:
                 good.append(done)
             if count % _CHANGES_A_STEP == 0:
                 await trio.lowlevel.checkpoint()
-        failure = await self._keep(draft) if draft.is_changed else None
+        failure = await self._keep(draft) if draft.is_changed or self._table.is_in_doubt else None
         for count, done in enumerate(good, 1):
             done(failure)
             if count % _CHANGES_A_STEP == 0:

@@ -330,7 +330,7 @@ def test_a_name_that_is_not_there() -> None:
 
 async def test_the_index_of_an_embedded_broker_is_small() -> None:
     async with LocalCluster(network="memory") as cluster:
-        storage = cluster.brokers[0].storage
+        storage = cluster.brokers[0].storing.storage
         assert storage.list("index") == []
         async with client_of(cluster.network, cluster.brokers[0].address) as client:
             assert (await client.send(body=b"x", properties="KEYS\x01k\x02")).code == 0

@@ -224,7 +224,7 @@ async def test_a_group_that_broadcasts_is_not_waited_for(autojump_clock: MockClo
         await cluster.create_topic("Orders")
         async with consumer(cluster, nothing):
             await cluster.wait_consumed("billing", "Orders")
-            group = cluster.brokers[0].consumers.group("billing")
+            group = cluster.brokers[0].clients.consumers.group("billing")
             assert group is not None
             group.message_model = MessageModel.BROADCASTING  # as clients in other languages say
             with pytest.raises(ConfigError, match="billing broadcasts"):

@@ -46,7 +46,7 @@ async def test_a_broker_takes_a_subscription_that_changes_after_a_step_back(auto
             with wall_clock(lambda: an_hour_ago):
                 consumer.subscribe("Orders", paid, tags="paid")
             await trio.sleep(2)
-            group = w.cluster.brokers[0].consumers.group("billing")
+            group = w.cluster.brokers[0].clients.consumers.group("billing")
             assert group is not None
             await wait_until(lambda: group.subscriptions["Orders"].sub_string == "paid")
             await w.send(3)

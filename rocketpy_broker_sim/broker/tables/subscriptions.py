@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
-from rocketpy.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from rocketpy.wire.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import is_system_group, is_valid_group
@@ -49,6 +49,8 @@ MOST_LOGGED = 20
 """Groups of one change that the log tells one by one."""
 _GROUPS_A_STEP = 32
 _READ_FORBIDDEN = 1 << 2
+_USUAL_POLICY = GroupRetryPolicy()
+_NO_ATTRIBUTES: dict[str, str] = {}
 _MOST_SHAPES = 1000
 """Texts that groups have in common which are kept to be found again."""
 
@@ -137,7 +139,7 @@ class SubscriptionGroupTable(StoredTable):
         for count, group in enumerate(groups, 1):
             if not is_valid_group(group.group_name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the group name is not allowed")
-            found[group.group_name] = group
+            found[group.group_name] = _sharing(group)
             if count % _GROUPS_A_STEP == 0:
                 yield
         added = sum(name not in self._groups for name in found)
@@ -151,7 +153,7 @@ class SubscriptionGroupTable(StoredTable):
         for name in islice(found, MOST_LOGGED):
             log.info("%s group %s", "update" if name in self._groups else "create", name)
         if len(found) > MOST_LOGGED:
-            log.info("and %d groups more", len(found) - MOST_LOGGED)
+            log.info("create or update %d more groups", len(found) - MOST_LOGGED)
         self._groups.update(found)
         self._next_version()
 
@@ -212,13 +214,13 @@ class SubscriptionGroupTable(StoredTable):
 
     def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of subscriptionGroup.json."""
-        groups = list(self._groups.items())
+        groups = list(self._groups.values())
         forbidden = [(group, dict(bits)) for group, bits in self._forbidden.items()]
         return pretty_steps(
             {
                 "dataVersion": self.data_version.to_json(),
                 "forbiddenTable": Entries(forbidden),
-                "subscriptionGroupTable": Entries((name, self._text(group)) for name, group in groups),
+                "subscriptionGroupTable": Entries((group.group_name, self._text(group)) for group in groups),
             }
         )
 
@@ -245,3 +247,12 @@ class SubscriptionGroupTable(StoredTable):
         self._texts.clear()
         self._forbidden.update({group: bits for group, bits in wrapper.forbidden_table.items() if bits})
         self.data_version = wrapper.data_version
+
+
+def _sharing(group: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
+    """A group that has with others what most groups have in common; nothing of it is ever changed in its place."""
+    if group.group_retry_policy == _USUAL_POLICY:
+        group.group_retry_policy = _USUAL_POLICY
+    if not group.attributes:
+        group.attributes = _NO_ATTRIBUTES
+    return group

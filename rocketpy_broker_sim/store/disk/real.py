@@ -11,6 +11,7 @@ import mmap
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -21,6 +22,9 @@ __all__ = ["RealFile", "RealStorage", "RealView"]
 CLEAR_STEP = 1024 * 1024
 _LEADS_OUT = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\0\\]")
 """An empty part of a path, one that is . or .., and what ends a part elsewhere."""
+
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+"""What is said of a path by which nothing can be reached."""
 
 # POSIX record locks, which Apache's broker takes too, do not tell two holders within one process apart, and closing
 # any descriptor of the file gives them up. So the files this process has locked are noted by device and inode.
@@ -162,8 +166,8 @@ class RealStorage:
         return RealFile(os.open(target, platforms.OPEN_FLAGS | os.O_CREAT, 0o644))
 
     def exists(self, path: str) -> bool:
-        """Whether a file or folder is there."""
-        return os.path.exists(self._resolve(path))
+        """Whether a file or folder is there. An error of the disk is no answer: OSError."""
+        return self._mode(path) is not None
 
     def list(self, path: str) -> list[str]:
         """Names in a folder, sorted; empty when there is no such folder."""
@@ -174,7 +178,16 @@ class RealStorage:
 
     def is_dir(self, path: str) -> bool:
         """Whether `path` is a folder."""
-        return os.path.isdir(self._resolve(path))
+        return stat.S_ISDIR(self._mode(path) or 0)
+
+    def _mode(self, path: str) -> int | None:
+        """What is there; None when nothing is, or when nothing can be."""
+        try:
+            return os.stat(self._resolve(path)).st_mode
+        except OSError as exc:
+            if exc.errno in _NOT_THERE:
+                return None
+            raise
 
     def read_bytes(self, path: str) -> bytes:
         """A whole small file."""

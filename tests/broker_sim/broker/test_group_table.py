@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rocketpy.errors import BrokerError, InvalidParameterError
-from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
+from rocketpy.wire.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
+from rocketpy.wire.enums import GroupRetryPolicyType
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy_broker_sim.broker.tables.subscriptions import DEFAULT_GROUPS, SubscriptionGroupTable
 from rocketpy_broker_sim.config import BrokerConfig
@@ -120,3 +121,16 @@ def test_threat_L8_the_number_of_groups_is_bounded() -> None:
         table.find("B")
     table.put(SubscriptionGroupConfig(group_name="A", retry_max_times=1))
     assert table.get("A").retry_max_times == 1  # type: ignore[union-attr]
+
+
+def test_groups_keep_once_what_most_of_them_have_in_common() -> None:
+    table, own = make(), GroupRetryPolicy(type=GroupRetryPolicyType.EXPONENTIAL)
+    table.put_all([SubscriptionGroupConfig(group_name=name) for name in "ab"])
+    table.put(SubscriptionGroupConfig(group_name="c", group_retry_policy=own))
+    first, second, third = (table.get(name) for name in "abc")
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert first.group_retry_policy is second.group_retry_policy
+    assert first.attributes is second.attributes
+    assert (first.attributes, third.group_retry_policy) == ({}, own)

@@ -105,6 +105,17 @@ async def test_an_answer_waits_for_the_file_of_its_change(setup: Setup, mock_clo
         assert again is answer, "nothing changed, so nothing has to be waited for"
 
 
+async def test_a_request_whose_answer_waits_for_a_file_keeps_no_body(setup: Setup, mock_clock: MockClock) -> None:
+    connection = Answers()
+    request = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=b"x" * 1000, opaque=7)
+    async with setup.serving():
+        setup.topics.put(TopicConfig(topic_name="T"))
+        setup.persistence.answer_after_save(connection, request, request.answer())  # type: ignore[arg-type]
+        await wait_all_tasks_blocked()
+    [(answered, _)] = connection.sent
+    assert (answered.opaque, answered.body) == (7, b"")
+
+
 async def test_a_full_disk_is_told_to_who_waits_and_tried_again(setup: Setup, autojump_clock: MockClock) -> None:
     connection = Answers()
     async with setup.serving():
