@@ -466,4 +466,5 @@ async def test_ST20_topics_without_messages_and_settings_lose_their_queues_at_th
         assert "Young" in broker.topics
         assert "Unused" not in broker.topics
         assert "Unused" not in storage.list("consumequeue")
-        assert broker.offsets.query("g", "Unused", 0) == -1
+        # Not forgotten: without an offset the group might begin behind the messages of a topic made again.
+        assert broker.offsets.query("g", "Unused", 0) == 0

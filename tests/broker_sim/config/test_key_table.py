@@ -13,7 +13,8 @@ import attrs
 import pytest
 
 import rocketpy_broker_sim
-from rocketpy_broker_sim.broker.router import _TABLE, lanes_of
+from rocketpy_broker_sim.broker.broker import Broker
+from rocketpy_broker_sim.broker.router import lanes_of, routes_of
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.config import broker as broker_module
 from rocketpy_broker_sim.config.keys import key_of, text_of
@@ -26,6 +27,7 @@ from rocketpy_broker_sim.config.table import (
     closest_key,
     namesrv_keys,
 )
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.interop.config_keys import Key, read_golden
 
 BROKER = ("BrokerConfig", "MessageStoreConfig", "NettyServerConfig", "NettyClientConfig", "AuthConfig")
@@ -108,7 +110,7 @@ def test_a_row_says_why_and_keeps_only_what_it_can_use(server: str, row: KeyRow)
 
 @pytest.mark.parametrize("lane", KEYS_OF_LANE)
 def test_bounds_of_a_lane_are_honoured_when_it_takes_requests(lane: str) -> None:
-    taken = {name for _, name in _TABLE.values()}
+    taken = {route.lane for route in routes_of(Broker(BrokerConfig(), MemoryStorage())._views).values()}
     expected = KeyStatus.HONOURED if lane in taken else KeyStatus.WITHOUT_EFFECT
     assert {broker_keys()[key].status for key in KEYS_OF_LANE[lane]} == {expected}
 
