@@ -15,7 +15,6 @@ from tests.hostile.samples import ATTACKED, small_fields
 from tests.hostile.shapes import dump
 from tests.hostile.world import World
 
-
 _WHOLE_TABLES = {
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
     RequestCode.GET_ALL_TOPIC_CONFIG,
