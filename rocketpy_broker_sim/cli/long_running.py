@@ -67,18 +67,27 @@ class _LookedThrough:
 
     What is set aside and becomes a cycle without an owner, as connections do that are closed, stays in memory. So all
     is looked through again when twice as much has been set aside as the last time, and a little more.
+
+    Attributes are counts of objects: set aside when all was looked through last, and since then.
     """
 
     def __init__(self) -> None:
-        self._bound = 2 * gc.get_freeze_count() + _ALWAYS_FREE
+        self._at_last = gc.get_freeze_count()
+        self._since = 0
+        self._is_all_young = False
 
     def note(self, phase: str, info: dict[str, int]) -> None:
         """What the collector calls before and after each collection."""
         if phase != "stop" or info["generation"] != _FULL:
             return
-        gc.freeze()
-        count = gc.get_freeze_count()
-        if count > self._bound:
-            # All of it is looked through again; what the next full collection leaves is the new measure.
-            self._bound = 2 * count + _ALWAYS_FREE
+        # Counted before they are set aside: to count what has been would go through all of it.
+        found = len(gc.get_objects(generation=_FULL))
+        if self._is_all_young:
+            self._at_last, self._since, self._is_all_young = found, 0, False
+        else:
+            self._since += found
+            self._is_all_young = self._since > self._at_last + _ALWAYS_FREE
+        if self._is_all_young:
             gc.unfreeze()
+        else:
+            gc.freeze()

@@ -15,7 +15,7 @@ from rocketpy_broker_sim.config.keys import fields_by_key, read_value
 
 __all__ = ["BROKER_UPDATES", "MAX_UPDATE", "NAMESRV_UPDATES", "update_settings"]
 
-MAX_UPDATE = 64 * 1024
+MAX_UPDATE = 32 * 1024
 """Bytes of a request to change settings."""
 
 _MILLIS = (0, 3_600_000)

@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Callable, Iterator
 
 from rocketpy.wire.codes import RequestCode
+from rocketpy_broker_sim.broker.batch_items import MOST_ITEMS
+from rocketpy_broker_sim.config import MAX_UPDATE
 from tests.hostile.frames import MAX_HEADER, MIB, request
 from tests.hostile.measure import Attack
 from tests.hostile.samples import ATTACKED, item, small_body, small_fields
@@ -45,6 +47,9 @@ def _batches(code: RequestCode) -> Iterator[Attack]:
 
     one = item(b"x")
     yield Attack(name="a batch of 33,000 messages", frames=of(lambda: one * 33_000))
+    yield Attack(name="a batch of as many as are taken", frames=of(lambda: one * MOST_ITEMS))
+    forged = item(b"x", b"REAL_TOPIC\x01a\x02")
+    yield Attack(name="a batch of as many, forged", frames=of(lambda: forged * MOST_ITEMS))
     yield Attack(name="a batch of the most messages", frames=of(lambda: one * (4 * MIB // len(one))))
     yield Attack(name="a batch over 4 MiB", frames=of(lambda: one * (4 * MIB // len(one) + 3_000)))
     yield Attack(name="a batch of 16 MiB", call="copy", frames=of(lambda: one * (15 * MIB // len(one))))
@@ -141,27 +146,31 @@ def _pulls(code: RequestCode) -> Iterator[Attack]:
 
 
 def _resets(code: RequestCode) -> Iterator[Attack]:
-    def make() -> list[bytes]:
-        topic = fresh("R")
-        queues = {"topic": topic, "readQueueNums": "65536", "writeQueueNums": "65536"}
-        created = request(
-            RequestCode.UPDATE_AND_CREATE_TOPIC, small_fields(RequestCode.UPDATE_AND_CREATE_TOPIC) | queues
-        )
-        reset = small_fields(code) | {"topic": topic, "isForce": "true"}
-        return [created, *(request(code, reset) for _ in range(8))]
+    def resets(count: int) -> Callable[[], list[bytes]]:
+        def make() -> list[bytes]:
+            topic = fresh("R")
+            queues = {"topic": topic, "readQueueNums": "65536", "writeQueueNums": "65536"}
+            created = request(
+                RequestCode.UPDATE_AND_CREATE_TOPIC, small_fields(RequestCode.UPDATE_AND_CREATE_TOPIC) | queues
+            )
+            reset = small_fields(code) | {"topic": topic, "isForce": "true"}
+            return [created, *(request(code, reset) for _ in range(count))]
 
-    yield Attack(name="eight resets of 65,536 queues", frames=make)
+        return make
+
+    yield Attack(name="a reset of 65,536 queues", frames=resets(1))
+    yield Attack(name="eight resets of 65,536 queues", frames=resets(8), at_once=8)
 
 
 def _settings(code: RequestCode) -> Iterator[Attack]:
     def of(make: Callable[[], bytes]) -> Callable[[], list[bytes]]:
         return lambda: [request(code, {}, make())]
 
-    yield Attack(name="65,536 bytes of lines", frames=of(lambda: b"a=b\n" * 16_384))
+    yield Attack(name="lines at their limit", frames=of(lambda: b"a=b\n" * (MAX_UPDATE // 4)))
     yield Attack(name="more lines than are read", call="copy", frames=of(lambda: b"a=b\n" * 4_000_000))
-    yield Attack(name="a line of backslashes", frames=of(lambda: b"\\" * 65_536))
-    yield Attack(name="a key without an end", frames=of(lambda: b"a" * 65_536))
-    yield Attack(name="broken escapes", frames=of(lambda: b"a=\\uZZZZ\n" * 5_000))
+    yield Attack(name="a line of backslashes", frames=of(lambda: b"\\" * MAX_UPDATE))
+    yield Attack(name="a key without an end", frames=of(lambda: b"a" * MAX_UPDATE))
+    yield Attack(name="broken escapes", frames=of(lambda: b"a=\\uZZZZ\n" * (MAX_UPDATE // 9)))
 
 
 def _texts(code: RequestCode) -> Iterator[Attack]:

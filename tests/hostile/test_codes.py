@@ -17,7 +17,7 @@ from tests.hostile.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "hostile-peers.md"
-QUICK = {"broker-GET_MAX_OFFSET", "broker-SEND_MESSAGE_V2", "broker-HEART_BEAT", "namesrv-REGISTER_BROKER"}
+QUICK = {"broker-GET_MAX_OFFSET", "broker-SEND_MESSAGE_V2", "broker-HEART_BEAT", "namesrv-REGISTER_TOPIC_IN_NAMESRV"}
 CASES = [
     pytest.param(each, id=str(each), marks=() if str(each) in QUICK else pytest.mark.matrix)
     for each in [*routed(), NOT_SUPPORTED]

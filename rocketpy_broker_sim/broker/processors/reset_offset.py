@@ -8,6 +8,8 @@ to be connected, or it sends them to the clients of the group, which commit them
 from __future__ import annotations
 
 from collections.abc import Generator
+from io import BytesIO
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.errors import BrokerError, RocketMQError
@@ -37,6 +39,7 @@ _NO_OFFSET = -1
 _V3_0_7 = 28
 """Ordinal of V3_0_7_SNAPSHOT, the first version whose clients can be told."""
 _QUEUES_PER_STEP = 16
+_TABLE_BEGINS, _TABLE_ENDS = b'{"offsetTable":{', b"}}"
 
 
 def reset_offset(broker: ResetView, connection: Connection, request: RemotingCommand) -> Steps:
@@ -51,7 +54,8 @@ def reset_offset(broker: ResetView, connection: Connection, request: RemotingCom
         return (yield from _tell_clients(broker, request, header, topic))
     offsets = yield from _positions(broker, header, topic)
     body = yield from _encode(broker.config.broker_name, name, offsets)
-    broker.offsets.check_room(len(offsets) - len(broker.offsets.queues(group, name).keys() & offsets.keys()))
+    known = broker.offsets.queues(group, name)
+    broker.offsets.check_room(sum(queue_id not in known for queue_id in offsets))
     # From here on it is done to the end: nobody shall find half of the queues reset.
     yield MUST_END
     for queue_id, offset in offsets.items():
@@ -63,13 +67,18 @@ def reset_offset(broker: ResetView, connection: Connection, request: RemotingCom
 
 
 def _encode(broker_name: str, topic: str, offsets: dict[int, int]) -> Generator[None, None, bytes]:
-    """The body that tells the offsets of queues."""
-    table = {}
-    for number, offset in offsets.items():
-        table[MessageQueue(topic, broker_name, number)] = offset
-        if number % _QUEUES_PER_STEP == 0:
-            yield
-    return (yield from encode_steps(ResetOffsetBody(offset_table=table)))
+    """The body that tells the offsets of queues, made of bodies that tell a few of them."""
+    found = BytesIO()
+    found.write(_TABLE_BEGINS)
+    items = iter(offsets.items())
+    while part := dict(islice(items, _QUEUES_PER_STEP)):
+        table = {MessageQueue(topic, broker_name, number): offset for number, offset in part.items()}
+        if found.tell() > len(_TABLE_BEGINS):
+            found.write(b",")
+        found.write(ResetOffsetBody(offset_table=table).encode()[len(_TABLE_BEGINS) : -len(_TABLE_ENDS)])
+        yield
+    found.write(_TABLE_ENDS)
+    return found.getvalue()
 
 
 def _encode_for_c(broker_name: str, topic: str, offsets: dict[int, int]) -> Generator[None, None, bytes]:
