@@ -68,7 +68,7 @@ def test_every_workload_does_enough() -> None:
         assert sum(each.durable is not None for each in recorded.sent) >= 20, workload.name
 
 
-@pytest.mark.parametrize("line", ["T3:11:4", "T6:3:4", "T10:9:4"])
+@pytest.mark.parametrize("line", ["T3:11:4", "T6:3:4", "T10:9:4", "T3:557:3", "T3:1455:3"])
 def test_a_point_can_be_repeated(line: str) -> None:
     first, second = run_point(line), run_point(line)
     assert (first.points, first.violations) == (1, 0)
