@@ -24,12 +24,12 @@ from rocketpy.wire.names import (
     is_valid_topic,
 )
 from rocketpy.wire.properties import decode_properties, encode_properties
+from rocketpy.wire.steps import run_steps
 from rocketpy.wire.sysflag import COMPRESSED, COMPRESSION_TYPE_MASK, INNER_BATCH, MULTI_TAGS, Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES, items_of
 from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level
 from rocketpy_broker_sim.broker.put_pipeline import step
 from rocketpy_broker_sim.broker.putting import packed_address
-from rocketpy_broker_sim.serving.slices import whole
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def _fill_batch(
     if isinstance(items, BrokerError):
         raise items
     if items is None:
-        items = whole(items_of(message.body))
+        items = run_steps(items_of(message.body))
     message.batch = items
     own = {name: value for name, value in properties.items() if name not in SendChecks.watches}
     message.properties = encode_properties(own) + broker.identity.added_properties

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 from rocketpy.errors import RemoteProtocolError, StoreCorruptError, StoreError
 from rocketpy.logs import get_logger
 from rocketpy.wire.limits import WireLimits
-from rocketpy_broker_sim.serving.slices import whole
+from rocketpy.wire.steps import run_steps
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -126,7 +126,7 @@ class StoredTable(ABC):
 
     def encode(self) -> bytes:
         """The content of the file, at once."""
-        return whole(self.encode_steps())
+        return run_steps(self.encode_steps())
 
     @abstractmethod
     def decode(self, data: bytes) -> None:

@@ -16,6 +16,7 @@ from rocketpy.wire.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfi
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import is_system_group, is_valid_group
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.tables.persist import (
     FILE_LIMITS,
     Entries,
@@ -24,7 +25,6 @@ from rocketpy_broker_sim.broker.tables.persist import (
     pretty_steps,
     pretty_text,
 )
-from rocketpy_broker_sim.serving.slices import whole
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -127,7 +127,7 @@ class SubscriptionGroupTable(StoredTable):
         Raises:
             BrokerError: a name is not allowed, or the table is full.
         """
-        whole(self.put_steps(groups))
+        run_steps(self.put_steps(groups))
 
     def put_steps(self, groups: Iterable[SubscriptionGroupConfig]) -> Generator[None, None, None]:
         """`put_all`, in steps: the groups are checked a few at a time, and all of them made in the last one.

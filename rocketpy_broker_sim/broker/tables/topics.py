@@ -23,6 +23,7 @@ from rocketpy.wire.names import (
     is_system_topic,
     is_valid_stored_topic,
 )
+from rocketpy.wire.steps import run_steps
 from rocketpy.wire.sysflag import Permission
 from rocketpy_broker_sim.broker.tables.persist import (
     FILE_LIMITS,
@@ -32,7 +33,6 @@ from rocketpy_broker_sim.broker.tables.persist import (
     pretty_steps,
     pretty_text,
 )
-from rocketpy_broker_sim.serving.slices import whole
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -178,7 +178,7 @@ class TopicTable(StoredTable):
         Raises:
             BrokerError: a name is not allowed, or the table is full.
         """
-        whole(self.put_steps(topics))
+        run_steps(self.put_steps(topics))
 
     def put_steps(self, topics: Iterable[TopicConfig]) -> Generator[None, None, None]:
         """`put_all`, in steps: the topics are checked a few at a time, and all of them made in the last one.
