@@ -110,7 +110,6 @@ class StoredTable(ABC):
 
     Attributes:
         changed: Whether it differs from its file.
-        wake: Called after a change that should reach the disk soon.
     """
 
     file_name: ClassVar[str]
@@ -118,7 +117,7 @@ class StoredTable(ABC):
     def __init__(self, storage: Storage) -> None:
         self.file = ConfigFile(storage, self.file_name)
         self.changed = False
-        self.wake: Callable[[], None] = _nothing
+        self._wakes: list[Callable[[], object]] = []
 
     @abstractmethod
     def encode_steps(self) -> Generator[None, None, bytes]:
@@ -159,14 +158,15 @@ class StoredTable(ABC):
             self.file.save(self.encode())
             self.changed = False
 
+    def on_change(self, wake: Callable[[], object]) -> None:
+        """Call a plain function, from now on, after each change that should reach the disk soon."""
+        self._wakes.append(wake)
+
     def mark_changed(self) -> None:
         """Have the table written soon."""
         self.changed = True
-        self.wake()
-
-
-def _nothing() -> None:
-    return None
+        for wake in self._wakes:
+            wake()
 
 
 # --- the pretty form -----------------------------------------------------------------------------------
