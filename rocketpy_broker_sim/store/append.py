@@ -226,7 +226,7 @@ class MessageWriter:
             self._log.position = begin
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
         except BaseException:
-            self._log.position = begin
+            self._log.position = begin  # nothing fills the place that was reserved
             raise
         self._log.add_all(records)
         return PutMessageResult(_OK, begin, first, total, timestamp, message.store_host, positions)
