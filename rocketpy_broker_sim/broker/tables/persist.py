@@ -229,10 +229,10 @@ def _write_steps(
     parts.append("{}" if separator == "{" else line + "}")
 
 
-def pretty_text(value: Any, depth: int) -> str:
-    """A value in the pretty form as it stands in so many objects."""
+def pretty_text(value: Any) -> str:
+    """An entry of a table in the pretty form: two objects are around it."""
     parts: list[str] = []
-    _write(value, parts, "\n" + "\t" * depth)
+    _write(value, parts, "\n\t\t")
     return "".join(parts)
 
 

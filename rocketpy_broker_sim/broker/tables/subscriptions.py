@@ -233,7 +233,7 @@ class SubscriptionGroupTable(StoredTable):
         name = group.group_name
         parts = self._texts.get(name)
         if parts is None:
-            before, mark, behind = pretty_text(group.to_json(), 2).partition(f'"groupName":"{name}"')
+            before, mark, behind = pretty_text(group.to_json()).partition(f'"groupName":"{name}"')
             made = before, behind if mark else None
             parts = self._texts[name] = self._same.setdefault(made, made)
             if len(self._same) > _MOST_SHAPES:

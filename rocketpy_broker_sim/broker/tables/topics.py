@@ -255,7 +255,7 @@ class TopicTable(StoredTable):
 def _stored(topic: TopicConfig) -> Written:
     """A topic as it stands in the file. The whole file is written when one topic changes, so this must be quick."""
     if topic.attributes:
-        return Written(pretty_text(topic.to_json(), 2))
+        return Written(pretty_text(topic.to_json()))
     return Written(
         f'{{\n\t\t\t"attributes":{{}},\n\t\t\t"order":{"true" if topic.order else "false"},'
         f'\n\t\t\t"perm":{topic.perm:d},\n\t\t\t"readQueueNums":{topic.read_queue_nums:d},'
