@@ -144,9 +144,10 @@ class SubscriptionGroupTable(StoredTable):
                 yield
         added = sum(name not in self._groups for name in found)
         if added and len(self._groups) + added > self._config.max_groups:
-            raise BrokerError.for_code(
-                ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._groups)} groups, more are not allowed"
+            remark = (
+                f"the broker holds {len(self._groups)} groups, more are not allowed: delete some, or raise maxGroups"
             )
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         for name in found:
             self._texts.pop(name, None)
         # A line for each would take a request with thousands of them most of its time.

@@ -195,9 +195,10 @@ class TopicTable(StoredTable):
                 yield
         added = sum(name not in self._topics for name in found)
         if added and len(self._topics) + added > self._config.max_topics:
-            raise BrokerError.for_code(
-                ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._topics)} topics, more are not allowed"
+            remark = (
+                f"the broker holds {len(self._topics)} topics, more are not allowed: delete some, or raise maxTopics"
             )
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         for name, topic in islice(found.items(), MOST_LOGGED):
             log.info("%s topic %s", "update" if name in self._topics else "create", topic.to_text())
         if len(found) > MOST_LOGGED:
