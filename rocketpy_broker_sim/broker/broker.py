@@ -165,7 +165,7 @@ class Broker:
     def _stages(self) -> dict[Place, Stage]:
         """The stages of the put pipeline behind the checks."""
         return {
-            Place.DELAY_LEVEL: DelayStage(self.delays.level_count),
+            Place.DELAY_LEVEL: DelayStage(self.delays.level_count, self.storing.queue_refusal),
             Place.STORE: StoreStage(self.storing.place, self.config),
         }
 
