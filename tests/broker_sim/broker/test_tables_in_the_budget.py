@@ -5,6 +5,8 @@ What is counted is compared with what stands in the tables, entry by entry; a ch
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -269,3 +271,85 @@ def test_a_full_table_closes_nobody_who_keeps_little() -> None:
         of_topics.take(1)
     assert modest.is_open
     assert pulls.charge(Closable(3), 24 * KIB)
+
+
+# --- the reckoning -------------------------------------------------------------------------------------
+
+
+def many_topics(table: TopicTable, count: int) -> None:
+    for number in range(count):
+        text = b'{"topicName":"topic-%06d","attributes":{"message.type":"FIFO"}}' % number
+        table.put(TopicConfig.decode(text))
+
+
+def usual_groups(table: SubscriptionGroupTable, count: int) -> None:
+    for number in range(count):
+        table.put(SubscriptionGroupConfig.decode(b'{"groupName":"group-%06d"}' % number))
+    table.encode()
+
+
+def groups_of_their_own(table: SubscriptionGroupTable, count: int) -> None:
+    for number in range(count // 20):
+        subscribed = b",".join(b'{"topic":"topic-%d","expression":"Tag%d||*"}' % (each, number) for each in range(20))
+        delays = b",".join(b"%d" % (1000 + number * each) for each in range(20))
+        text = b'"groupName":"group-%06d","retryMaxTimes":%d,"subscriptionDataSet":[%b]' % (number, number, subscribed)
+        policy = b'"groupRetryPolicy":{"customizedRetryPolicy":{"next":[%b]}}' % delays
+        table.put(SubscriptionGroupConfig.decode(b"{%b,%b}" % (text, policy)))
+    table.encode()
+
+
+def forbidden_alone(table: SubscriptionGroupTable, count: int) -> None:
+    for number in range(count):
+        table.set_readable(f"group-{number:06}", f"topic-{number:06}", False)
+
+
+def forbidden_together(table: SubscriptionGroupTable, count: int) -> None:
+    for number in range(count):
+        table.set_readable(f"group-{number // 100:06}", f"topic-{number:06}", False)
+
+
+def offsets_alone(table: ConsumerOffsetTable, count: int) -> None:
+    for number in range(count):
+        table.commit(f"group-{number:06}", f"topic-{number:06}", 0, 10**6 + number)
+
+
+def offsets_together(table: ConsumerOffsetTable, count: int) -> None:
+    for number in range(count):
+        table.commit(f"group-{number // 16:06}", "topic", number % 16, 10**6 + number)
+
+
+def resets(table: ConsumerOffsetTable, count: int) -> None:
+    for number in range(count // 16):
+        found = {queue_id: 10**6 + number * 16 + queue_id for queue_id in range(16)}
+        table.assign_resets(f"group-{number:06}", f"topic-{number:06}", found)
+
+
+@pytest.mark.parametrize(
+    ("make", "fill"),
+    [
+        (TopicTable, many_topics),
+        (SubscriptionGroupTable, usual_groups),
+        (SubscriptionGroupTable, groups_of_their_own),
+        (SubscriptionGroupTable, forbidden_alone),
+        (SubscriptionGroupTable, forbidden_together),
+        (ConsumerOffsetTable, offsets_alone),
+        (ConsumerOffsetTable, offsets_together),
+        (ConsumerOffsetTable, resets),
+    ],
+)
+def test_entries_are_reckoned_to_take_no_less_than_they_do(
+    make: Callable[..., object], fill: Callable[[object, int], None]
+) -> None:
+    of_table = TableRoom()
+    table = make(BrokerConfig(), MemoryStorage(), of_table)
+    fill(table, 100)  # what is made once is there
+    before = of_table.taken
+    gc.collect()
+    tracemalloc.start()
+    try:
+        fill(table, 4000)
+        gc.collect()
+        measured = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert measured <= of_table.taken - before < 3 * measured
