@@ -438,6 +438,10 @@ class MessageStore(MessageReads):
 
     # --- topics
 
+    def may_delete(self, topics: Collection[str]) -> bool:
+        """Whether topics may be deleted: those that were before are remembered while the log has records of them."""
+        return self._deleted.has_room(topics, self._log.start)
+
     def delete_topic(self, topic: str) -> None:
         """Delete the queues of a topic; its records stay in the log until that is cleaned."""
         self.delete_topics([topic])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from trio.testing import MockClock
 
 from rocketpy.remoting.memory import MemoryNetwork
@@ -10,6 +11,7 @@ from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.admin import CreateTopicRequestHeader
 from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.store import deleted_topics
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import broker_and_client, client_of, settings
 
@@ -88,3 +90,19 @@ async def test_a_broker_starts_with_its_own_tables_under_any_budget(autojump_clo
         async with client_of(network, broker.address) as client:
             assert (await client.send("T7")).code == 0
             assert (await client.send("new")).code == ResponseCode.SYSTEM_ERROR
+
+
+async def test_a_topic_is_not_deleted_when_too_many_deleted_ones_are_remembered(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deleted_topics, "MOST", 2)
+    async with broker_and_client() as (broker, client):
+        for number in range(3):
+            assert (await client.send(f"T{number}")).code == 0
+        broker.offsets.commit("g", "T2", 0, 1)
+        answers = [await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": f"T{number}"}) for number in range(3)]
+        assert [answer.code for answer in answers] == [0, 0, ResponseCode.SYSTEM_ERROR]
+        assert "fileReservedTime" in (answers[-1].remark or "")
+        assert "T2" in broker.topics
+        assert broker.store.max_offset("T2", 0) == 1
+        assert broker.offsets.query("g", "T2", 0) == 1
