@@ -43,9 +43,9 @@ class Dispatcher:
         self.hooks = tuple(hooks)
 
     def handle(self, connection: Connection, requests: list[RemotingCommand], arrived: float) -> int | None:
-        """Carry out requests in order, as long as the peer reads the answers."""
+        """Carry out requests in order, as long as the peer reads the answers and the turn has time."""
         for taken, request in enumerate(requests):
-            if taken and not connection.has_room():
+            if taken and not (connection.has_room() and connection.has_time()):
                 return taken
             answer = self.process(connection, request)
             if answer is not None:

@@ -1,8 +1,8 @@
 """The receiving half of a connection: bytes to frames, answers to their waiters, requests to the handler in turns.
 
-A chunk is cut in one plain function. Requests are handed over by up to 64, and while the peer owes us room (too many
-parked requests, or answers that it does not read) nothing more is handed over and nothing more is read. Plays the
-part of NettyDecoder and NettyServerHandler.
+Requests are handed over by up to 64, and while the peer owes us room (too many parked requests, or answers that it does
+not read) nothing more is handed over and nothing more is read. On a server a turn is bounded by processor time too: see
+`rounds`. Plays the part of NettyDecoder and NettyServerHandler.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ import trio
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError
 from rocketpy.logs import get_logger
+from rocketpy.remoting.rounds import LITTLE, SLICE_SECONDS
+from rocketpy.remoting.transport import MOST_RECEIVED
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from rocketpy.wire.fast_answer import peek
 from rocketpy.wire.frame import Frame, FrameDecoder
 from rocketpy.wire.send_layout import SendReader
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.in_flight import InFlight
     from rocketpy.remoting.limits import ConnectionLimits
+    from rocketpy.remoting.rounds import RoundShare
     from rocketpy.remoting.transport import Transport
     from rocketpy.wire.command import RemotingCommand
 
@@ -31,6 +36,12 @@ __all__ = ["Handler", "Inbound"]
 _logger = get_logger(__name__)
 _OVERHEAD = 1024
 """Bytes that a request takes besides its body."""
+_GROUP = 16
+"""Frames that a server decodes between two looks at the time."""
+_CHUNK = 64 * 1024
+"""Bytes that a server receives at a time while time is short, but for a large frame that has begun."""
+_LONG_HEADER = 2048
+"""Bytes of a header after which the next frame is a group of its own."""
 
 
 class Handler(Protocol):
@@ -41,8 +52,8 @@ class Handler(Protocol):
 
         Plain, and never blocking. Answers go through ``connection.send_answer``, in this call or later; those of this
         call leave in one write. Between two requests a handler asks ``connection.has_room()``: when there is none, it
-        stops and returns how many it has dealt with, and gets the others again once the peer has read. None means
-        all.
+        stops and returns how many it has dealt with, and gets the others again once the peer has read; so it does when
+        the time is up, by ``connection.has_time()`` or by its own reckoning. None means all.
         """
         ...
 
@@ -57,12 +68,18 @@ class Inbound:
         in_flight: InFlight,
         handler: Handler,
         limits: ConnectionLimits,
+        share: RoundShare | None = None,
     ) -> None:
         self._connection = connection
         self._transport = transport
         self._in_flight = in_flight
         self._handler = handler
         self._limits = limits
+        self._share = share
+        self._began = 0.0  # this turn, in processor time
+        self._was_let_go = False
+        self._delivered = 0  # bytes that were there when this chunk had come
+        self._group = limits.frames_per_turn if share is None else 1
         self._decoder = FrameDecoder(limits.wire)
         self._reader = SendReader(limits.wire)
         self._scope = trio.CancelScope()
@@ -141,24 +158,84 @@ class Inbound:
             self.received_bytes += len(data)
             self._decoder.receive_data(data)
             await self._take(now)
+            if self._share is not None:
+                # What waits for its turn is kept: while time is short a chunk is no larger than what a frame lacks.
+                begun = self._decoder.buffered
+                self._transport.most_received = MOST_RECEIVED if begun > LITTLE or not self._share.is_short else _CHUNK
 
     async def _take(self, now: float) -> None:
-        """Deal with every whole frame there is, up to 64 of them between two checkpoints."""
-        turn = self._limits.frames_per_turn
+        """Deal with every whole frame there is, a turn at a time."""
+        share = self._share
+        self._delivered = self._decoder.buffered
         while True:
-            frames = self._cut(turn)
-            if frames:
-                self.frame_due = math.inf
-            requests = self._sort(frames)
+            most = self._limits.frames_per_turn
+            if share is not None:
+                if share.is_short and self._decoder.is_ready:
+                    self.frame_due = math.inf
+                    most = await self._wait_for_share(share, (), most)
+                self._began = share.clock()
+            requests, is_more = self._decode(most)
             if requests:
                 await self._serve(requests, now)
+            elif share is not None:
+                self._end_turn(share)
             if self._bad is not None:
                 raise self._bad
-            if not frames or not self._decoder.buffered:
+            if not is_more:
                 break
-            if len(frames) == turn:
-                await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()
         self._watch_frame()
+
+    def _decode(self, most: int) -> tuple[list[RemotingCommand], bool]:
+        """The requests among the next frames, of which there are so many at most; and whether there may be more."""
+        requests: list[RemotingCommand] = []
+        share, decoder, left = self._share, self._decoder, most
+        end = self._began + SLICE_SECONDS
+        while True:
+            frames = self._cut(min(left, self._group))
+            if not frames:
+                return requests, False
+            self.frame_due = math.inf
+            requests += self._sort(frames)
+            left -= len(frames)
+            if self._bad is not None or not decoder.buffered:
+                return requests, False
+            if share is not None:
+                self._group = _GROUP if len(frames[-1].header) <= _LONG_HEADER else 1
+                if share.clock() >= end:
+                    return requests, True
+            if not left:
+                return requests, True
+
+    def has_time(self) -> bool:
+        """Whether another request may be begun in this turn."""
+        return self._share is None or self._share.clock() < self._began + 2 * SLICE_SECONDS
+
+    def _end_turn(self, share: RoundShare) -> None:
+        seconds = share.clock() - self._began
+        if self._was_let_go:
+            self._was_let_go = False
+            share.note_let_go(seconds)
+        else:
+            share.note(seconds)
+
+    async def _wait_for_share(self, share: RoundShare, requests: Sequence[RemotingCommand], most: int) -> int:
+        """Wait for this connection's turn while time is short; how many requests may be carried out then.
+
+        Args:
+            share: what there is for all connections.
+            requests: those that are decoded already.
+            most: as many as there are for a turn.
+        """
+        if self._delivered <= LITTLE:
+            return 1
+        self.in_hand = _size_of(requests)
+        self._connection.note_kept()
+        await share.wait()
+        self._was_let_go = True
+        self.in_hand = 0
+        self._connection.note_kept()
+        return most
 
     def _cut(self, turn: int) -> list[Frame]:
         try:
@@ -199,15 +276,28 @@ class Inbound:
         return requests
 
     async def _serve(self, requests: list[RemotingCommand], arrived: float) -> None:
-        """Hand requests over, as many as there is room for at a time."""
+        """Hand requests over, as many as there is room and time for at a time."""
+        share = self._share
+        most = len(requests)
         while True:
             if not self._has_room():
+                if share is not None:
+                    self._end_turn(share)
                 await self._wait_for_room(requests)
-            taken = self._hand_over(requests, arrived)
+                if share is not None:
+                    self._began = share.clock()
+            taken = self._hand_over(requests[:most] if most < len(requests) else requests, arrived)
+            if share is not None:
+                self._end_turn(share)
             if taken >= len(requests):
                 return
             requests = requests[taken:]
             await trio.lowlevel.checkpoint()
+            most = len(requests)
+            if share is not None:
+                if share.is_short:
+                    most = await self._wait_for_share(share, requests, most)
+                self._began = share.clock()
 
     def _has_room(self) -> bool:
         return (
@@ -217,7 +307,7 @@ class Inbound:
         )
 
     async def _wait_for_room(self, requests: list[RemotingCommand]) -> None:
-        self.in_hand = sum(len(request.body) + _OVERHEAD for request in requests)
+        self.in_hand = _size_of(requests)
         self._connection.note_kept()
         while not self._has_room():
             if self.held or self.parked >= self._limits.max_parked:
@@ -261,6 +351,10 @@ class Inbound:
         else:
             text = f"{address} closed the connection"
         return ConnectionLostError(text, address=address)
+
+
+def _size_of(requests: Sequence[RemotingCommand]) -> int:
+    return sum(len(request.body) + _OVERHEAD for request in requests)
 
 
 def _two_way(requests: list[RemotingCommand]) -> int:

@@ -79,6 +79,16 @@ class FrameDecoder:
         """Let go of what is kept: the stream has ended, and nothing of it will be asked for."""
         self._buffer, self._start = b"", 0
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether `frames` hands out a frame now, or has an error to raise."""
+        position, end = self._start, len(self._buffer)
+        if self._error is None and end - position >= 4:
+            length = self._frame_size(self._buffer, position, end)
+            if length is not None:
+                return end - position >= length
+        return self._error is not None
+
     def frames(self, limit: int = 0x7FFFFFFF) -> list[Frame]:
         """Hand out up to `limit` whole frames.
 
