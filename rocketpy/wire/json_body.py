@@ -42,8 +42,9 @@ from rocketpy.wire.json_scalars import (
     int_reader,
     object_of,
 )
-from rocketpy.wire.lenient_json import parse_json, parse_json_steps, run_steps, write_json
+from rocketpy.wire.lenient_json import parse_json, parse_json_steps, write_json
 from rocketpy.wire.limits import DEFAULT_LIMITS, REQUEST_LIMITS, WireLimits
+from rocketpy.wire.steps import run_steps
 
 __all__ = ["Body", "Int32", "body", "member"]
 

@@ -14,12 +14,13 @@ import math
 import re
 from collections.abc import Generator
 from json.encoder import encode_basestring, encode_basestring_ascii
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, cast
 
 from rocketpy.errors import LocalProtocolError, RemoteProtocolError
 from rocketpy.wire.json_dialect import MAX_DIGITS, Literal, read_dialect
+from rocketpy.wire.steps import run_steps
 
-__all__ = ["ObjectKey", "parse_json", "parse_json_steps", "run_steps", "write_json"]
+__all__ = ["ObjectKey", "parse_json", "parse_json_steps", "write_json"]
 
 ObjectKey = tuple[tuple[str, Any], ...]
 """A structure used as a map key, as pairs of name and value; hashable, written as an object."""
@@ -29,8 +30,6 @@ _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _AT_ONCE = 4096
 """Characters that are read without looking at the clock in between."""
-
-Result = TypeVar("Result")
 
 
 def _refuse_constant(text: str) -> NoReturn:
@@ -84,16 +83,6 @@ def parse_json_steps(
     parser: 16 MiB take it up to 100 ms, a typical megabyte 10.
     """
     return (yield from _parse(_decode(data), max_depth, max_members))
-
-
-def run_steps(steps: Generator[None, None, Result]) -> Result:
-    """Take all steps at once, for those who have the time."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            result: Result = stop.value
-            return result
 
 
 def _parse(text: str, max_depth: int, max_members: int) -> Generator[None, None, Any]:

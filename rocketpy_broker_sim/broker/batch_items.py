@@ -13,7 +13,7 @@ from rocketpy.message import PropertyName
 from rocketpy.wire.batch import BatchItem, decode_batch, decode_batch_steps
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.properties import decode_properties, encode_properties
-from rocketpy_broker_sim.serving.slices import whole
+from rocketpy.wire.steps import run_steps
 
 __all__ = ["FEW_ITEMS", "MOST_ITEMS", "SYSTEM_PROPERTIES", "few_items_of", "items_of"]
 
@@ -72,7 +72,7 @@ def few_items_of(body: bytes) -> Sequence[BatchItem] | BrokerError | None:
     if len(items) > FEW_ITEMS or sum([len(item[2]) for item in items]) > _FEW_BYTES:
         return None
     try:
-        return whole(_checked(items))
+        return run_steps(_checked(items))
     except BrokerError as exc:
         return exc
 

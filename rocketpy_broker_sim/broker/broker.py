@@ -263,7 +263,7 @@ class Broker:
             for subsystem in self.subsystems:
                 subsystem.recover()
                 recovered.append(subsystem)
-        except BaseException:
+        except BaseException:  # Ctrl-C too: the locks of a store that was opened must not stay
             for subsystem in reversed(recovered):
                 subsystem.give_back()
             raise

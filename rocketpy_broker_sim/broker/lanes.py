@@ -221,7 +221,7 @@ class Lanes:
         clock = self.slices.clock
         left = ROUND_SECONDS - self._worked
         began = clock()
-        end = began + (min(left, SLICE_SECONDS))
+        end = began + min(left, SLICE_SECONDS)
         look_after = SLICE if left > 0 else 1
         taken = 0
         is_large = False

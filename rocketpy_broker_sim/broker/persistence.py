@@ -36,7 +36,7 @@ class Persistence:
     """Writes tables to their files.
 
     Args:
-        tables: what it keeps; their `wake` is taken.
+        tables: what it keeps; they wake it when they change.
     """
 
     def __init__(self, tables: Iterable[StoredTable]) -> None:
@@ -46,7 +46,7 @@ class Persistence:
         self._turn = trio.Lock()
         self._failing = False
         for table in self._tables:
-            table.wake = self._wake
+            table.on_change(self._wake)
 
     def _wake(self) -> None:
         self._woken.set()

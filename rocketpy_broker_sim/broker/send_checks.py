@@ -24,12 +24,12 @@ from rocketpy.wire.names import (
     is_valid_topic,
 )
 from rocketpy.wire.properties import decode_properties, encode_properties
+from rocketpy.wire.steps import run_steps
 from rocketpy.wire.sysflag import COMPRESSED, COMPRESSION_TYPE_MASK, INNER_BATCH, MULTI_TAGS, Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES, items_of
 from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level
 from rocketpy_broker_sim.broker.put_pipeline import step
 from rocketpy_broker_sim.broker.putting import packed_address
-from rocketpy_broker_sim.serving.slices import whole
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["ADDED_PROPERTIES", "CLIENT_FLAGS", "SendChecks"]
 
 ADDED_PROPERTIES = frozenset({PropertyName.MSG_REGION, PropertyName.TRACE_SWITCH, PropertyName.CLUSTER})
+_OURS = SYSTEM_PROPERTIES | ADDED_PROPERTIES
+"""What no client sets: it is taken away before the broker sets it."""
 _SPECIAL = frozenset({PropertyName.DELAY, PropertyName.TRANSACTION_PREPARED, PropertyName.INNER_NUM, *TIMER_PROPERTIES})
 CLIENT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK
 """Bits of the flag word that are the client's to set; the others say what a broker has done with the message."""
@@ -58,7 +60,7 @@ class SendChecks:
         watches: Names of the properties that it looks at itself.
     """
 
-    watches = SYSTEM_PROPERTIES | ADDED_PROPERTIES | _SPECIAL
+    watches = _OURS | _SPECIAL
 
     def __init__(self, broker: ChecksView, behind: Iterable[Stage] = ()) -> None:
         self._broker = broker
@@ -134,7 +136,7 @@ def _new_topic(broker: ChecksView, header: SendMessageRequestHeader, put: Put) -
         sys_flag = TopicSysFlag.UNIT_SUB if is_retry else TopicSysFlag.UNIT
     topic = broker.topics.create_on_send(header.topic, header.default_topic, header.default_topic_queue_nums, sys_flag)
     if topic is None and is_retry:
-        topic = broker.topics.create_retry(header.topic, 1, Permission.READ | Permission.WRITE, sys_flag)
+        topic = broker.topics.create_retry(header.topic, 1, sys_flag=sys_flag)
     if topic is None:
         _refuse(
             ResponseCode.TOPIC_NOT_EXIST,
@@ -184,7 +186,7 @@ def _fill(
     if watched.isdisjoint(properties) and not message.topic.startswith(RETRY_PREFIX):
         message.properties = _joined(text, broker.identity.added_properties)
         return
-    for name in SYSTEM_PROPERTIES | ADDED_PROPERTIES:
+    for name in _OURS:
         properties.pop(name, None)
     properties.update(broker.identity.added_property_map)
     _refuse_what_is_missing(broker, properties)
@@ -230,8 +232,7 @@ def _redirect_dead_letter(
     message.topic, message.queue_id = dlq_topic(group), 0
     if message.topic not in broker.topics:
         put.new_topic = message.topic
-    if broker.topics.create_retry(message.topic, 1, Permission.READ | Permission.WRITE, 0) is None:
-        _refuse(ResponseCode.SYSTEM_ERROR, f"the topic {message.topic} does not exist and cannot be made")
+    broker.topics.create_retry(message.topic, 1)
 
 
 def _fill_batch(
@@ -255,7 +256,7 @@ def _fill_batch(
     if isinstance(items, BrokerError):
         raise items
     if items is None:
-        items = whole(items_of(message.body))
+        items = run_steps(items_of(message.body))
     message.batch = items
     own = {name: value for name, value in properties.items() if name not in SendChecks.watches}
     message.properties = encode_properties(own) + broker.identity.added_properties

@@ -56,8 +56,8 @@ def run_file(role: str, name: str, address: str) -> Iterator[None]:
         try:
             path = _write(role, {"pid": os.getpid(), "name": name, "address": address}, stack)
         except OSError as exc:
-            where = run_directory()
-            log.warning("`rocketpy-broker-sim stop` will not find this process: %s: %s", where, exc.strerror or exc)
+            # The directory is not asked for again: looking for one may be what failed.
+            log.warning("`rocketpy-broker-sim stop` will not find this process: %s", exc)
         try:
             yield
         finally:
@@ -84,7 +84,7 @@ def _refuse_foreign(directory: Path) -> None:
     """Refuse a directory that another user made, or may write to: its files would name our victims."""
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise PermissionError("it is not a directory that belongs to this user alone")
+        raise PermissionError(f"{directory} is not a directory that belongs to this user alone")
 
 
 def running(role: str) -> list[Running]:
@@ -95,7 +95,7 @@ def running(role: str) -> list[Running]:
     try:
         _refuse_foreign(directory)
     except PermissionError as exc:
-        log.warning("%s is not looked into: %s", directory, exc)
+        log.warning("servers that run are not looked for: %s", exc)
         return []
     found = [_read(path) for path in sorted(directory.glob(f"{role}-*{_SUFFIX}"))]
     return [server for server in found if server is not None]

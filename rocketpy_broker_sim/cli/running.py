@@ -7,6 +7,7 @@ from starting is one line on standard error: status 2 when the settings are at f
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -72,6 +73,10 @@ def _status(body: Callable[[], int]) -> int:
         log.error("%s", exc)
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except OSError as exc:
+        if exc.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        log.error("too many open files: raise the limit (ulimit -n)")
     return _FAILED
 
 

@@ -65,7 +65,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default this machine only)")
     parser.add_argument(
         "--port",
-        type=int,
+        type=_port,
         default=NAMESRV_PORT,
         help=f"port of the name server (default {NAMESRV_PORT}); the broker takes that plus {_BROKER_BEYOND}, "
         "and 0 any free ones",
@@ -74,6 +74,13 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--insecure", action="store_true", help="let other machines in, without credentials")
     parser.add_argument("--log", metavar="FILE", help="log to a file; otherwise warnings go to standard error")
     parser.set_defaults(run=_serve)
+
+
+def _port(text: str) -> int:
+    highest = 65535 - _BROKER_BEYOND
+    if not text.isdecimal() or int(text) > highest:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {highest}")
+    return int(text)
 
 
 def _positive(text: str) -> int:

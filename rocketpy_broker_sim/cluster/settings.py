@@ -115,7 +115,7 @@ def refuse_exposure(host: str, *, insecure: bool) -> None:
     if not insecure and not _is_loopback(host):
         raise ConfigError(
             f"{host or 'every interface'} is open to other machines, which may then read, write and delete everything "
-            "without credentials: say insecure to accept that, or listen on 127.0.0.1"
+            "without credentials: accept that with insecure (the option --insecure), or listen on 127.0.0.1"
         )
 
 

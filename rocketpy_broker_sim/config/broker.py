@@ -158,7 +158,7 @@ class BrokerConfig:
     max_groups_per_client: int = own(2048)
     """Groups that a client may consume in, and as many that it may produce in."""
     max_consumer_offsets: int = own(1_000_000)
-    """Offsets that are kept, one for each group and queue."""
+    """Offsets of consumers that are kept, one for each group and queue."""
     max_memberships: int = own(1_000_000)
     """Groups of all clients together, each counted once for each of its clients; of producers as many."""
     max_held_pulls: int = own(100_000)

@@ -35,7 +35,7 @@ OTHER_DEFAULTS: Mapping[str, str] = {
     "kvConfigPath": "in memory; as a process in ~/namesrv/kvConfig.json, as Java does",
     "listenPort": "any free port inside a program; 10911 and 9876 under a file, as Java does",
     "namesrvAddr": "empty registers nowhere; the environment variable NAMESRV_ADDR counts, as with Java",
-    "shutdownWaitTimeSeconds": "a stop takes no longer than 5 s in all, whatever peers do",
+    "shutdownWaitTimeSeconds": "so that a stop takes no longer than 5 s in all, whatever peers do",
     "storePathCommitLog": "empty stands for the folder commitlog in the root, as Java's does",
 }
 """Why a default is not Java's, by key."""

@@ -16,8 +16,8 @@ import attrs
 
 from rocketpy.errors import NoPermissionError, StoreCorruptError, StoreError
 from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.namesrv.long_answers import kv_table_body
-from rocketpy_broker_sim.serving.slices import whole
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -199,7 +199,7 @@ class KVConfig:
         draft = self.draft()
         draft.apply(change)
         if draft.is_changed or self.is_in_doubt:
-            self.save(whole(self.encode_steps(draft)))
+            self.save(run_steps(self.encode_steps(draft)))
             self.take_over(draft)
 
     def draft(self) -> KVDraft:

@@ -6,10 +6,10 @@ They are the bytes that the bodies themselves would be encoded to, but for the o
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rocketpy.wire.lenient_json import write_json
+from rocketpy_broker_sim.serving.encoding import parts_of
 
 if TYPE_CHECKING:
     from rocketpy.wire.bodies.route import TopicRouteData
@@ -23,16 +23,10 @@ _NAMES_A_STEP = 256
 _BROKERS_A_STEP = 16
 
 
-def _chunks(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
-    iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
-        yield chunk
-
-
 def topic_list_body(names: Iterable[str | None]) -> Steps:
     """TopicList of these names; None stands for one that is passed over."""
     parts = []
-    for chunk in _chunks(names, _NAMES_A_STEP):
+    for chunk in parts_of(names, _NAMES_A_STEP):
         found = [name for name in chunk if name is not None]
         if found:
             parts.append(write_json(found)[1:-1])
@@ -43,7 +37,7 @@ def topic_list_body(names: Iterable[str | None]) -> Steps:
 def kv_table_body(table: Mapping[str, str]) -> Steps:
     """KVTable."""
     parts = []
-    for chunk in _chunks(table.items(), _NAMES_A_STEP):
+    for chunk in parts_of(table.items(), _NAMES_A_STEP):
         parts.append(write_json(dict(chunk))[1:-1])
         yield
     return f'{{"table":{{{",".join(parts)}}}}}'.encode()
@@ -52,11 +46,11 @@ def kv_table_body(table: Mapping[str, str]) -> Steps:
 def cluster_info_body(tables: RouteInfo) -> Steps:
     """ClusterInfo of all brokers as they are when their turn comes."""
     brokers, clusters = [], []
-    for chunk in _chunks(list(tables.brokers), _BROKERS_A_STEP):
+    for chunk in parts_of(list(tables.brokers), _BROKERS_A_STEP):
         found = {name: tables.brokers[name].to_json() for name in chunk if name in tables.brokers}
         brokers.append(write_json(found)[1:-1])
         yield
-    for chunk in _chunks(list(tables.clusters), _BROKERS_A_STEP):
+    for chunk in parts_of(list(tables.clusters), _BROKERS_A_STEP):
         names = {cluster: sorted(tables.clusters[cluster]) for cluster in chunk if cluster in tables.clusters}
         clusters.append(write_json(names)[1:-1])
         yield
@@ -81,7 +75,7 @@ def route_body(
     """
     lists: dict[str, list[str]] = {"brokerDatas": [], "queueDatas": []}
     tables: dict[str, list[str]] = {"filterServerTable": [], "topicQueueMappingByBroker": []}
-    for chunk in _chunks(names, _BROKERS_A_STEP):
+    for chunk in parts_of(names, _BROKERS_A_STEP):
         route = part_of(chunk)
         for key, value in ({} if route is None else route.to_json()).items():
             parts = lists.get(key, tables.get(key))

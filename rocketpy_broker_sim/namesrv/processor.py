@@ -110,7 +110,7 @@ def register_broker(server: NameServer, connection: Connection, request: Remotin
     if not all(is_valid_topic(name) for name in (identity.cluster, identity.broker_name)):
         return request.answer(ResponseCode.SYSTEM_ERROR, "the cluster or broker name has illegal characters")
     if max(len(header.broker_addr), len(header.ha_server_addr)) > MAX_ADDRESS:
-        return request.answer(ResponseCode.SYSTEM_ERROR, f"an address of more than {MAX_ADDRESS} characters")
+        return request.answer(ResponseCode.SYSTEM_ERROR, f"an address has more than {MAX_ADDRESS} characters")
     body = yield from decode_steps(request.body, version=request.version, compressed=header.compressed)
     yield from _drop_impossible(body, identity)
     registered = yield from server.routes.register_steps(
@@ -308,7 +308,9 @@ def register_topic(server: NameServer, connection: Connection, request: Remoting
     """REGISTER_TOPIC_IN_NAMESRV: add one topic's queues at brokers that are known; success all the same when not."""
     header = RegisterTopicRequestHeader.from_ext(request.ext_fields)
     if not is_valid_topic(header.topic):
-        return request.answer(ResponseCode.INVALID_PARAMETER, "the topic name has illegal characters or is too long")
+        return request.answer(
+            ResponseCode.INVALID_PARAMETER, "the topic name is blank, too long or has illegal characters"
+        )
     if len(request.body) > MAX_ROUTE_BODY:
         return request.answer(
             ResponseCode.INVALID_PARAMETER, f"the route has more than {MAX_ROUTE_BODY} bytes: register fewer queues"
@@ -380,7 +382,8 @@ def kv_list(server: NameServer, connection: Connection, request: RemotingCommand
 def update_config(server: NameServer, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """UPDATE_NAMESRV_CONFIG: harmless keys only, all of them or none; nothing of it is written to a file."""
     if len(request.body) > MAX_UPDATE:
-        return request.answer(ResponseCode.INVALID_PARAMETER, f"settings of more than {MAX_UPDATE} bytes")
+        remark = f"the settings have {len(request.body)} bytes, {MAX_UPDATE} are allowed: send them in several requests"
+        return request.answer(ResponseCode.INVALID_PARAMETER, remark)
     try:
         properties = parse_properties(request.body.decode())
     except (UnicodeDecodeError, ConfigError) as exc:

@@ -16,6 +16,7 @@ from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.registration import Piece, TopicConfigAndMappingSerializeWrapper
 from rocketpy.wire.bodies.route import BrokerData, QueueData
 from rocketpy.wire.bodies.topics import DataVersion, TopicQueueMappingInfo
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, change_after_joining, change_after_leaving
 from rocketpy_broker_sim.namesrv.queue_table import (
     TOPICS_A_STEP,
@@ -28,7 +29,6 @@ from rocketpy_broker_sim.namesrv.queue_table import (
     weight_of_topic,
 )
 from rocketpy_broker_sim.namesrv.rounds import Rounds
-from rocketpy_broker_sim.serving.slices import whole
 
 __all__ = ["DEFAULT_EXPIRY_MS", "BrokerKey", "Identity", "LiveBroker", "Registered", "Registration", "RouteInfo"]
 
@@ -145,7 +145,7 @@ class RouteInfo:
         self.filter_servers: dict[BrokerKey, tuple[str, ...]] = {}
         self.delete_topic_with_registration = delete_topic_with_registration
         self._on_min_broker_changed = on_min_broker_changed
-        self._later = later or whole
+        self._later = later or run_steps
         self._admit = admit
         self._rounds = Rounds()
         self._by_connection: dict[object, dict[BrokerKey, None]] = {}
@@ -166,7 +166,7 @@ class RouteInfo:
 
     def register(self, registration: Registration) -> Registered | None:
         """`register_steps`, all of them at once."""
-        return whole(self.register_steps(registration))
+        return run_steps(self.register_steps(registration))
 
     def register_steps(self, registration: Registration) -> Steps[Registered | None]:
         """Take a broker's topics over.
@@ -449,7 +449,7 @@ class RouteInfo:
     def _do(self, count: int, steps: Steps[object]) -> None:
         """Do what there is to do for so many topics: at once when they are few, else as there is time."""
         if count <= _FEW:
-            whole(steps)
+            run_steps(steps)
         else:
             self._later(steps)
 
@@ -464,7 +464,7 @@ class RouteInfo:
 
     def register_topic(self, topic: str, queues: Mapping[str, QueueData]) -> bool:
         """`register_topic_steps`, all of them at once."""
-        return whole(self.register_topic_steps(topic, queues))
+        return run_steps(self.register_topic_steps(topic, queues))
 
     def register_topic_steps(self, topic: str, queues: Mapping[str, QueueData]) -> Steps[bool]:
         """Add the queues that a topic has at brokers. False when nothing was: one is not known, or it is one too many.
@@ -487,7 +487,7 @@ class RouteInfo:
 
     def set_write_permission(self, broker_name: str, *, allowed: bool) -> int:
         """`write_permission_steps`, all of them at once."""
-        return whole(self.write_permission_steps(broker_name, allowed=allowed))
+        return run_steps(self.write_permission_steps(broker_name, allowed=allowed))
 
     def write_permission_steps(self, broker_name: str, *, allowed: bool) -> Steps[int]:
         """Give or take the write permission of every queue of a broker. Returns how many topics it has."""

@@ -18,7 +18,7 @@ from rocketpy.wire.lenient_json import write_json
 if TYPE_CHECKING:
     from rocketpy.wire.json_body import Body
 
-__all__ = ["MOST_ENCODED", "encode_steps"]
+__all__ = ["MOST_ENCODED", "encode_steps", "parts_of"]
 
 MOST_ENCODED = 15 * 1024 * 1024
 """Bytes of a body written here; with its header it must fit into a frame."""
@@ -43,9 +43,9 @@ def encode_steps(body: Body) -> Generator[None, None, bytes]:
             found += b","
         found += write_json(each.names[0]).encode() + b":"
         if isinstance(value, dict):
-            yield from _append(found, b"{}", (write_json(each.write(dict(part))) for part in _parts(value.items())))
+            yield from _append(found, b"{}", (write_json(each.write(dict(part))) for part in parts_of(value.items())))
         elif isinstance(value, list):
-            yield from _append(found, b"[]", (write_json(each.write(part)) for part in _parts(value)))
+            yield from _append(found, b"[]", (write_json(each.write(part)) for part in parts_of(value)))
         else:
             found += write_json(each.write(value)).encode()
     found += b"}"
@@ -69,7 +69,8 @@ def _append(found: bytearray, brackets: bytes, parts: Iterator[str]) -> Generato
     found += brackets[1:]
 
 
-def _parts(items: Iterable[T]) -> Iterator[list[T]]:
+def parts_of(items: Iterable[T], size: int = STRETCH) -> Iterator[list[T]]:
+    """Items, so many at a time: what one step writes."""
     iterator = iter(items)
-    while part := list(islice(iterator, STRETCH)):
+    while part := list(islice(iterator, size)):
         yield part

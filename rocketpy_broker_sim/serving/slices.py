@@ -38,7 +38,6 @@ __all__ = [
     "in_slices",
     "is_sliced",
     "kept_for",
-    "whole",
 ]
 
 log = get_logger(__name__)
@@ -59,15 +58,6 @@ _GROWTH = 4
 _TOO_MUCH = "[OVERLOAD]the server keeps as much for its peers as it may, slow down for a while"
 
 T = TypeVar("T")
-
-
-def whole(steps: Generator[object, None, T]) -> T:
-    """Do all steps at once, where there is nobody to wait; what they return."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            return cast("T", stop.value)
 
 
 async def in_slices(steps: Generator[object, None, T]) -> T:

@@ -101,7 +101,7 @@ class MessageWriter:
         timestamp = self._clock.now_ms()
         offset = queue.next_offset if is_consumable(sys_flag) else 0
         try:
-            self._add(queue, message, message.flag, body, properties, sys_flag, offset, position, size, timestamp)
+            self._add(queue, message, body, properties, sys_flag, offset, position, size, timestamp)
         except LocalProtocolError:
             self._log.position = position
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
@@ -226,7 +226,7 @@ class MessageWriter:
             self._log.position = begin
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
         except BaseException:
-            self._log.position = begin
+            self._log.position = begin  # nothing fills the place that was reserved
             raise
         self._log.add_all(records)
         return PutMessageResult(_OK, begin, first, total, timestamp, message.store_host, positions)
@@ -269,7 +269,6 @@ class MessageWriter:
         self,
         queue: ConsumeQueue,
         message: IncomingMessage,
-        flag: int,
         body: bytes,
         properties: bytes,
         sys_flag: int,
@@ -284,7 +283,7 @@ class MessageWriter:
             body=body,
             properties=properties,
             queue_id=message.queue_id,
-            flag=flag,
+            flag=message.flag,
             queue_offset=offset,
             physical_offset=position,
             sys_flag=sys_flag,

@@ -6,19 +6,12 @@ A server takes the steps a few at a time, between other work; a tool takes them 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeVar, cast
+from typing import TypeVar
+
+from rocketpy.wire.steps import run_steps as finish
 
 __all__ = ["Steps", "finish"]
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 """Yields between two steps, and returns what was asked for."""
-
-
-def finish(steps: Steps[T]) -> T:
-    """Take all steps at once; what they return."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            return cast("T", stop.value)

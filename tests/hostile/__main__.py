@@ -1,4 +1,7 @@
-"""python -m tests.hostile [--page FILE] [CODE...]: attack all request codes, or some, and print what became of each."""
+"""python -m tests.hostile [--page FILE] [CODE...]: attack all request codes, or some, and print what became of each.
+
+Without a code, floods and crowds are tried as well, by the tests of them.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,20 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from tests.hostile.codes import run
 from tests.hostile.measure import TRIES
-from tests.hostile.report import Report
+from tests.hostile.report import Given, Report
 from tests.hostile.routed import NOT_SUPPORTED, routed
 from tests.hostile.world import running
+
+FLOODS = "floods"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
-    parser.add_argument("codes", nargs="*", help="such as broker-HEART_BEAT; all when none is named")
+    parser.add_argument("codes", nargs="*", help=f"such as broker-HEART_BEAT, or {FLOODS}; all when none is named")
     parser.add_argument("--page", type=Path, help="write the page of the documentation to this file")
     parser.add_argument("--once", action="store_true", help="try nothing again that went wrong")
     parser.add_argument("--known", type=Path, help="write what fails as the list of what is known to fail")
@@ -42,7 +49,19 @@ def main() -> int:
                     print(f"  {reading}")
                 for fault in reading.faults:
                     print(f"      {fault[:800]}", flush=True)
+    if not options.codes or FLOODS in options.codes:
+        bad += floods(report) != 0
+        if options.page:
+            report.write(options.page)
     return 1 if bad else 0
+
+
+def floods(report: Report) -> int:
+    """Run the tests of floods, crowds and large tables, which note in the report what they find."""
+    files = [str(Path(__file__).parent / f"{name}.py") for name in ("test_crowds", "test_tables")]
+    # Modules of the tests are there already, without pytest's own texts of assertions.
+    options = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    return pytest.main([*options, *files], plugins=[Given(report)])
 
 
 def write_known(path: Path, report: Report) -> None:

@@ -122,7 +122,9 @@ def _declared_body(code: RequestCode) -> Iterator[Attack]:
     for name, call, make in shapes.any_json():
         if code in ALL_JSON or name in shapes.FEW:
             yield framed(name, make, call)
-    for name, make in (*shapes.crowded(kind), *shapes.texts(kind)):
+    for name, make in shapes.crowded(kind):
+        yield framed(name, make, "")
+    for name, make in shapes.texts(kind):
         yield framed(name, make, "json scan")
     yield Attack(
         name="numbers of the body at their ends",

@@ -52,13 +52,17 @@ def run(world: World, each: Routed, *, most_tries: int = TRIES) -> Result:
     with Peer(served.address) as peer:
         expected = peer.ask(small(each.code)()).code
     readings = []
+
+    def afresh() -> None:
+        world.restart()
+        prepare(world)
+
     for one in attacks(each.code):
         tries = 1 if one.name in known else most_tries
-        reading = attack(served, one, small(each.code), expected, tries=tries)
+        reading = attack(served, one, small(each.code), expected, tries=tries, afresh=afresh)
         readings.append(reading)
         if reading.is_end or reading.left > SLACK or any(fault.startswith("afterwards") for fault in reading.faults):
-            world.restart()
-            prepare(world)
+            afresh()
     return Result(each, readings)
 
 

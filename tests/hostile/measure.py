@@ -19,6 +19,8 @@ TURN = 0.020
 """Seconds of processor time that a turn may take."""
 CALL = 0.100
 """The same where one call into C goes over a body at its limit; an attack says which call that is."""
+AT_LIMIT = 15 * MIB
+"""Bytes of a body, as it came or inflated, from which on it is said to be at its limit."""
 REPORTED, WAIT = 0.2, 1.0
 """Seconds that the innocent pair shall wait at most, and those above which the attack fails."""
 SLACK = 16 * MIB
@@ -38,12 +40,16 @@ class Attack:
         name: What is large about it.
         frames: Makes the frames, new ones (and new names in them) each time.
         call: The call into C over a body at its limit, when there is one.
+        inflates: Bytes that a body becomes, when it is compressed.
+        answer: The code that the first frame has to be answered with, where that is told.
         at_once: Requests that each may take their share of memory, because they are under way together.
     """
 
     name: str
     frames: Callable[[], Iterable[bytes]]
     call: str = ""
+    inflates: int = 0
+    answer: int | None = None
     at_once: int = 1
 
 
@@ -55,7 +61,7 @@ class Reading(NamedTuple):
     """Bytes of the largest frame, or of all frames that were sent without waiting."""
     turn: float
     collecting: float
-    """The most seconds of a turn that went into collecting garbage: one call into C, over all that the server holds."""
+    """The most seconds of a turn that went into full collections of garbage: one call into C, over all objects."""
     task: str
     wait: float
     grown: int
@@ -67,6 +73,8 @@ class Reading(NamedTuple):
     faults: tuple[str, ...]
     is_end: bool = False
     """Whether the server did not survive it."""
+    is_little_over: bool = False
+    """Whether all that is wrong is a turn that took less than twice what it may."""
 
     def __str__(self) -> str:
         words = f"{self.name}: {self.size / MIB:.2f} MiB, turn {self.turn * 1e3:.1f} ms"
@@ -75,23 +83,39 @@ class Reading(NamedTuple):
         return f"{words}, {'closed' if self.closed else 'open'}, answers {self.answers[:4]}"
 
 
-def attack(served: Served, attack: Attack, small: Callable[[], bytes], expected: int, *, tries: int = TRIES) -> Reading:
-    """Attack until it goes well, three times at the most: the machine is noisy, and the promise is about the server.
+def attack(
+    served: Served,
+    attack: Attack,
+    small: Callable[[], bytes],
+    expected: int,
+    *,
+    tries: int = TRIES,
+    afresh: Callable[[], None] = lambda: None,
+) -> Reading:
+    """Attack, and again when nothing is wrong but that the pair waited: the machine is noisy, and that is wall time.
+
+    Whatever else is wrong counts at once, for what a server keeps or does for the first time only is not seen a second
+    time. A turn that is less than twice too long may be the machine, too: it is measured again on a server that has
+    just been started, where all is a first time again.
 
     Args:
         served: who is attacked.
         attack: what is sent.
         small: the same request in small, which has to work afterwards.
         expected: the code of its answer.
-        tries: how often.
+        tries: how often at most.
+        afresh: starts the server again.
     """
-    reading = _attack(served, attack, small, expected)
-    for _ in range(tries - 1):
-        if (not reading.faults and reading.wait <= REPORTED) or reading.is_end:
-            break
-        again = _attack(served, attack, small, expected)
-        reading = min(reading, again, key=lambda each: (len(each.faults), each.wait))
-    return reading
+    readings = [_attack(served, attack, small, expected)]
+    if tries > 1 and readings[0].is_little_over:
+        afresh()
+        readings = [_attack(served, attack, small, expected)]
+    while len(readings) < tries and not readings[-1].faults and readings[-1].wait > REPORTED:
+        readings.append(_attack(served, attack, small, expected))
+    last = readings[-1]
+    if not last.faults:
+        last = worst(readings)._replace(wait=min(reading.wait for reading in readings))
+    return last._replace(faults=(*last.faults, *judge_wait(last)))
 
 
 def _attack(served: Served, attack: Attack, small: Callable[[], bytes], expected: int) -> Reading:
@@ -121,14 +145,20 @@ def _attack(served: Served, attack: Attack, small: Callable[[], bytes], expected
     wait, grown = served.waited(), max(0, served.memory().peak - before)
     wait_until(lambda: served.memory().now <= before + SLACK, _SETTLES_WITHIN)
     left = max(0, served.memory().now - before)
-    codes = tuple(answer.code for answer in answers if not answer.is_request)
+    answers = [answer for answer in answers if not answer.is_request]
+    codes = tuple(answer.code for answer in answers)
     reading = Reading(attack.name, size, turn, collecting, task, wait, grown, left, codes, closed, ())
     faults = list(judge(reading, call=attack.call, at_once=attack.at_once))
+    is_little_over = len(faults) == 1 and bound_of(attack.call) < turn <= 2 * bound_of(attack.call)
+    if attack.call and max(size, attack.inflates) < AT_LIMIT:
+        faults.append(f"no body at its limit, and yet {attack.call!r} shall have {CALL * 1e3:.0f} ms")
+    if attack.answer is not None and attack.answer != (answers[0].code if answers else None):
+        faults.append(f"answered {codes[:1]}, expected {attack.answer}")
     if served.failures():
         faults.append(f"the pair: {served.pair.line}")
     if after is None or after.code != expected:
         faults.append(f"afterwards: {after and (after.code, after.remark)}, expected {expected}")
-    return reading._replace(faults=tuple(faults))
+    return reading._replace(faults=tuple(faults), is_little_over=is_little_over and len(faults) == 1)
 
 
 def _dead(served: Served, attack: Attack, size: int) -> Reading:
@@ -138,19 +168,28 @@ def _dead(served: Served, attack: Attack, size: int) -> Reading:
 
 
 def judge(reading: Reading, *, call: str = "", at_once: int = 1) -> Iterable[str]:
-    """What is wrong with a reading, in words."""
-    bound = CALL if call else TURN
+    """What is wrong with a reading, in words; all but the wait of the pair."""
+    bound = bound_of(call)
     if reading.turn > bound:
         yield f"a turn of {reading.turn * 1e3:.1f} ms, {bound * 1e3:.0f} are allowed, in {reading.task}"
     if reading.collecting > CALL:
-        yield f"garbage was collected for {reading.collecting * 1e3:.1f} ms, {CALL * 1e3:.0f} are allowed"
-    if reading.wait > WAIT:
-        yield f"the pair waited {reading.wait * 1e3:.0f} ms"
+        yield f"a full collection of {reading.collecting * 1e3:.1f} ms, {CALL * 1e3:.0f} are allowed"
     most = TIMES * reading.size + at_once * SLACK
     if reading.grown > most:
         yield f"memory grew by {reading.grown / MIB:.1f} MiB, {most / MIB:.1f} are allowed"
     if reading.left > SLACK:
         yield f"{reading.left / MIB:.1f} MiB of memory stayed, {SLACK / MIB:.0f} are allowed"
+
+
+def judge_wait(reading: Reading) -> Iterable[str]:
+    """The same of the wait, which the machine may cause as well as the server."""
+    if reading.wait > WAIT:
+        yield f"the pair waited {reading.wait * 1e3:.0f} ms"
+
+
+def bound_of(call: str) -> float:
+    """Seconds that a turn may take, with such a call into C or without one."""
+    return CALL if call else TURN
 
 
 class Watch:
@@ -179,7 +218,7 @@ class Watch:
         wait_until(lambda: served.memory().now <= self.before + SLACK, _SETTLES_WITHIN)
         left = max(0, served.memory().now - self.before)
         reading = Reading(self.name, self.size, turn, collecting, task, wait, grown, left, (), False, ())
-        faults = [*judge(reading)]
+        faults = [*judge(reading), *judge_wait(reading)]
         if served.failures():
             faults.append(f"the pair: {served.pair.line}")
         return reading._replace(faults=tuple(faults))
@@ -189,6 +228,7 @@ def worst(readings: Sequence[Reading]) -> Reading:
     """One reading of the worst of each."""
     longest = max(readings, key=lambda reading: reading.turn)
     return longest._replace(
+        collecting=max(reading.collecting for reading in readings),
         wait=max(reading.wait for reading in readings),
         grown=max(reading.grown for reading in readings),
         left=max(reading.left for reading in readings),

@@ -23,6 +23,10 @@ class Answer(NamedTuple):
     body: bytes
     is_request: bool
 
+    def is_to(self, opaque: int) -> bool:
+        """Whether it answers the request of that number; a server numbers its own requests, too."""
+        return self.opaque == opaque and not self.is_request
+
 
 class Closed(Exception):
     """The server has closed the connection."""
@@ -75,7 +79,7 @@ class Peer:
     def wait_for(self, opaque: int) -> Answer:
         while True:
             answer = self.read()
-            if answer.opaque == opaque and not answer.is_request:
+            if answer.is_to(opaque):
                 return answer
 
     def attack(self, frames: Iterable[bytes], last: bytes) -> list[Answer]:
@@ -84,7 +88,7 @@ class Peer:
         writer.start()
         wanted, answers = opaque_of(last), []
         try:
-            while not answers or answers[-1].opaque != wanted:
+            while not answers or not answers[-1].is_to(wanted):
                 answers.append(self.read())
         except Closed:
             pass

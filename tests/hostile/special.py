@@ -30,8 +30,8 @@ def _sends(code: RequestCode) -> Iterator[Attack]:
         return lambda: [request(code, small_fields(code) | {name: text}, body)]
 
     keys = " ".join(f"k{number}" for number in range(5_000))
-    yield Attack(name="a message of 4 MiB", call="copy", frames=with_properties("", bytes(4 * MIB)))
-    yield Attack(name="a message over 4 MiB", call="copy", frames=with_properties("", bytes(4 * MIB + 65_536)))
+    yield Attack(name="a message of 4 MiB", frames=with_properties("", bytes(4 * MIB)))
+    yield Attack(name="a message over 4 MiB", frames=with_properties("", bytes(4 * MIB + 65_536)))
     yield Attack(name="properties of 32,767 bytes", frames=with_properties("a\x01" + "x" * 32_500 + "\x02"))
     yield Attack(name="properties of 1 MiB", frames=with_properties("a\x01b\x02" * (_ROOM // 20)))
     yield Attack(name="properties without an end", frames=with_properties("\x01\x02" * (_ROOM // 12)))
@@ -79,19 +79,20 @@ def _registrations(code: RequestCode) -> Iterator[Attack]:
     full = lambda: packed(1, lambda number: 'T 4 4 6 SINGLE_TAG {"a":"' + "x" * (20 * MIB) + '"}')  # noqa: E731
     attributes = "{" + ",".join(f'"+a{number}":"b"' for number in range(4_000)) + "}"
     many = lambda: packed(500, lambda number: f"T{number} 4 4 6 SINGLE_TAG {attributes}")  # noqa: E731
-    for title, make in (
-        ("50,000 topics, compressed", topics(50_000)),
-        ("200,000 topics, compressed", topics(200_000)),
-        ("one topic 150,000 times, compressed", alike),
-        ("broken attributes, compressed", deep),
-        ("most attributes, compressed", many),
-        ("a text of 20 MiB, compressed", full),
-        ("zeros of 32 MiB, compressed", lambda: zlib.compress(bytes(32 * MIB - 1), 9)),
-        ("zeros of 300 MiB, compressed", lambda: zlib.compress(bytes(300 * MIB), 9)),
-        ("a compressed stream cut off", lambda: topics(20_000)()[:-100]),
-        ("random bytes for compressed ones", lambda: bytes(range(256)) * 40_000),
+    for title, make, inflates in (
+        ("50,000 topics, compressed", topics(50_000), 0),
+        ("200,000 topics, compressed", topics(200_000), 0),
+        ("one topic 150,000 times, compressed", alike, 0),
+        ("broken attributes, compressed", deep, 5_000 * 5_000),
+        ("most attributes, compressed", many, 500 * len(attributes)),
+        ("a text of 20 MiB, compressed", full, 20 * MIB),
+        ("zeros of 32 MiB, compressed", lambda: zlib.compress(bytes(32 * MIB - 1), 9), 32 * MIB),
+        ("zeros of 300 MiB, compressed", lambda: zlib.compress(bytes(300 * MIB), 9), 32 * MIB),
+        ("a compressed stream cut off", lambda: topics(20_000)()[:-100], 0),
+        ("random bytes for compressed ones", lambda: bytes(range(256)) * 40_000, 0),
     ):
-        yield Attack(name=title, call="inflate", frames=of(make, compressed="true"))
+        call = "inflate" if inflates else ""
+        yield Attack(name=title, call=call, inflates=inflates, frames=of(make, compressed="true"))
     zone = {"__ZONE_NAME": "z" * _ROOM}
     yield Attack(name="a zone of 1 MiB", frames=of(lambda: small_body(code), **zone))
     yield Attack(

@@ -17,8 +17,8 @@ from rocketpy.wire.codes import LanguageCode
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, MessageModel
 from rocketpy.wire.frame import Frame
 from rocketpy.wire.json_body import Body, body
-from rocketpy.wire.lenient_json import run_steps
 from rocketpy.wire.serialize import decode_command
+from rocketpy.wire.steps import run_steps
 from tests.wire.json_cases import Row, cases, read_golden
 
 if TYPE_CHECKING:

@@ -25,7 +25,18 @@ from rocketpy.wire.json_body import Body, body, member
 from rocketpy.wire.lenient_json import parse_json, write_json
 from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
 
-__all__ = ["PIECE_FIELD", "Piece", "RegisterBrokerBody", "TopicConfigAndMappingSerializeWrapper", "encode_steps"]
+__all__ = [
+    "BODY_SINCE",
+    "MAPPINGS_SINCE",
+    "PIECE_FIELD",
+    "ZLIB_START",
+    "LengthPrefixed",
+    "Piece",
+    "RegisterBrokerBody",
+    "TopicConfigAndMappingSerializeWrapper",
+    "encode_steps",
+    "text_of",
+]
 
 PIECE_FIELD = "registrationPiece"
 """The extension field of ours in REGISTER_BROKER that tells which part of a registration a request is; see `Piece`."""
@@ -33,10 +44,10 @@ _TOPICS_A_STEP = 64
 """Topics that are read or written at a time: about a millisecond."""
 
 _INT32 = struct.Struct(">i")
-_ZLIB_START = 0x78
-_BODY_SINCE = 37
+ZLIB_START = 0x78
+BODY_SINCE = 37
 """Ordinal of V3_0_11, the first version whose body is more than the topics."""
-_MAPPINGS_SINCE = 413
+MAPPINGS_SINCE = 413
 """Ordinal of V5_0_0, the first version that sends mappings in the compressed form."""
 
 
@@ -87,11 +98,11 @@ class RegisterBrokerBody(Body):
         """
         if not data:
             return cls()
-        if version < _BODY_SINCE:
+        if version < BODY_SINCE:
             return cls(topic_config_serialize_wrapper=TopicConfigAndMappingSerializeWrapper.decode(data, limits=limits))
-        if not compressed and data[0] != _ZLIB_START:
+        if not compressed and data[0] != ZLIB_START:
             return cls.decode(data, limits=limits)
-        return _Compressed(_inflate(data, limits.max_inflated), limits).read(version >= _MAPPINGS_SINCE)
+        return _Compressed(_inflate(data, limits.max_inflated), limits).read(version >= MAPPINGS_SINCE)
 
 
 @attrs.frozen(kw_only=True)
@@ -174,13 +185,69 @@ def _inflate(data: bytes, limit: int) -> bytes:
     return found
 
 
-class _Compressed:
-    """Reads the inflated parts in order, every length checked against what is left."""
+class LengthPrefixed:
+    """Reads the inflated parts in order, every length checked against what is left.
+
+    Args:
+        data: the inflated form.
+        most: parts that one count may announce.
+        most_of_one: bytes of a part.
+    """
+
+    def __init__(self, data: bytes, most: int, most_of_one: int) -> None:
+        self.data = data
+        self.most = most
+        self.most_of_one = most_of_one
+        self.position = 0
+
+    def number(self) -> int:
+        """A length or a count, never more than there are bytes left."""
+        left = len(self.data) - self.position - 4
+        value: int = _INT32.unpack_from(self.data, self.position)[0] if left >= 0 else -1
+        if not 0 <= value <= left:
+            raise RemoteProtocolError(f"RegisterBrokerBody: a length of {value}, {max(left, 0)} bytes are left")
+        self.position += 4
+        return value
+
+    def count(self) -> int:
+        """How many parts follow."""
+        value = self.number()
+        if value > self.most:
+            raise RemoteProtocolError(f"RegisterBrokerBody: {value} entries are over the limit")
+        return value
+
+    def part(self) -> bytes:
+        """One part."""
+        length = self.number()
+        if length > self.most_of_one:
+            raise RemoteProtocolError(f"RegisterBrokerBody: a part of {length} bytes, the limit is {self.most_of_one}")
+        start = self.position
+        self.position += length
+        return self.data[start : self.position]
+
+    def text(self) -> str:
+        """One part as text."""
+        return text_of(self.part())
+
+
+def text_of(data: bytes) -> str:
+    """The text of a body, or of a part of one.
+
+    Raises:
+        RemoteProtocolError: it is not UTF-8.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as exc:
+        raise RemoteProtocolError("RegisterBrokerBody: text that is not UTF-8") from exc
+
+
+class _Compressed(LengthPrefixed):
+    """Reads the whole of the compressed form at once."""
 
     def __init__(self, data: bytes, limits: WireLimits) -> None:
-        self.data = data
+        super().__init__(data, limits.max_body_members, len(data))
         self.limits = limits
-        self.position = 0
 
     def read(self, with_mappings: bool) -> RegisterBrokerBody:
         """The whole body."""
@@ -196,33 +263,3 @@ class _Compressed:
         found = RegisterBrokerBody.from_json({"filterServerList": servers})
         found.topic_config_serialize_wrapper = wrapper
         return found
-
-    def number(self) -> int:
-        """A length or a count, never more than there are bytes left."""
-        left = len(self.data) - self.position - 4
-        value: int = _INT32.unpack_from(self.data, self.position)[0] if left >= 0 else -1
-        if not 0 <= value <= left:
-            raise RemoteProtocolError(f"RegisterBrokerBody: a length of {value}, {max(left, 0)} bytes are left")
-        self.position += 4
-        return value
-
-    def count(self) -> int:
-        """How many parts follow."""
-        value = self.number()
-        if value > self.limits.max_body_members:
-            raise RemoteProtocolError(f"RegisterBrokerBody: {value} entries are over the limit")
-        return value
-
-    def part(self) -> bytes:
-        """One part."""
-        length = self.number()
-        start = self.position
-        self.position += length
-        return self.data[start : self.position]
-
-    def text(self) -> str:
-        """One part as text."""
-        try:
-            return self.part().decode()
-        except UnicodeDecodeError as exc:
-            raise RemoteProtocolError("RegisterBrokerBody: text that is not UTF-8") from exc

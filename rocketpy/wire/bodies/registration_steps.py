@@ -8,13 +8,20 @@ form is inflated in steps too, and bounded by what it may become.
 from __future__ import annotations
 
 import re
-import struct
 import zlib
 from collections.abc import Generator
 from typing import Any
 
 from rocketpy.errors import RemoteProtocolError
-from rocketpy.wire.bodies.registration import RegisterBrokerBody, TopicConfigAndMappingSerializeWrapper
+from rocketpy.wire.bodies.registration import (
+    BODY_SINCE,
+    MAPPINGS_SINCE,
+    ZLIB_START,
+    LengthPrefixed,
+    RegisterBrokerBody,
+    TopicConfigAndMappingSerializeWrapper,
+    text_of,
+)
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMappingInfo
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
@@ -39,10 +46,6 @@ _MOST_TOKENS = 1_000_000
 _ROOM_TO_INFLATE = 64 * 1024
 _RATIO = 100
 _INFLATED_A_STEP = 256 * 1024
-_BODY_SINCE = 37
-_MAPPINGS_SINCE = 413
-_ZLIB_START = 0x78
-_INT32 = struct.Struct(">i")
 
 Steps = Generator[None, None, None]
 
@@ -80,32 +83,25 @@ def decode_steps(
     Raises:
         RemoteProtocolError: it is none of the forms, or over a bound.
     """
-    is_json = version < _BODY_SINCE or (not compressed and data[:1] != bytes([_ZLIB_START]))
+    is_json = version < BODY_SINCE or (not compressed and data[:1] != bytes([ZLIB_START]))
     if not data or (is_json and len(data) <= _AT_ONCE):
         return RegisterBrokerBody.decode_any(data, version=version, compressed=compressed, limits=limits)
     if not is_json:
         inflated = yield from _inflate(data)
-        return (yield from _Parts(inflated, most_topics(len(data))).read(version >= _MAPPINGS_SINCE))
-    walker = _Walker(_text(data), limits)
+        return (yield from _Parts(inflated, most_topics(len(data)), _MOST_OF_ONE).read(version >= MAPPINGS_SINCE))
+    walker = _Walker(text_of(data), limits)
     yield
     try:
-        found = yield from walker.wrapper_alone() if version < _BODY_SINCE else walker.body()
+        found = yield from walker.wrapper_alone() if version < BODY_SINCE else walker.body()
     except _Dialect as exc:
         # fastjson's dialect, which brokers of Apache do not use here but for static topics.
         if len(data) > _MOST_OF_DIALECT:
             raise RemoteProtocolError(f"RegisterBrokerBody: {exc}, and too long to be read in another way") from exc
-        if version < _BODY_SINCE:
+        if version < BODY_SINCE:
             wrapper = yield from TopicConfigAndMappingSerializeWrapper.decode_steps(data)
             return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
         return (yield from RegisterBrokerBody.decode_steps(data))
     return found
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as exc:
-        raise RemoteProtocolError("RegisterBrokerBody: text that is not UTF-8") from exc
 
 
 # --- JSON ------------------------------------------------------------------------------------------------
@@ -357,13 +353,8 @@ def _inflate(data: bytes) -> Generator[None, None, bytes]:
     return b"".join(found)
 
 
-class _Parts:
-    """Reads the inflated parts in order, every length checked against what is left."""
-
-    def __init__(self, data: bytes, most: int) -> None:
-        self.data = data
-        self.most = most
-        self.position = 0
+class _Parts(LengthPrefixed):
+    """Reads the inflated parts a few at a time."""
 
     def read(self, with_mappings: bool) -> Generator[None, None, RegisterBrokerBody]:
         """The whole body."""
@@ -384,30 +375,8 @@ class _Parts:
         found.topic_config_serialize_wrapper = wrapper
         return found
 
-    def number(self) -> int:
-        """A length or a count, never more than there are bytes left."""
-        left = len(self.data) - self.position - 4
-        value: int = _INT32.unpack_from(self.data, self.position)[0] if left >= 0 else -1
-        if not 0 <= value <= left:
-            raise RemoteProtocolError(f"RegisterBrokerBody: a length of {value}, {max(left, 0)} bytes are left")
-        self.position += 4
-        return value
-
     def count(self) -> int:
         """How many parts follow."""
         value = self.number()
         _check_count(value, self.most)
         return value
-
-    def part(self) -> bytes:
-        """One part."""
-        length = self.number()
-        if length > _MOST_OF_ONE:
-            raise RemoteProtocolError(f"RegisterBrokerBody: a part of {length} bytes, the limit is {_MOST_OF_ONE}")
-        start = self.position
-        self.position += length
-        return self.data[start : self.position]
-
-    def text(self) -> str:
-        """One part as text."""
-        return _text(self.part())

@@ -38,7 +38,8 @@ def update_config(broker: BrokerAdminView, connection: Connection, request: Remo
         BrokerError: a key may not be changed, or a value is not acceptable.
     """
     if len(request.body) > MAX_UPDATE:
-        return request.answer(ResponseCode.INVALID_PARAMETER, f"settings of more than {MAX_UPDATE} bytes")
+        remark = f"the settings have {len(request.body)} bytes, {MAX_UPDATE} are allowed: send them in several requests"
+        return request.answer(ResponseCode.INVALID_PARAMETER, remark)
     try:
         properties = parse_properties(request.body.decode())
     except (UnicodeDecodeError, ConfigError):

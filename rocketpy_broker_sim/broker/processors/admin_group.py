@@ -24,12 +24,13 @@ from rocketpy.wire.headers.admin import (
     UpdateGroupForbiddenRequestHeader,
 )
 from rocketpy.wire.limits import REQUEST_LIMITS, SMALL_REQUEST_LIMITS
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.processors.checks import check_group, check_queues, check_topic, invalid
 from rocketpy_broker_sim.broker.processors.pages import page
 from rocketpy_broker_sim.broker.tables.attributes import GROUP_ATTRIBUTES, alter
 from rocketpy_broker_sim.broker.tables.subscriptions import MOST_LOGGED
 from rocketpy_broker_sim.serving.encoding import encode_steps
-from rocketpy_broker_sim.serving.slices import MUST_END, whole
+from rocketpy_broker_sim.serving.slices import MUST_END
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -52,7 +53,7 @@ _LEAST_SUBSCRIPTION, _LEAST_DELAY = len('{"version":0},'), len("0,")
 def create_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
     """Create a group, or change it."""
     group = SubscriptionGroupConfig.decode(request.body, limits=SMALL_REQUEST_LIMITS)
-    return whole(_put(broker, connection, request, [group] if _check(broker, group) else []))
+    return run_steps(_put(broker, connection, request, [group] if _check(broker, group) else []))
 
 
 def create_groups(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> Steps:

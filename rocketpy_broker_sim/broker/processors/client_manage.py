@@ -119,7 +119,7 @@ def _check_subscriptions(broker: ClientView, consumer: ConsumerData) -> Generato
     order = False
     for number, each in enumerate(consumer.subscription_data_set):
         if not is_valid_stored_topic(each.topic):
-            raise invalid(f"the topic {each.topic[:127]!r} is blank, too long or has bad characters")
+            raise invalid(f"the topic {each.topic[:127]!r} is blank, too long or has illegal characters")
         try:
             check_bounds(each)
         except ConfigError as exc:

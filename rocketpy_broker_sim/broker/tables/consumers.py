@@ -217,9 +217,8 @@ class ConsumerTable:
         client.last_seen = self._clock()
         known = group.clients.get(client.channel)
         if known is None and len(group.clients) >= self._config.max_clients_per_group:
-            raise BrokerError.for_code(
-                ResponseCode.SYSTEM_ERROR, f"the group has {len(group.clients)} clients, more are not allowed"
-            )
+            remark = f"the group has {len(group.clients)} clients, more are not allowed: raise maxClientsPerGroup"
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         if known is None:
             self._memberships.add(client.channel, group.name)
         elif known.client_id != client.client_id:

@@ -101,7 +101,10 @@ class ConsumerOffsetTable(StoredTable):
         """
         most = self._config.max_consumer_offsets
         if count and self._count + count > most:
-            remark = f"the broker keeps {self._count} offsets of consumers, {most} are allowed: delete unused groups"
+            remark = (
+                f"the broker keeps {self._count} offsets of consumers, {most} are allowed: "
+                "delete unused groups, or raise maxConsumerOffsets"
+            )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
 
     def _queues(self, group: str, topic: str, queue_id: int) -> dict[int, int]:

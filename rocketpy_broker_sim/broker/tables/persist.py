@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 from rocketpy.errors import RemoteProtocolError, StoreCorruptError, StoreError
 from rocketpy.logs import get_logger
 from rocketpy.wire.limits import WireLimits
-from rocketpy_broker_sim.serving.slices import whole
+from rocketpy.wire.steps import run_steps
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -110,7 +110,6 @@ class StoredTable(ABC):
 
     Attributes:
         changed: Whether it differs from its file.
-        wake: Called after a change that should reach the disk soon.
     """
 
     file_name: ClassVar[str]
@@ -118,7 +117,7 @@ class StoredTable(ABC):
     def __init__(self, storage: Storage) -> None:
         self.file = ConfigFile(storage, self.file_name)
         self.changed = False
-        self.wake: Callable[[], None] = _nothing
+        self._wakes: list[Callable[[], object]] = []
 
     @abstractmethod
     def encode_steps(self) -> Generator[None, None, bytes]:
@@ -126,7 +125,7 @@ class StoredTable(ABC):
 
     def encode(self) -> bytes:
         """The content of the file, at once."""
-        return whole(self.encode_steps())
+        return run_steps(self.encode_steps())
 
     @abstractmethod
     def decode(self, data: bytes) -> None:
@@ -159,14 +158,15 @@ class StoredTable(ABC):
             self.file.save(self.encode())
             self.changed = False
 
+    def on_change(self, wake: Callable[[], object]) -> None:
+        """Call a plain function, from now on, after each change that should reach the disk soon."""
+        self._wakes.append(wake)
+
     def mark_changed(self) -> None:
         """Have the table written soon."""
         self.changed = True
-        self.wake()
-
-
-def _nothing() -> None:
-    return None
+        for wake in self._wakes:
+            wake()
 
 
 # --- the pretty form -----------------------------------------------------------------------------------
@@ -229,10 +229,10 @@ def _write_steps(
     parts.append("{}" if separator == "{" else line + "}")
 
 
-def pretty_text(value: Any, depth: int) -> str:
-    """A value in the pretty form as it stands in so many objects."""
+def pretty_text(value: Any) -> str:
+    """An entry of a table in the pretty form: two objects are around it."""
     parts: list[str] = []
-    _write(value, parts, "\n" + "\t" * depth)
+    _write(value, parts, "\n\t\t")
     return "".join(parts)
 
 

@@ -66,9 +66,8 @@ class ProducerTable:
         clients = self._groups.get(group, {})
         known = client.channel in clients
         if not known and len(clients) >= self._config.max_clients_per_group:
-            raise BrokerError.for_code(
-                ResponseCode.SYSTEM_ERROR, f"the group has {len(clients)} clients, more are not allowed"
-            )
+            remark = f"the group has {len(clients)} clients, more are not allowed: raise maxClientsPerGroup"
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         if group not in self._groups and len(self._groups) >= self._config.max_groups:
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, "too many producer groups")
         if not known:

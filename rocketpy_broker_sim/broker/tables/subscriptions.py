@@ -16,6 +16,7 @@ from rocketpy.wire.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfi
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import is_system_group, is_valid_group
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.tables.persist import (
     FILE_LIMITS,
     Entries,
@@ -24,7 +25,6 @@ from rocketpy_broker_sim.broker.tables.persist import (
     pretty_steps,
     pretty_text,
 )
-from rocketpy_broker_sim.serving.slices import whole
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -127,7 +127,7 @@ class SubscriptionGroupTable(StoredTable):
         Raises:
             BrokerError: a name is not allowed, or the table is full.
         """
-        whole(self.put_steps(groups))
+        run_steps(self.put_steps(groups))
 
     def put_steps(self, groups: Iterable[SubscriptionGroupConfig]) -> Generator[None, None, None]:
         """`put_all`, in steps: the groups are checked a few at a time, and all of them made in the last one.
@@ -144,9 +144,10 @@ class SubscriptionGroupTable(StoredTable):
                 yield
         added = sum(name not in self._groups for name in found)
         if added and len(self._groups) + added > self._config.max_groups:
-            raise BrokerError.for_code(
-                ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._groups)} groups, more are not allowed"
+            remark = (
+                f"the broker holds {len(self._groups)} groups, more are not allowed: delete some, or raise maxGroups"
             )
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         for name in found:
             self._texts.pop(name, None)
         # A line for each would take a request with thousands of them most of its time.
@@ -233,7 +234,7 @@ class SubscriptionGroupTable(StoredTable):
         name = group.group_name
         parts = self._texts.get(name)
         if parts is None:
-            before, mark, behind = pretty_text(group.to_json(), 2).partition(f'"groupName":"{name}"')
+            before, mark, behind = pretty_text(group.to_json()).partition(f'"groupName":"{name}"')
             made = before, behind if mark else None
             parts = self._texts[name] = self._same.setdefault(made, made)
             if len(self._same) > _MOST_SHAPES:

@@ -23,6 +23,7 @@ from rocketpy.wire.names import (
     is_system_topic,
     is_valid_stored_topic,
 )
+from rocketpy.wire.steps import run_steps
 from rocketpy.wire.sysflag import Permission
 from rocketpy_broker_sim.broker.tables.persist import (
     FILE_LIMITS,
@@ -32,7 +33,6 @@ from rocketpy_broker_sim.broker.tables.persist import (
     pretty_steps,
     pretty_text,
 )
-from rocketpy_broker_sim.serving.slices import whole
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -178,7 +178,7 @@ class TopicTable(StoredTable):
         Raises:
             BrokerError: a name is not allowed, or the table is full.
         """
-        whole(self.put_steps(topics))
+        run_steps(self.put_steps(topics))
 
     def put_steps(self, topics: Iterable[TopicConfig]) -> Generator[None, None, None]:
         """`put_all`, in steps: the topics are checked a few at a time, and all of them made in the last one.
@@ -195,9 +195,10 @@ class TopicTable(StoredTable):
                 yield
         added = sum(name not in self._topics for name in found)
         if added and len(self._topics) + added > self._config.max_topics:
-            raise BrokerError.for_code(
-                ResponseCode.SYSTEM_ERROR, f"the broker holds {len(self._topics)} topics, more are not allowed"
+            remark = (
+                f"the broker holds {len(self._topics)} topics, more are not allowed: delete some, or raise maxTopics"
             )
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         for name, topic in islice(found.items(), MOST_LOGGED):
             log.info("%s topic %s", "update" if name in self._topics else "create", topic.to_text())
         if len(found) > MOST_LOGGED:
@@ -255,7 +256,7 @@ class TopicTable(StoredTable):
 def _stored(topic: TopicConfig) -> Written:
     """A topic as it stands in the file. The whole file is written when one topic changes, so this must be quick."""
     if topic.attributes:
-        return Written(pretty_text(topic.to_json(), 2))
+        return Written(pretty_text(topic.to_json()))
     return Written(
         f'{{\n\t\t\t"attributes":{{}},\n\t\t\t"order":{"true" if topic.order else "false"},'
         f'\n\t\t\t"perm":{topic.perm:d},\n\t\t\t"readQueueNums":{topic.read_queue_nums:d},'

@@ -6,11 +6,11 @@ import pytest
 
 from rocketpy.errors import BrokerError
 from rocketpy.wire.enums import MessageModel
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.tables.clients import Channel
 from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
 from rocketpy_broker_sim.broker.tables.producers import ProducerTable
 from rocketpy_broker_sim.config import BrokerConfig
-from rocketpy_broker_sim.serving.slices import whole
 from tests.broker_sim.broker.support import Clock, FakeChannel, client, consumer
 
 
@@ -60,8 +60,8 @@ def test_RB4_a_connection_that_ends_leaves_all_its_groups() -> None:
         table.register(group, client(a), consumer("T"))
     table.register("G", client(b), consumer("T"))
     setup.heard()
-    whole(table.on_close(a))
-    whole(table.on_close(a))
+    run_steps(table.on_close(a))
+    run_steps(table.on_close(a))
     assert setup.heard() == [("G", [b])]
     assert table.client_ids("G") == ["id-b"]
     assert table.group("H") is None
@@ -75,13 +75,13 @@ def test_RB4_a_silent_member_is_dropped_after_two_minutes() -> None:
     table.register("G", client(b), consumer("T"))
     setup.heard()
     setup.clock.now += 60
-    assert whole(table.scan()) == []
+    assert run_steps(table.scan()) == []
     setup.clock.now += 0.5
-    assert whole(table.scan()) == [a]
+    assert run_steps(table.scan()) == [a]
     assert setup.heard() == [("G", [b])]
     assert table.client_ids("G") == ["id-b"]
     setup.clock.now += 200
-    assert whole(table.scan()) == [b]
+    assert run_steps(table.scan()) == [b]
     assert table.groups() == []
     assert setup.heard() == []
 
@@ -91,7 +91,7 @@ def test_RB4_a_heartbeat_keeps_a_member_alive() -> None:
     for _ in range(10):
         setup.table.register("G", client(setup.a), consumer("T"))
         setup.clock.now += 100
-        assert whole(setup.table.scan()) == []
+        assert run_steps(setup.table.scan()) == []
 
 
 def test_RB4_a_client_that_reconnects_is_listed_once() -> None:
@@ -150,7 +150,7 @@ def test_RB5_who_does_not_want_to_hear_is_not_told(
     setup = Setup(**settings)
     for channel in (setup.a, setup.b):
         assert setup.table.register("G", client(channel), consumer("T", model=model), notify=notify)
-    whole(setup.table.on_close(setup.a))
+    run_steps(setup.table.on_close(setup.a))
     assert setup.heard() == []
 
 
@@ -160,7 +160,7 @@ def test_threat_L8_a_group_has_no_more_clients_than_it_may() -> None:
     with pytest.raises(BrokerError, match="more are not allowed"):
         setup.table.register("G", client(setup.b), consumer("T"))
     assert not setup.table.register("G", client(setup.a), consumer("T"))
-    whole(setup.table.on_close(setup.b))
+    run_steps(setup.table.on_close(setup.b))
     assert setup.table.client_ids("G") == ["id-a"]
 
 
@@ -181,11 +181,11 @@ def test_RB4_producers_join_leave_and_fall_silent() -> None:
     clock.now += 119
     table.register("P", client(a))
     clock.now += 2
-    assert whole(table.scan()) == [b]
+    assert run_steps(table.scan()) == [b]
     assert table.groups() == ["P"]
     assert table.unregister("P", a)
     assert not table.unregister("P", a)
-    whole(table.on_close(a))
+    run_steps(table.on_close(a))
     assert table.groups() == []
 
 
@@ -195,7 +195,7 @@ def test_RB4_a_producer_that_disconnects_leaves_all_its_groups() -> None:
     for group in ("P", "Q"):
         table.register(group, client(a))
     table.register("Q", client(b))
-    whole(table.on_close(a))
+    run_steps(table.on_close(a))
     assert table.groups() == ["Q"]
     assert [each.client_id for each in table.clients("Q")] == ["id-b"]
 

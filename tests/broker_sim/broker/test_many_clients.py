@@ -17,12 +17,13 @@ from rocketpy.wire.bodies.heartbeat import ConsumerData, HeartbeatData, Producer
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.notifications import REST_PER_MEMBER, SMALL, Notices
 from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
 from rocketpy_broker_sim.broker.tables.producers import ProducerTable
 from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
 from rocketpy_broker_sim.config import BrokerConfig
-from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Slices, Steadily, whole
+from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Slices, Steadily
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client, client_of, heartbeat
 from tests.broker_sim.broker.support import Clock, FakeChannel, client, consumer
@@ -139,7 +140,7 @@ def test_memberships_have_a_bound_for_each_client_and_for_all(kind: str) -> None
         join(b, "g2")
     assert {each.channel for each in table.clients("g2")} == {a}
     assert table.clients("g3") == []
-    whole(table.on_close(a))
+    run_steps(table.on_close(a))
     for n in (2, 3, 4):
         join(FakeChannel(f"c{n}"), "g2")
     table.unregister("g0", b)

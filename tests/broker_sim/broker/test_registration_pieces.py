@@ -23,9 +23,9 @@ from rocketpy.wire.bodies.topics import DataVersion, TopicConfig
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.enums import TopicFilterType
 from rocketpy.wire.headers.admin import CreateTopicRequestHeader
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.registration_pieces import MOST_AT_ONCE, cut
-from rocketpy_broker_sim.serving.slices import whole
 from tests.broker_sim.broker.kit import Client, client_of
 from tests.broker_sim.broker.test_registration import NameServer, name_servers, opened
 
@@ -209,9 +209,10 @@ def test_the_body_made_in_steps_is_the_body_itself() -> None:
     wrapper.mapping_data_version.timestamp = 0
     steps = encode_steps(topics, wrapper.data_version)
     assert (
-        re.sub(rb'("mappingDataVersion":.*"timestamp":)[0-9]+', rb"\g<1>0", whole(steps), count=1) == at_once.encode()
+        re.sub(rb'("mappingDataVersion":.*"timestamp":)[0-9]+', rb"\g<1>0", run_steps(steps), count=1)
+        == at_once.encode()
     )
-    packed = whole(encode_steps(topics, wrapper.data_version, compressed=True))
+    packed = run_steps(encode_steps(topics, wrapper.data_version, compressed=True))
     assert zlib.decompress(packed) == zlib.decompress(at_once.encode_compressed(with_attributes=False))
 
 

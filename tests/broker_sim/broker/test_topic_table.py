@@ -89,7 +89,7 @@ def test_every_change_is_told_and_raises_the_version() -> None:
     told: list[str] = []
     woken: list[bool] = []
     table.subscribe(told.extend)
-    table.wake = lambda: woken.append(table.changed)
+    table.on_change(lambda: woken.append(table.changed))
     counters = [table.data_version.counter]
     table.create_on_send("A", "TBW102", 4)
     counters.append(table.data_version.counter)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import re
 import socket
 
@@ -195,6 +197,14 @@ def test_a_port_that_is_taken(place: Place, capsys: pytest.CaptureFixture[str]) 
     assert not (place.home / "store" / "abort").exists()
 
 
+@pytest.mark.parametrize("port", ["x", "-1", "64501", "70000"])
+def test_a_port_that_is_none(capsys: pytest.CaptureFixture[str], port: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        sim.main(["--port", port])
+    assert ended.value.code == 2
+    assert f"'{port}' is not a number from 0 to 64500" in capsys.readouterr().err
+
+
 def test_a_store_where_none_can_be(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     occupied = place.write("file", "not a folder")
     file = place.write("b.conf", f"{FREE_PORT}storePathRootDir={occupied}/store")
@@ -257,6 +267,22 @@ def test_a_bug_is_told_with_its_traceback(capsys: pytest.CaptureFixture[str]) ->
 
     assert run_command("rocketpy-broker", None, body) == 1
     assert "the culprit" in capsys.readouterr().err
+
+
+def test_too_few_descriptors_to_begin_with(capsys: pytest.CaptureFixture[str]) -> None:
+    def body() -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    assert run_command("rocketpy-broker", None, body) == 1
+    assert "raise the limit (ulimit -n)" in refused(capsys)
+
+
+def test_any_other_error_of_the_system_keeps_its_traceback() -> None:
+    def body() -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        run_command("rocketpy-broker", None, body)
 
 
 def test_ctrl_c_before_anything_serves(capsys: pytest.CaptureFixture[str]) -> None:

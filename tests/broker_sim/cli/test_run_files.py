@@ -47,6 +47,19 @@ def test_a_server_runs_where_no_file_can_be_made(directory: Path, caplog: pytest
     assert "will not find this process" in caplog.text
 
 
+def test_a_server_runs_where_there_is_no_place_for_temporary_files(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    with run_file("broker", "broker-a", "127.0.0.1:10911"):
+        pass
+    assert "will not find this process: No usable temporary directory found" in caplog.text
+
+
 def test_a_directory_that_others_may_write_to_is_not_used(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     directory.mkdir()
     directory.chmod(0o775)

@@ -10,10 +10,10 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers import route as headers
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.namesrv import open_name_server
 from rocketpy_broker_sim.namesrv.kv_config import KVConfig
 from rocketpy_broker_sim.serving.memory import REGISTRATIONS
-from rocketpy_broker_sim.serving.slices import whole
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.namesrv.test_large_tables import MOST_SECONDS, longest
 from tests.broker_sim.namesrv.test_server import Peer, body, register, running
@@ -118,5 +118,5 @@ async def test_the_file_of_the_key_values_is_what_it_was():
     table.delete("m", "c")
     assert storage.read_bytes("kvConfig.json") == b'{\n "configTable": {}\n}'
     large = table_of({str(number): "x" * 100 for number in range(3000)})
-    data = b"".join(whole(large.encode_steps(large.draft())))
+    data = b"".join(run_steps(large.encode_steps(large.draft())))
     assert json.loads(data)["configTable"]["n"] == dict(large.namespace("n"))

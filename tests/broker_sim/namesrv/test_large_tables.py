@@ -18,12 +18,12 @@ from rocketpy.wire.bodies.registration_steps import decode_steps, most_topics
 from rocketpy.wire.bodies.route import ClusterInfo, KVTable, QueueData, TopicRouteData
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicList, TopicQueueMappingInfo
 from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.config import NamesrvConfig
 from rocketpy_broker_sim.namesrv import open_name_server, route_info, route_query
 from rocketpy_broker_sim.namesrv.long_answers import cluster_info_body, route_body, topic_list_body
 from rocketpy_broker_sim.namesrv.processor import FEW_BROKERS, MAX_ZONE
 from rocketpy_broker_sim.namesrv.route_info import RouteInfo
-from rocketpy_broker_sim.serving.slices import whole
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.namesrv.test_route_info import identity, registration
 from tests.broker_sim.namesrv.test_server import Peer, body, register, running
@@ -59,7 +59,7 @@ def longest(make, *, tries=2):
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_20000_topics_in_one_registration_are_read_in_short_steps(compressed):
-    data = whole(encode_steps(topics(20_000), DataVersion(counter=3), compressed=compressed))
+    data = run_steps(encode_steps(topics(20_000), DataVersion(counter=3), compressed=compressed))
     worst, found = longest(lambda: decode_steps(data, version=479, compressed=compressed))
     assert worst < MOST_SECONDS
     assert list(found.topic_config_serialize_wrapper.topic_config_table.values()) == topics(20_000)
@@ -80,13 +80,13 @@ def test_what_is_read_in_steps_is_what_is_read_at_once(version, pad):
     data = (sent.topic_config_serialize_wrapper if version < 37 else sent).encode(browser_compatible=pad > 0)
     data = data[:-1] + b" " * pad + data[-1:]
     at_once = RegisterBrokerBody.decode_any(data, version=version)
-    assert whole(decode_steps(data, version=version)) == at_once
+    assert run_steps(decode_steps(data, version=version)) == at_once
 
 
 def test_the_dialect_of_fastjson_is_read_too():
     data = wrapped(topic_config_table={t.topic_name: t for t in topics(200)}).encode().decode()
     data = data.replace('"counter"', "counter").replace('"topicConfigTable"', "'topicConfigTable'").encode()
-    found = whole(decode_steps(data, version=479))
+    found = run_steps(decode_steps(data, version=479))
     assert len(found.topic_config_serialize_wrapper.topic_config_table) == 200
 
 
@@ -94,7 +94,7 @@ def test_members_that_nobody_knows_and_nulls_are_passed_over():
     table = json.dumps({t.topic_name: t.to_json() for t in topics(300)})
     odd = '"x":[{"y":[1,2,{}]},"}",null],"dataVersion":null'
     data = f'{{"z":{{}},"filterServerList":["f:1"],"topicConfigSerializeWrapper":{{{odd},"topicConfigTable":{table}}}}}'
-    found = whole(decode_steps(data.encode(), version=479))
+    found = run_steps(decode_steps(data.encode(), version=479))
     assert len(found.topic_config_serialize_wrapper.topic_config_table) == 300
     assert found.filter_server_list == ["f:1"]
 
@@ -145,21 +145,21 @@ def test_a_small_compressed_registration_does_not_become_a_large_one(name):
 
 def test_more_topics_at_once_than_there_may_be_are_refused():
     """What becomes of a registration in memory goes with its size; that of 50,000 topics of a real broker is taken."""
-    data = whole(encode_steps(topics(50_000), DataVersion()))
+    data = run_steps(encode_steps(topics(50_000), DataVersion()))
     assert most_topics(len(data)) > 50_000
     table = b",".join(b'"%d":null' % n for n in range(100_000))
     with pytest.raises(RemoteProtocolError, match="enableSplitRegistration"):
-        whole(decode_steps(_TABLE + table + b"}}}", version=479))
-    packed = whole(encode_steps(topics(30_000), DataVersion(), compressed=True))
+        run_steps(decode_steps(_TABLE + table + b"}}}", version=479))
+    packed = run_steps(encode_steps(topics(30_000), DataVersion(), compressed=True))
     with pytest.raises(RemoteProtocolError, match="enableSplitRegistration"):
-        whole(decode_steps(packed, version=479, compressed=True))
+        run_steps(decode_steps(packed, version=479, compressed=True))
 
 
 # --- over the wire ---------------------------------------------------------------------------------------
 
 
 async def test_a_broker_of_20000_topics_registers_in_one_request(autojump_clock):
-    data = whole(encode_steps(topics(20_000), DataVersion(counter=1)))
+    data = run_steps(encode_steps(topics(20_000), DataVersion(counter=1)))
     async with running() as peer:
         assert (await peer.ask(register(data))).code == ResponseCode.SUCCESS
         assert (await peer.route("Many-019999")).code == ResponseCode.SUCCESS
@@ -168,7 +168,7 @@ async def test_a_broker_of_20000_topics_registers_in_one_request(autojump_clock)
 
 
 async def test_others_are_answered_while_a_large_registration_is_taken(autojump_clock):
-    data = whole(encode_steps(topics(5_000), DataVersion(counter=1)))
+    data = run_steps(encode_steps(topics(5_000), DataVersion(counter=1)))
     network = MemoryNetwork()
     async with (
         open_name_server(NamesrvConfig(), network=network) as server,
@@ -192,7 +192,7 @@ async def test_others_are_answered_while_a_large_registration_is_taken(autojump_
 
 
 async def test_what_comes_behind_a_registration_on_its_connection_waits_for_it(autojump_clock):
-    data = whole(encode_steps(topics(5_000), DataVersion(counter=1)))
+    data = run_steps(encode_steps(topics(5_000), DataVersion(counter=1)))
     async with running() as peer:
         await peer.route("t")
         codes = []
@@ -211,7 +211,7 @@ async def test_what_comes_behind_a_registration_on_its_connection_waits_for_it(a
 async def test_a_broker_that_hangs_up_and_returns_has_what_it_registers_then(autojump_clock):
     async with running() as peer:
         for names in (topics(3000), topics(2000), topics(2500)):
-            data = whole(encode_steps(names, DataVersion(counter=1)))
+            data = run_steps(encode_steps(names, DataVersion(counter=1)))
             assert (await peer.ask(register(data))).code == ResponseCode.SUCCESS
             answer = await peer.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
             assert TopicList.decode(answer.body).topic_list == {each.topic_name for each in names}
@@ -223,7 +223,7 @@ async def test_a_broker_that_hangs_up_and_returns_has_what_it_registers_then(aut
 
 
 async def test_a_broker_that_hangs_up_within_its_registration_leaves_nothing(autojump_clock):
-    data = whole(encode_steps(topics(5000), DataVersion(counter=1)))
+    data = run_steps(encode_steps(topics(5000), DataVersion(counter=1)))
     async with running() as peer:
         for turns in range(0, 60, 3):
             async with trio.open_nursery() as nursery:
@@ -279,7 +279,7 @@ def test_threat_L8_the_topics_of_a_connection_and_of_all_are_bounded_by_their_me
     before = tables.table.bytes
     assert tables.register(registration(identity("a"), names, connection=link)) is not None, "again takes no more"
     assert tables.table.bytes == before
-    whole(tables.leave_steps(link))
+    run_steps(tables.leave_steps(link))
     assert tables.register(registration(identity("c"), names, connection=object())) is not None
     tables.unregister([identity("b"), identity("c")])
     assert tables.table.bytes == 0
@@ -313,7 +313,7 @@ def test_a_long_route_is_written_as_a_short_one(browser):
     )
     route = route_query.route_of(tables, "t1")
     route.order_topic_conf = "a:1"
-    assert whole(steps) == route.encode(browser_compatible=browser)
+    assert run_steps(steps) == route.encode(browser_compatible=browser)
 
 
 async def test_a_route_over_many_brokers_is_answered_whole(autojump_clock):
@@ -329,10 +329,10 @@ async def test_a_route_over_many_brokers_is_answered_whole(autojump_clock):
 
 def test_long_lists_are_written_as_short_ones():
     tables = tables_of(50)
-    assert whole(cluster_info_body(tables)) == route_query.cluster_info(tables).encode()
-    assert ClusterInfo.decode(whole(cluster_info_body(RouteInfo()))) == ClusterInfo()
-    assert whole(topic_list_body(iter(["b", None, "a"]))) == b'{"topicList":["b","a"]}'
-    assert whole(topic_list_body(iter([None]))) == TopicList().encode()
+    assert run_steps(cluster_info_body(tables)) == route_query.cluster_info(tables).encode()
+    assert ClusterInfo.decode(run_steps(cluster_info_body(RouteInfo()))) == ClusterInfo()
+    assert run_steps(topic_list_body(iter(["b", None, "a"]))) == b'{"topicList":["b","a"]}'
+    assert run_steps(topic_list_body(iter([None]))) == TopicList().encode()
 
 
 def test_what_grows_with_the_tables_is_done_in_short_steps():
@@ -362,7 +362,7 @@ def test_a_broker_that_is_being_swept_up_is_gone_at_once_and_what_returned_stays
     assert route_query.all_topics(tables).topic_list == set()
     tables.register(registration(identity(), names[:500]))
     for steps in pending:
-        whole(steps)
+        run_steps(steps)
     assert set(tables.queues) == set(names[:500]) == tables.table.held["a"]
 
 
@@ -375,7 +375,7 @@ def test_a_master_that_returns_while_its_queues_lose_their_permission_has_it():
     tables.unregister([identity()])
     tables.register(registration(identity(), names, acting=True))
     for steps in pending:
-        whole(steps)
+        run_steps(steps)
     assert {queue.perm for by_broker in tables.queues.values() for queue in by_broker.values()} == {6}
 
 

@@ -12,6 +12,7 @@ from rocketpy.message import MessageQueue
 from rocketpy.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from rocketpy.wire.bodies.offsets import MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
 from rocketpy.wire.json_body import Body
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
 from rocketpy_broker_sim.broker.tables.persist import Entries, pretty_json, pretty_steps
 from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
@@ -19,7 +20,6 @@ from rocketpy_broker_sim.broker.tables.topics import TopicTable
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.serving import encoding
 from rocketpy_broker_sim.serving.encoding import encode_steps
-from rocketpy_broker_sim.serving.slices import whole
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 
 
@@ -39,22 +39,22 @@ def test_a_body_written_in_steps_is_that_of_one_call(count: int) -> None:
         ),
     ]
     for body in bodies:
-        assert whole(encode_steps(body)) == body.encode()
+        assert run_steps(encode_steps(body)) == body.encode()
 
 
 def test_a_body_that_fits_no_frame_is_refused_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "MOST_ENCODED", 10_000)
     steps = encode_steps(SubscriptionGroupWrapper(subscription_group_table=groups(1000)))
     with pytest.raises(BrokerError, match="in pages"):
-        whole(steps)
+        run_steps(steps)
 
 
 def test_a_file_written_in_steps_is_that_of_one_call() -> None:
     value = {"b": {"x" * n: {"n": n, "none": {}, "list": [n, "é"]} for n in range(100)}, "c": {1: 2, 3: 4}, "d": 'a"b'}
     for large in (value["b"], Entries(value["b"].items())):
-        assert whole(pretty_steps({**value, "b": large})) == pretty_json(value)
-    assert whole(pretty_steps({"a": Entries([])})) == pretty_json({"a": {}})
-    assert whole(pretty_steps({"a": {n: n for n in range(99)}})) == pretty_json({"a": {n: n for n in range(99)}})
+        assert run_steps(pretty_steps({**value, "b": large})) == pretty_json(value)
+    assert run_steps(pretty_steps({"a": Entries([])})) == pretty_json({"a": {}})
+    assert run_steps(pretty_steps({"a": {n: n for n in range(99)}})) == pretty_json({"a": {n: n for n in range(99)}})
 
 
 def longest_share(steps: Generator[None, None, bytes]) -> float:

@@ -1,0 +1,190 @@
+"""The harness itself: what it shall find is planted, and found at the first try; what the machine does is not held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Self
+
+import pytest
+
+from tests.hostile import measure
+from tests.hostile.frames import MIB, opaque_of, request
+from tests.hostile.measure import Attack, Reading, attack
+from tests.hostile.peer import Answer, Closed, Peer
+from tests.hostile.world import Memory
+
+WAITED, TURNED, LEFT, GROWN, FAILED = "wait", "turn", "left", "grown", "failed"
+GOOD = {WAITED: 0.0, TURNED: 0.001, LEFT: 0, GROWN: 0, FAILED: 0}
+
+
+class FakeServed:
+    """A server that does what it is told in each attack: seconds that somebody waits, bytes that it keeps, and so on.
+
+    Attributes:
+        plan: What goes wrong, for each attack in turn; nothing does after its end.
+        attacked: How often it has been attacked.
+        restarts: How often it has been started again.
+    """
+
+    address = ""
+
+    def __init__(self, *plan: dict[str, float]) -> None:
+        self.plan, self.attacked, self.restarts = plan, 0, 0
+        self.kept = 0
+        self.pair = SimpleNamespace(line="pulls: refused")
+
+    @property
+    def now(self) -> dict[str, float]:
+        return GOOD | (self.plan[self.attacked - 1] if self.attacked <= len(self.plan) else {})
+
+    def begin(self) -> None:
+        self.attacked += 1
+        self.kept += int(self.now[LEFT])
+
+    @property
+    def meter(self) -> FakeMeter:
+        return FakeMeter(longest=int(self.now[TURNED] * 1e9), collecting=0)
+
+    def memory(self) -> Memory:
+        return Memory(self.kept, self.kept + (int(self.now[GROWN]) if self.attacked else 0))
+
+    def waited(self) -> float:
+        return self.now[WAITED]
+
+    def failures(self) -> int:
+        return int(self.now[FAILED])
+
+    def answers(self) -> bool:
+        return True
+
+    def restart(self) -> None:
+        self.restarts += 1
+        self.kept = 0
+
+
+class FakeMeter(dict[str, int]):
+    line = "planted"
+
+
+class FakePeer:
+    """Answers everything with 0."""
+
+    is_open = True
+
+    def __init__(self, *_: object, **_more: object) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def attack(self, frames: list[bytes], last: bytes) -> list[Answer]:
+        return [Answer(0, opaque_of(frame), "", {}, b"", False) for frame in (*frames, last)]
+
+
+@pytest.fixture
+def try_it(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Reading]:
+    monkeypatch.setattr(measure, "Peer", FakePeer)
+    monkeypatch.setattr(measure, "_SETTLES_WITHIN", 0)
+
+    def run(served: FakeServed, **more: object) -> Reading:
+        one = Attack(name="planted", frames=lambda: [request(1)], **more)  # type: ignore[arg-type]
+        return attack(served, one, lambda: request(1), 0, afresh=served.restart)  # type: ignore[arg-type]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("what", "amount", "said"),
+    [
+        (LEFT, 80 * MIB, "80.0 MiB of memory stayed, 16 are allowed"),
+        (GROWN, 80 * MIB, "memory grew by 80.0 MiB"),
+        (TURNED, 0.350, "a turn of 350.0 ms"),
+        (FAILED, 1, "the pair: pulls: refused"),
+    ],
+)
+def test_what_is_wrong_the_first_time_only_is_reported(
+    try_it: Callable[..., Reading], what: str, amount: float, said: str
+) -> None:
+    served = FakeServed({what: amount})
+    assert any(fault.startswith(said) for fault in try_it(served).faults)
+    assert served.attacked == 1
+
+
+def test_what_is_wrong_beside_a_wait_is_reported(try_it: Callable[..., Reading]) -> None:
+    served = FakeServed({LEFT: 80 * MIB, WAITED: 2.0})
+    assert try_it(served).faults[-2:] == ("80.0 MiB of memory stayed, 16 are allowed", "the pair waited 2000 ms")
+    assert served.attacked == 1
+
+
+def test_what_goes_wrong_when_a_wait_is_looked_at_again_is_reported(try_it: Callable[..., Reading]) -> None:
+    served = FakeServed({WAITED: 2.0}, {LEFT: 80 * MIB})
+    assert try_it(served).faults[1:] == ("80.0 MiB of memory stayed, 16 are allowed",)
+    assert served.attacked == 2
+
+
+def test_a_wait_is_looked_at_again_and_the_best_counts(try_it: Callable[..., Reading]) -> None:
+    served = FakeServed({WAITED: 2.0, TURNED: 0.019}, {WAITED: 0.5}, {WAITED: 0.3})
+    reading = try_it(served)
+    assert (reading.faults, reading.wait, reading.turn) == ((), 0.3, 0.019)
+    assert (served.attacked, served.restarts) == (3, 0)
+
+
+def test_a_wait_that_stays_is_reported(try_it: Callable[..., Reading]) -> None:
+    served = FakeServed(*[{WAITED: 2.0}] * 3)
+    assert try_it(served).faults == ("the pair waited 2000 ms",)
+
+
+def test_a_turn_a_little_too_long_is_measured_again_on_a_new_server(try_it: Callable[..., Reading]) -> None:
+    served = FakeServed({TURNED: 0.030})
+    assert try_it(served).faults == ()
+    assert (served.attacked, served.restarts) == (2, 1)
+    served = FakeServed({TURNED: 0.030}, {TURNED: 0.022})
+    assert try_it(served).faults[0].startswith("a turn of 22.0 ms")
+    assert served.restarts == 1
+
+
+def test_a_little_too_long_and_something_else_is_not_measured_again(try_it: Callable[..., Reading]) -> None:
+    served = FakeServed({TURNED: 0.030, FAILED: 1})
+    assert len(try_it(served).faults) == 2
+    assert served.restarts == 0
+
+
+def test_a_call_into_c_needs_a_body_at_its_limit(try_it: Callable[..., Reading]) -> None:
+    assert "no body at its limit" in try_it(FakeServed(), call="copy").faults[0]
+    assert try_it(FakeServed({TURNED: 0.090}), call="inflate", inflates=32 * MIB).faults == ()
+
+
+def test_an_answer_that_is_told_is_compared(try_it: Callable[..., Reading]) -> None:
+    assert try_it(FakeServed(), answer=0).faults == ()
+    assert try_it(FakeServed(), answer=29).faults == ("answered (0,), expected 29",)
+
+
+def test_requests_of_the_server_are_no_answers() -> None:
+    """A notice may have the number of the last request: servers count their own."""
+    last = request(1)
+    sent = [Answer(40, opaque_of(last), "", {}, b"", True), Answer(0, opaque_of(last), "", {}, b"", False)]
+    peer = ScriptedPeer(sent)
+    assert peer.attack([], last) == sent
+    assert peer.ask(last) == sent[1]
+
+
+class ScriptedPeer(Peer):
+    """Reads what stands in a list, again and again."""
+
+    def __init__(self, answers: list[Answer]) -> None:
+        self._script = answers
+        self._left: Iterator[Answer] = iter([])
+        self.is_open = True
+
+    def send(self, data: bytes) -> None:
+        self._left = iter(self._script)
+
+    def read(self) -> Answer:
+        try:
+            return next(self._left)
+        except StopIteration:
+            raise Closed from None
