@@ -14,7 +14,7 @@ import trio
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError
 from rocketpy.logs import get_logger
-from rocketpy.remoting.rounds import LITTLE, SLICE_SECONDS
+from rocketpy.remoting.rounds import Turns
 from rocketpy.remoting.transport import MOST_RECEIVED
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from rocketpy.wire.fast_answer import peek
@@ -34,14 +34,12 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "Inbound"]
 
 _logger = get_logger(__name__)
-_OVERHEAD = 1024
-"""Bytes that a request takes besides its body."""
-_GROUP = 16
-"""Frames that a server decodes between two looks at the time."""
-_CHUNK = 64 * 1024
-"""Bytes that a server receives at a time while time is short, but for a large frame that has begun."""
-_LONG_HEADER = 2048
-"""Bytes of a header after which the next frame is a group of its own."""
+_OVERHEAD, _OVERHEAD_OF_FIELD = 1024, 200
+"""Bytes that a request takes besides its body, and a field besides its name and value."""
+_CHUNK = 128 * 1024
+"""Bytes that a server receives at a time while time is short."""
+_PIECE = 32 * 1024
+"""Bytes in which the frames begin that a server decodes between two looks at the time."""
 
 
 class Handler(Protocol):
@@ -75,11 +73,7 @@ class Inbound:
         self._in_flight = in_flight
         self._handler = handler
         self._limits = limits
-        self._share = share
-        self._began = 0.0  # this turn, in processor time
-        self._was_let_go = False
-        self._delivered = 0  # bytes that were there when this chunk had come
-        self._group = limits.frames_per_turn if share is None else 1
+        self._turns = None if share is None else Turns(share)
         self._decoder = FrameDecoder(limits.wire)
         self._reader = SendReader(limits.wire)
         self._scope = trio.CancelScope()
@@ -149,6 +143,9 @@ class Inbound:
             await self._read()
 
     async def _read(self) -> NoReturn:
+        turns = self._turns
+        if turns is not None:
+            self._transport.before_read = self._begin_turn
         while True:
             data = await self._transport.receive()
             if not data:
@@ -157,89 +154,88 @@ class Inbound:
             self.last_received = now
             self.received_bytes += len(data)
             self._decoder.receive_data(data)
+            if turns is not None and turns.note_delivered(self._decoder.buffered):
+                await self._next_turn(())
             await self._take(now)
-            if self._share is not None:
-                # What waits for its turn is kept: while time is short a chunk is no larger than what a frame lacks.
-                begun = self._decoder.buffered
-                self._transport.most_received = MOST_RECEIVED if begun > LITTLE or not self._share.is_short else _CHUNK
 
     async def _take(self, now: float) -> None:
         """Deal with every whole frame there is, a turn at a time."""
-        share = self._share
-        self._delivered = self._decoder.buffered
+        turns = self._turns
         while True:
-            most = self._limits.frames_per_turn
-            if share is not None:
-                if share.is_short and self._decoder.is_ready:
-                    self.frame_due = math.inf
-                    most = await self._wait_for_share(share, (), most)
-                self._began = share.clock()
-            requests, is_more = self._decode(most)
+            requests, is_more = self._decode()
             if requests:
                 await self._serve(requests, now)
-            elif share is not None:
-                self._end_turn(share)
             if self._bad is not None:
                 raise self._bad
             if not is_more:
                 break
-            await trio.lowlevel.checkpoint()
+            await self._next_turn(())
+        if turns is not None:
+            turns.end()
         self._watch_frame()
 
-    def _decode(self, most: int) -> tuple[list[RemotingCommand], bool]:
-        """The requests among the next frames, of which there are so many at most; and whether there may be more."""
+    def _decode(self) -> tuple[list[RemotingCommand], bool]:
+        """The requests among the next frames, as many as a turn has time for; and whether there may be more."""
+        turns, left = self._turns, self._limits.frames_per_turn
         requests: list[RemotingCommand] = []
-        share, decoder, left = self._share, self._decoder, most
-        end = self._began + SLICE_SECONDS
         while True:
-            frames = self._cut(min(left, self._group))
+            frames = self._cut(left)
             if not frames:
                 return requests, False
             self.frame_due = math.inf
             requests += self._sort(frames)
             left -= len(frames)
-            if self._bad is not None or not decoder.buffered:
+            if self._bad is not None or not self._decoder.buffered:
                 return requests, False
-            if share is not None:
-                self._group = _GROUP if len(frames[-1].header) <= _LONG_HEADER else 1
-                if share.clock() >= end:
-                    return requests, True
-            if not left:
+            if not left or (turns is not None and not turns.has_time_to_decode()):
                 return requests, True
 
     def has_time(self) -> bool:
         """Whether another request may be begun in this turn."""
-        return self._share is None or self._share.clock() < self._began + 2 * SLICE_SECONDS
+        return self._turns is None or self._turns.has_time()
 
-    def _end_turn(self, share: RoundShare) -> None:
-        seconds = share.clock() - self._began
-        if self._was_let_go:
-            self._was_let_go = False
-            share.note_let_go(seconds)
-        else:
-            share.note(seconds)
+    async def _begin_turn(self, requests: Sequence[RemotingCommand] = ()) -> None:
+        """Begin a turn of this connection of a server, which may have to be waited for; `requests` are decoded already.
 
-    async def _wait_for_share(self, share: RoundShare, requests: Sequence[RemotingCommand], most: int) -> int:
-        """Wait for this connection's turn while time is short; how many requests may be carried out then.
-
-        Args:
-            share: what there is for all connections.
-            requests: those that are decoded already.
-            most: as many as there are for a turn.
+        That in which new bytes are dealt with begins before they are read.
         """
-        if self._delivered <= LITTLE:
-            return 1
-        self.in_hand = _size_of(requests)
-        self._connection.note_kept()
-        await share.wait()
-        self._was_let_go = True
-        self.in_hand = 0
-        self._connection.note_kept()
-        return most
+        turns = self._turns
+        assert turns is not None
+        if turns.must_wait:
+            await self._wait_for_turn(turns, requests)
+        turns.begin()
+        # What is read and not dealt with is kept until the next turn: that shall not be much of each of hundreds.
+        self._transport.most_received = _CHUNK if turns.is_short else MOST_RECEIVED
 
-    def _cut(self, turn: int) -> list[Frame]:
+    async def _next_turn(self, requests: Sequence[RemotingCommand]) -> None:
+        """Let others have their turn, and begin the next one; `requests` are decoded already."""
+        turns = self._turns
+        if turns is None:
+            await trio.lowlevel.checkpoint()
+            return
+        turns.end()
+        if not turns.must_wait:
+            await trio.lowlevel.checkpoint()
+        await self._begin_turn(requests)
+
+    async def _wait_for_turn(self, turns: Turns, requests: Sequence[RemotingCommand]) -> None:
+        """Wait in the line of all connections. A frame that has begun is not late by that."""
+        self._keep(requests)
+        due, self.frame_due = self.frame_due, math.inf
+        since = trio.current_time()
+        await turns.wait()
+        self.frame_due = due + (trio.current_time() - since)
+        self._keep(())
+
+    def _keep(self, requests: Sequence[RemotingCommand]) -> None:
+        """Count what waits to be handed over."""
+        self.in_hand = sum(map(_size_of, requests))
+        self._connection.note_kept()
+
+    def _cut(self, most: int) -> list[Frame]:
+        """So many frames at most; on a server, those that are decoded between two looks at the time."""
         try:
-            return self._decoder.frames(turn)
+            return self._decoder.frames(most) if self._turns is None else self._decoder.frames(most, _PIECE)
         except RemoteProtocolError as exc:
             self._bad = exc
             return []
@@ -277,27 +273,14 @@ class Inbound:
 
     async def _serve(self, requests: list[RemotingCommand], arrived: float) -> None:
         """Hand requests over, as many as there is room and time for at a time."""
-        share = self._share
-        most = len(requests)
         while True:
-            if not self._has_room():
-                if share is not None:
-                    self._end_turn(share)
+            while not self._has_room():
                 await self._wait_for_room(requests)
-                if share is not None:
-                    self._began = share.clock()
-            taken = self._hand_over(requests[:most] if most < len(requests) else requests, arrived)
-            if share is not None:
-                self._end_turn(share)
+            taken = self._hand_over(requests, arrived)
             if taken >= len(requests):
                 return
             requests = requests[taken:]
-            await trio.lowlevel.checkpoint()
-            most = len(requests)
-            if share is not None:
-                if share.is_short:
-                    most = await self._wait_for_share(share, requests, most)
-                self._began = share.clock()
+            await self._next_turn(requests)
 
     def _has_room(self) -> bool:
         return (
@@ -307,15 +290,19 @@ class Inbound:
         )
 
     async def _wait_for_room(self, requests: list[RemotingCommand]) -> None:
-        self.in_hand = _size_of(requests)
-        self._connection.note_kept()
+        """Wait until the peer has read more or its requests are answered, and for the next turn."""
+        turns = self._turns
+        if turns is not None:
+            turns.end()
+        self._keep(requests)
         while not self._has_room():
             if self.held or self.parked >= self._limits.max_parked:
                 await self._room.park()
             else:
                 await self._transport.wait_progress()
-        self.in_hand = 0
-        self._connection.note_kept()
+        self._keep(())
+        if turns is not None:
+            await self._begin_turn(requests)
 
     def _hand_over(self, requests: list[RemotingCommand], arrived: float) -> int:
         """Let the handler work; how many requests it took."""
@@ -353,8 +340,10 @@ class Inbound:
         return ConnectionLostError(text, address=address)
 
 
-def _size_of(requests: Sequence[RemotingCommand]) -> int:
-    return sum(len(request.body) + _OVERHEAD for request in requests)
+def _size_of(request: RemotingCommand) -> int:
+    fields = request.ext_fields
+    texts = sum(map(len, fields)) + sum(map(len, fields.values()))
+    return _OVERHEAD + len(request.body) + texts + len(fields) * _OVERHEAD_OF_FIELD
 
 
 def _two_way(requests: list[RemotingCommand]) -> int:

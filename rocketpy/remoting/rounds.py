@@ -3,9 +3,9 @@
 A connection by itself leaves off after a slice, and that is enough while few send much. Hundreds that pipeline without
 end would each take their slice in every round of the loop, and one that asks for little would wait for all of them. So
 they share what a round has. When that is used up, a connection that sent little still has one request carried out in
-every round, and one that sent much waits in a line: as many are let go in each round as it has time for, by what such
-turns have cost so far. The time is that of this thread. Plays the part of the fair share that a selector gives to its
-channels in Netty (the ratio of input and output, and the reads of one channel at a time).
+every round, and one that sent much waits in a line for its next turn, before anything more is read from it. The time is
+that of this thread. Plays the part of the fair share that a selector gives to its channels in Netty (the ratio of input
+and output, and the reads of one channel at a time).
 """
 
 from __future__ import annotations
@@ -17,20 +17,15 @@ import trio
 
 from rocketpy.services import runs_blocking_in_place
 
-__all__ = ["LITTLE", "ROUND_SECONDS", "SLICE_SECONDS", "RoundShare", "Steadily", "clock_here"]
+__all__ = ["LITTLE", "ROUND_SECONDS", "SLICE_SECONDS", "RoundShare", "Steadily", "Turns", "clock_here"]
 
 ROUND_SECONDS = 0.02
 """Processor time that all connections share. It is renewed by a task, which has no fixed place in a round: what one
 round holds is at most twice as much."""
 SLICE_SECONDS = 0.002
-"""Processor time after which one connection decodes no more before what it has is carried out, and after twice of which
-no other request of it is begun."""
+"""Processor time after which no other request of a connection is begun. It decodes for half of that."""
 LITTLE = 4096
 """Bytes that a connection may have delivered for its next request to be carried out in this round in any case."""
-_LEAST_TURN = 0.000_05
-"""What a turn counts for at least: it bounds how many are let go at a time."""
-_WEIGHT = 1 / 8
-"""What the cost of the last turn counts for among those before it."""
 _STEP_SECONDS = 0.000_01
 """What a look at the clock counts for where time is virtual."""
 
@@ -72,8 +67,9 @@ class RoundShare:
         self.clock = clock or clock_here()
         self.is_short = False
         self._spent = 0.0
-        self._usual = SLICE_SECONDS
+        self._went = 0
         self._line = trio.lowlevel.ParkingLot()
+        self._late = trio.lowlevel.ParkingLot()  # those who were called up and found no time left: they come first
         self._renewal = trio.lowlevel.ParkingLot()
 
     def note(self, seconds: float) -> None:
@@ -84,27 +80,86 @@ class RoundShare:
             if self._spent >= ROUND_SECONDS:
                 self.is_short = True
 
-    def note_let_go(self, seconds: float) -> None:
-        """A connection that had waited has had so much: what it was expected to take is counted already."""
-        self._usual += (max(seconds, _LEAST_TURN) - self._usual) * _WEIGHT
-
     async def wait(self) -> None:
         """Wait for a turn, behind those who wait already."""
+        self.is_short = True
         self._renewal.unpark()
         await self._line.park()
+        # One goes in every round, though those who asked for little may have used it up.
+        while self._went and self._spent >= ROUND_SECONDS:
+            await self._late.park()
+        self._went += 1
 
     async def run(self) -> None:
         """Renew what there is once in every round in which some was used, until cancelled."""
         while True:
-            if self._line:
+            if self.is_short:
                 await trio.lowlevel.checkpoint()
             else:
                 await self._renewal.park()
             self.renew()
 
     def renew(self) -> None:
-        """Begin with the time of another round, and let those go for whom it suffices, one at least."""
-        count = min(len(self._line), max(1, int(ROUND_SECONDS / self._usual)))
-        self._line.unpark(count=count)
-        self._spent = count * self._usual
-        self.is_short = bool(self._line) or self._spent >= ROUND_SECONDS
+        """Begin with the time of another round, and call up some who wait.
+
+        What their turns will cost is not known, and calling up all of them would cost too much: twice as many as found
+        time in the last round are enough. Those who are late are called up alone, so that nobody overtakes them.
+        """
+        lot = self._late or self._line
+        lot.unpark(count=2 * self._went + 1)
+        self._spent = 0.0
+        self._went = 0
+        self.is_short = bool(self._line or self._late)
+
+
+class Turns:
+    """The turns of one connection.
+
+    Args:
+        share: what there is for all connections.
+    """
+
+    __slots__ = ("_began", "_end", "_is_little", "_share")
+
+    def __init__(self, share: RoundShare) -> None:
+        self._share = share
+        self._is_little = True
+        self._began = self._end = 0.0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether time is short for all connections."""
+        return self._share.is_short
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether the next turn has to be waited for."""
+        return self._share.is_short and not self._is_little
+
+    async def wait(self) -> None:
+        """Wait for the next turn."""
+        await self._share.wait()
+
+    def begin(self) -> None:
+        """Begin a turn. That of a connection which need not wait while time is short has one request."""
+        share = self._share
+        self._began = self._end = share.clock()
+        if not (self._is_little and share.is_short):
+            self._end += SLICE_SECONDS
+
+    def note_delivered(self, size: int) -> bool:
+        """So many bytes are there in the turn that has begun; whether it should have been waited for."""
+        was_little, self._is_little = self._is_little, size <= LITTLE
+        return was_little and self.must_wait
+
+    def has_time(self) -> bool:
+        """Whether another request may be begun."""
+        return self._share.clock() < self._end
+
+    def has_time_to_decode(self) -> bool:
+        """Whether more may be decoded before what there is has been carried out."""
+        return self._share.clock() < self._end - SLICE_SECONDS / 2
+
+    def end(self) -> None:
+        """End the turn."""
+        self._share.note(self._share.clock() - self._began)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import errno
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
 import trio
@@ -49,6 +49,8 @@ class Transport(ABC):
         """Bytes that the stream has taken since the beginning."""
         self.most_received = MOST_RECEIVED
         """Bytes that a read takes at most; its reader may lower it."""
+        self.before_read: Callable[[], Awaitable[None]] | None = None
+        """Awaited when bytes have come; where that can be told without reading them, before they are read."""
         self.on_sent: Callable[[], None] | None = None
         """Called when the stream has taken some bytes, while so many wait that they are counted."""
         self._chunks: deque[bytes | memoryview] = deque()
@@ -201,6 +203,8 @@ class SocketTransport(Transport):
         while True:
             try:
                 await trio.lowlevel.wait_readable(self._socket.fileno())
+                if self.before_read is not None:
+                    await self.before_read()
                 data = self._socket.recv(min(self._receive_size, self.most_received))
             except (BlockingIOError, InterruptedError):
                 continue
@@ -254,9 +258,12 @@ class StreamTransport(Transport):
     async def receive(self) -> bytes:
         """Receive as much as the stream has, up to a chunk."""
         try:
-            return bytes(await self._stream.receive_some(_RECEIVE_SIZE))
+            data = bytes(await self._stream.receive_some(_RECEIVE_SIZE))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             raise self._lost(exc) from exc
+        if self.before_read is not None:
+            await self.before_read()
+        return data
 
     async def aclose(self) -> None:
         """Close the stream without its farewell."""
