@@ -79,9 +79,9 @@ async def send_to(stream: trio.abc.Stream, data: bytes) -> None:
     await stream.send_all(data)
 
 
-@pytest.mark.parametrize(("where", "cost"), [("decoding", COST / 10), ("handling", COST)])
+@pytest.mark.parametrize(("where", "cost", "each"), [("decoding", COST / 10, 10 * EACH), ("handling", COST, EACH)])
 async def test_a_round_holds_no_more_than_its_share_however_many_send_much(
-    memory: MemoryNetwork, clock: MockClock, where: str, cost: float, monkeypatch: pytest.MonkeyPatch
+    memory: MemoryNetwork, clock: MockClock, where: str, cost: float, each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with measured() as rounds:
         if where == "decoding":
@@ -95,12 +95,12 @@ async def test_a_round_holds_no_more_than_its_share_however_many_send_much(
         busy = Busy(rounds, cost if where == "handling" else 0.0)
         async with running_server(memory, busy, share=RoundShare(rounds)) as server, trio.open_nursery() as nursery:
             for stream in [await connect(memory, server) for _ in range(CROWD)]:
-                nursery.start_soon(send_to, stream, LARGE * EACH)
+                nursery.start_soon(send_to, stream, LARGE * each)
             await wait_all_tasks_blocked()
-            assert busy.done == CROWD * EACH
+            assert busy.done == CROWD * each
     assert max(rounds.each) <= 2 * (ROUND_SECONDS + SLICE_SECONDS + COST)
     # What there is is used: the work is not strewn over many more rounds than it fills.
-    assert len([spent for spent in rounds.each if spent]) <= 2 * CROWD * EACH * cost / ROUND_SECONDS
+    assert len([spent for spent in rounds.each if spent]) <= 2 * CROWD * each * cost / ROUND_SECONDS
 
 
 async def test_one_that_asks_for_little_is_served_in_the_round_in_which_it_comes(
@@ -163,7 +163,7 @@ async def test_what_waits_for_its_turn_counts_as_kept_and_goes_with_its_connecti
 
 async def test_a_share_calls_up_as_many_as_it_has_time_for(clock: MockClock) -> None:
     """More and more while their turns are short, few as soon as they are long; one in any case."""
-    went = []
+    went: list[int] = []
     cost = 0.0
 
     async def wait(number: int) -> None:
@@ -191,7 +191,7 @@ async def test_a_share_calls_up_as_many_as_it_has_time_for(clock: MockClock) -> 
 
 
 async def test_those_who_were_called_up_too_early_come_before_the_others(clock: MockClock) -> None:
-    went = []
+    went: list[int] = []
 
     async def wait(number: int) -> None:
         await share.wait()
