@@ -20,12 +20,14 @@ from rocketpy.services import runs_blocking_in_place
 __all__ = ["LITTLE", "ROUND_SECONDS", "SLICE_SECONDS", "RoundShare", "Steadily", "Turns", "clock_here"]
 
 ROUND_SECONDS = 0.02
-"""Processor time that all connections share. It is renewed by a task, which has no fixed place in a round: what one
-round holds is at most twice as much."""
+"""Processor time of a round that all connections share, with whatever else the loop does meanwhile. It is renewed by a
+task, which has no fixed place in a round: what one round holds is at most twice as much."""
 SLICE_SECONDS = 0.002
-"""Processor time after which no other request of a connection is begun. It decodes for half of that."""
+"""Processor time after which no other request of a connection is begun. It decodes for half of that. It counts from the
+first look at the clock: one that sends a request at a time costs none."""
 LITTLE = 4096
 """Bytes that a connection may have delivered for its next request to be carried out in this round in any case."""
+_RENEW_AFTER = ROUND_SECONDS / 4
 _STEP_SECONDS = 0.000_01
 """What a look at the clock counts for where time is virtual."""
 
@@ -66,18 +68,21 @@ class RoundShare:
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self.clock = clock or clock_here()
         self.is_short = False
-        self._spent = 0.0
+        self._began = self.clock()
         self._went = 0
         self._line = trio.lowlevel.ParkingLot()
         self._late = trio.lowlevel.ParkingLot()  # those who were called up and found no time left: they come first
         self._renewal = trio.lowlevel.ParkingLot()
 
-    def note(self, seconds: float) -> None:
-        """A connection has had so much."""
-        self._spent += seconds
-        if self._spent >= SLICE_SECONDS:
+    def _spent(self) -> float:
+        return self.clock() - self._began
+
+    def note(self) -> None:
+        """A connection has had a turn."""
+        spent = self._spent()
+        if spent >= _RENEW_AFTER:
             self._renewal.unpark()
-            if self._spent >= ROUND_SECONDS:
+            if spent >= ROUND_SECONDS:
                 self.is_short = True
 
     async def wait(self) -> None:
@@ -86,12 +91,12 @@ class RoundShare:
         self._renewal.unpark()
         await self._line.park()
         # One goes in every round, though those who asked for little may have used it up.
-        while self._went and self._spent >= ROUND_SECONDS:
+        while self._went and self._spent() >= ROUND_SECONDS:
             await self._late.park()
         self._went += 1
 
     async def run(self) -> None:
-        """Renew what there is once in every round in which some was used, until cancelled."""
+        """Renew what there is once in every round in which it is short, or some of it was used, until cancelled."""
         while True:
             if self.is_short:
                 await trio.lowlevel.checkpoint()
@@ -107,7 +112,7 @@ class RoundShare:
         """
         lot = self._late or self._line
         lot.unpark(count=2 * self._went + 1)
-        self._spent = 0.0
+        self._began = self.clock()
         self._went = 0
         self.is_short = bool(self._line or self._late)
 
@@ -119,12 +124,12 @@ class Turns:
         share: what there is for all connections.
     """
 
-    __slots__ = ("_began", "_end", "_is_little", "_share")
+    __slots__ = ("_end", "_is_little", "_share")
 
     def __init__(self, share: RoundShare) -> None:
         self._share = share
         self._is_little = True
-        self._began = self._end = 0.0
+        self._end: float | None = None
 
     @property
     def is_short(self) -> bool:
@@ -141,25 +146,31 @@ class Turns:
         await self._share.wait()
 
     def begin(self) -> None:
-        """Begin a turn. That of a connection which need not wait while time is short has one request."""
-        share = self._share
-        self._began = self._end = share.clock()
-        if not (self._is_little and share.is_short):
-            self._end += SLICE_SECONDS
+        """Begin a turn."""
+        self._end = None
 
     def note_delivered(self, size: int) -> bool:
         """So many bytes are there in the turn that has begun; whether it should have been waited for."""
         was_little, self._is_little = self._is_little, size <= LITTLE
         return was_little and self.must_wait
 
+    def _left(self) -> float:
+        """Seconds of this turn. That of a connection which need not wait while time is short has one request."""
+        share = self._share
+        now = share.clock()
+        if self._end is None:
+            self._end = now if self._is_little and share.is_short else now + SLICE_SECONDS
+        return self._end - now
+
     def has_time(self) -> bool:
         """Whether another request may be begun."""
-        return self._share.clock() < self._end
+        return self._left() > 0
 
     def has_time_to_decode(self) -> bool:
         """Whether more may be decoded before what there is has been carried out."""
-        return self._share.clock() < self._end - SLICE_SECONDS / 2
+        return self._left() > SLICE_SECONDS / 2
 
     def end(self) -> None:
-        """End the turn."""
-        self._share.note(self._share.clock() - self._began)
+        """End the turn. After one of a single small request nobody looks at the clock: a later turn sees its time."""
+        if self._end is not None or not self._is_little:
+            self._share.note()

@@ -214,7 +214,7 @@ class Lanes:
         """Take the requests of a received chunk, as long as the peer reads the answers and the turn has time."""
         routes, default, turn, lines = self._routes, self._default, self._turn, self._lines
         age = trio.current_time() - arrived
-        look_after = SLICE if connection.has_time() else 1
+        look_after = SLICE if len(requests) > 1 and connection.has_time() else 1
         taken = 0
         is_large = False
         for request in requests:

@@ -79,10 +79,11 @@ async def send_to(stream: trio.abc.Stream, data: bytes) -> None:
     await stream.send_all(data)
 
 
-@pytest.mark.parametrize(("where", "cost", "each"), [("decoding", COST / 10, 10 * EACH), ("handling", COST, EACH)])
+@pytest.mark.parametrize("where", ["decoding", "handling"])
 async def test_a_round_holds_no_more_than_its_share_however_many_send_much(
-    memory: MemoryNetwork, clock: MockClock, where: str, cost: float, each: int, monkeypatch: pytest.MonkeyPatch
+    memory: MemoryNetwork, clock: MockClock, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    cost, each = COST / 10, 10 * EACH
     with measured() as rounds:
         if where == "decoding":
             read = SendReader.read
@@ -169,9 +170,11 @@ async def test_a_share_calls_up_as_many_as_it_has_time_for(clock: MockClock) -> 
     async def wait(number: int) -> None:
         await share.wait()
         went.append(number)
-        share.note(cost)
+        time.work(cost)
+        share.note()
 
-    share = RoundShare()
+    time = Rounds()
+    share = RoundShare(time)
     async with trio.open_nursery() as nursery:
         for number in range(60):
             nursery.start_soon(wait, number)
@@ -196,9 +199,11 @@ async def test_those_who_were_called_up_too_early_come_before_the_others(clock: 
     async def wait(number: int) -> None:
         await share.wait()
         went.append(number)
-        share.note(ROUND_SECONDS)
+        time.work(2 * ROUND_SECONDS)
+        share.note()
 
-    share = RoundShare()
+    time = Rounds()
+    share = RoundShare(time)
     async with trio.open_nursery() as nursery:
         for number in range(20):
             nursery.start_soon(wait, number)
@@ -215,7 +220,8 @@ async def test_those_who_were_called_up_too_early_come_before_the_others(clock: 
 async def test_nobody_is_forgotten_in_the_line(clock: MockClock, seed: int) -> None:
     """Waiters come, go and are cancelled in any order, in rounds that are short or not, with turns of any length."""
     source = random.Random(seed)
-    share = RoundShare()
+    time = Rounds()
+    share = RoundShare(time)
     waiting = 0
 
     async def take_turns(scope: trio.CancelScope) -> None:
@@ -230,7 +236,8 @@ async def test_nobody_is_forgotten_in_the_line(clock: MockClock, seed: int) -> N
                         await share.wait()
                     finally:
                         waiting -= 1
-                share.note(source.choice([0, 0.0001, SLICE_SECONDS, ROUND_SECONDS, 3 * ROUND_SECONDS]))
+                time.work(source.choice([0, 0.0001, SLICE_SECONDS, ROUND_SECONDS, 3 * ROUND_SECONDS]))
+                share.note()
                 if source.random() < 0.5:
                     await trio.lowlevel.checkpoint()
 
@@ -252,13 +259,15 @@ async def test_nobody_is_forgotten_in_the_line(clock: MockClock, seed: int) -> N
 
 
 async def test_a_share_that_is_used_up_is_renewed_in_the_next_round(clock: MockClock) -> None:
-    share = RoundShare()
+    time = Rounds()
+    share = RoundShare(time)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(share.run)
         await wait_all_tasks_blocked()
         found = []
         for _ in range(2):
-            share.note(ROUND_SECONDS / 2)
+            time.work(ROUND_SECONDS / 2)
+            share.note()
             found.append(share.is_short)
         await wait_all_tasks_blocked()
         assert [*found, share.is_short] == [False, True, False]
@@ -305,14 +314,16 @@ async def test_a_frame_is_not_late_while_its_connection_waits_for_its_turn(
         async def run(self) -> None:
             await trio.sleep_forever()
 
-    share = ByHand(lambda: 0.0)
+    time = Rounds()
+    share = ByHand(time)
     limits = ServerLimits(connection=ConnectionLimits(frame_timeout=30))
     peer = Busy(Rounds())
     async with running_server(memory, peer, share=share, limits=limits) as server:
         stream = await connect(memory, server)
         await stream.send_all(LARGE[:-2])  # much, and not whole
         await trio.sleep(20)
-        share.note(ROUND_SECONDS)
+        time.work(ROUND_SECONDS)
+        share.note()
         await stream.send_all(LARGE[-2:-1])
         await trio.sleep(60)
         share.renew()
