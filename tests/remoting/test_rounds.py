@@ -112,7 +112,7 @@ async def test_one_that_asks_for_little_is_served_in_the_round_in_which_it_comes
             async with trio.open_nursery() as nursery:
                 innocent = await connect(memory, server)
                 for _ in range(CROWD):
-                    nursery.start_soon(send_to, await connect(memory, server), LARGE * EACH)
+                    nursery.start_soon(send_to, await connect(memory, server), LARGE * 10 * EACH)
                 waits = []
                 for _ in range(10):
                     await trio.lowlevel.checkpoint()
@@ -132,7 +132,7 @@ async def test_small_requests_that_come_at_once_are_carried_out_one_in_each_roun
         async with running_server(memory, busy, share=RoundShare(rounds)) as server, trio.open_nursery() as nursery:
             innocent = await connect(memory, server)
             for _ in range(CROWD):
-                nursery.start_soon(send_to, await connect(memory, server), LARGE * EACH)
+                nursery.start_soon(send_to, await connect(memory, server), LARGE * 10 * EACH)
             while not server.share.is_short:
                 await trio.lowlevel.checkpoint()
             await innocent.send_all(SMALL * 10)
