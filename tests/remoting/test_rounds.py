@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 import trio
@@ -335,3 +335,24 @@ async def test_a_frame_is_not_late_while_its_connection_waits_for_its_turn(
         await stream.send_all(LARGE[:-1])
         await trio.sleep(31)
         assert not server.connections
+
+
+async def send_until_cut(stream: trio.abc.Stream, data: bytes) -> None:
+    with suppress(trio.BrokenResourceError):
+        await stream.send_all(data)
+
+
+async def test_a_stop_does_not_wait_for_those_in_the_line(memory: MemoryNetwork, clock: MockClock) -> None:
+    with measured() as rounds:
+        share = RoundShare(rounds)
+        async with running_server(memory, Busy(rounds), share=share) as server, trio.open_nursery() as nursery:
+            for stream in [await connect(memory, server) for _ in range(CROWD)]:
+                nursery.start_soon(send_until_cut, stream, LARGE * 10 * EACH)
+            while not share.is_short:
+                await trio.lowlevel.checkpoint()
+            began = trio.current_time()
+            await server.stop(5)
+            assert trio.current_time() - began < 1
+            assert not server.connections
+            assert not server.budget.kept
+            nursery.cancel_scope.cancel()
