@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from rocketpy_broker_sim.broker.cleaning import Cleaning
+from rocketpy_broker_sim.broker.durability import Hear
 from rocketpy_broker_sim.broker.identity import Identity
 from rocketpy_broker_sim.broker.persistence import Persistence
 from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
@@ -171,6 +172,7 @@ class ClientView:
 
     Attributes:
         producers: Those that send.
+        hear: Tells of topics that the name servers have heard of.
     """
 
     config: BrokerConfig
@@ -178,6 +180,7 @@ class ClientView:
     groups: SubscriptionGroupTable
     consumers: ConsumerTable
     producers: ProducerTable
+    hear: Hear
 
 
 @attrs.frozen(eq=False)
