@@ -134,8 +134,6 @@ class Consumer:
         self._handle = dll.CreatePushConsumer(options.group.encode())
         check(dll.SetPushConsumerNameServerAddress(self._handle, options.namesrv.encode()))
         check(dll.SetPushConsumerMessageModel(self._handle, ffi.MessageModel.CLUSTERING))
-        # Of a batch that has one that fails all come again, those behind it unseen.
-        check(dll.SetPushConsumerMessageBatchMaxSize(self._handle, 1))
         if options.linger:
             check(dll.SetPushConsumerThreadCount(self._handle, 1))
         check(dll.Subscribe(self._handle, options.topic.encode(), options.tags.encode()))
@@ -149,6 +147,8 @@ class Consumer:
         check(dll.DestroyPushConsumer(self._handle))
 
     def _take(self, consumer: object, message: Any) -> int:
+        # What one pull brought is one batch, whatever SetPushConsumerMessageBatchMaxSize says: when one message of it
+        # fails all come again, those behind it unseen.
         body = dll.GetMessageBody(message).decode()
         self._deliveries[body] += 1
         accepted = self._deliveries[body] > self._fail_first
