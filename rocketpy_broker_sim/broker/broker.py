@@ -182,7 +182,7 @@ class Broker:
             pull=PullView(config, store, topics, groups, offsets, consumers, statistics, self.pulls.hold),
             query=QueryView(config, store),
             queue_offset=QueueView(store),
-            client_manage=ClientView(config, topics, groups, consumers, producers),
+            client_manage=ClientView(config, topics, groups, consumers, producers, self._hear),
             consumer_manage=PositionView(config, store, topics, groups, offsets, consumers),
             reset_offset=ResetView(config, store, topics, groups, offsets, consumers, waiters, persistence),
             admin_topic=TopicAdminView(config, store, topics, offsets, turn, persistence),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.headers.pull import PullMessageRequestHeader
     from rocketpy_broker_sim.broker.cleaning import Cleaning
+    from rocketpy_broker_sim.broker.durability import Hear
     from rocketpy_broker_sim.broker.identity import Identity
     from rocketpy_broker_sim.broker.persistence import Persistence
     from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
@@ -161,6 +162,7 @@ class ClientView(NamedTuple):
 
     Attributes:
         producers: Those that send.
+        hear: Tells of topics that the name servers have heard of.
     """
 
     config: BrokerConfig
@@ -168,6 +170,7 @@ class ClientView(NamedTuple):
     groups: SubscriptionGroupTable
     consumers: ConsumerTable
     producers: ProducerTable
+    hear: Hear
 
 
 class PositionView(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConfigError
@@ -15,6 +16,7 @@ from rocketpy.wire.names import is_valid_group, is_valid_stored_topic, retry_top
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.filtering import check_bounds
 from rocketpy_broker_sim.broker.processors.checks import invalid
+from rocketpy_broker_sim.broker.replies import without_body
 from rocketpy_broker_sim.broker.tables.clients import ClientChannel
 
 if TYPE_CHECKING:
@@ -37,14 +39,16 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     """Note what a client does: its producers, its consumers and what they subscribe.
 
     A sliced processor: a heartbeat that waits when its connection closes is never begun, and one that is under way goes
-    no further, so that no member stays behind whose connection is gone.
+    no further, so that no member stays behind whose connection is gone. One that makes a retry topic is answered once
+    the name servers have heard of that: a client looks for it next, and again after half a minute only.
     """
     data = yield from HeartbeatData.decode_steps(request.body, limits=REQUEST_LIMITS)
     _check_client(broker.config, data)
     client = ClientChannel(connection, data.client_id, request.language, request.version)
     changed = False
+    made: list[str] = []
     for consumer in data.consumer_data_set:
-        changed = (yield from _consumer(broker, client, data, consumer)) or changed
+        changed = (yield from _consumer(broker, client, data, consumer, made)) or changed
     for producer in data.producer_data_set:
         if is_valid_group(producer.group_name):
             broker.producers.register(producer.group_name, client)
@@ -52,7 +56,27 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     # The first version of the heartbeat sends everything each time, so a client that speaks it may as well.
     is_first_version = data.heartbeat_fingerprint == 0
     fields = {_SUPPORTS_V2: "true", _SUBSCRIPTIONS_CHANGED: "true" if is_first_version or changed else "false"}
-    return request.answer(ResponseCode.SUCCESS, None, fields)
+    answer = request.answer(ResponseCode.SUCCESS, None, fields)
+    return (yield from _once_heard(broker, made, answer, partial(connection.send_answer, without_body(request))))
+
+
+def _once_heard(
+    broker: ClientView, topics: list[str], answer: RemotingCommand, send: Callable[[RemotingCommand], object]
+) -> Steps:
+    """The answer, if the name servers have heard of all these topics; otherwise it is sent when they have."""
+    missing, is_late = len(topics), False
+
+    def heard() -> None:
+        nonlocal missing
+        missing -= 1
+        if is_late and not missing:
+            send(answer)
+
+    for topic in topics:
+        broker.hear(topic, heard)
+        yield
+    is_late = missing > 0
+    return None if is_late else answer
 
 
 def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
@@ -77,9 +101,12 @@ def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
 
 
 def _consumer(
-    broker: ClientView, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData
+    broker: ClientView, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData, made: list[str]
 ) -> Generator[None, None, bool]:
-    """Take in one consumer group. Returns whether the client should send its subscriptions again."""
+    """Take in one consumer group, and note its retry topic in `made` if that is new.
+
+    Returns whether the client should send its subscriptions again.
+    """
     name = consumer.group_name
     if broker.config.reject_pull_consumer_enable and consumer.consume_type is ConsumeType.CONSUME_ACTIVELY:
         return False
@@ -88,8 +115,11 @@ def _consumer(
         return False
     order = yield from _check_subscriptions(broker, consumer)
     fingerprint = data.heartbeat_fingerprint
+    retry = retry_topic(name)
+    if retry not in broker.topics:
+        made.append(retry)
     broker.topics.create_retry(
-        retry_topic(name),
+        retry,
         group.retry_queue_nums,
         Permission.READ | Permission.WRITE,
         TopicSysFlag.UNIT_SUB if consumer.unit_mode else 0,

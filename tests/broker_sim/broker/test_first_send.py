@@ -1,4 +1,4 @@
-"""A topic that is made by its first message: the name servers have it when that send is answered."""
+"""Topics that a first send, give-back or heartbeat makes: the name servers have them when that is answered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rocketpy.wire.bodies.route import TopicRouteData
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from rocketpy_broker_sim.namesrv import open_name_server
-from tests.broker_sim.broker.kit import Client, client_of
+from tests.broker_sim.broker.kit import Client, client_of, heartbeat
 from tests.broker_sim.broker.test_registration import name_servers, opened
 
 
@@ -42,6 +42,37 @@ async def test_the_name_server_has_the_retry_topic_when_a_message_has_been_given
                 header = ConsumerSendMsgBackRequestHeader(offset=0, group="g", delay_level=level)
                 assert (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header.to_ext())).code == 0
                 assert await route_of(names, topic) is not None
+
+
+async def test_the_name_server_has_the_retry_topics_when_the_first_heartbeat_of_the_groups_is_answered(
+    autojump_clock: MockClock,
+) -> None:
+    network = MemoryNetwork()
+    async with open_name_server(network=network) as server, opened(network, [server.address]) as broker:
+        async with client_of(network, broker.address) as client, client_of(network, server.address) as names:
+            await client.send("T")
+            for n in range(20):
+                assert await route_of(names, f"%RETRY%g{n}") is None
+                assert (await client.heartbeat(f"g{n}", "T")).code == 0
+                assert await route_of(names, f"%RETRY%g{n}") is not None
+            several = heartbeat("h", "T")
+            several.consumer_data_set += heartbeat("i", "T").consumer_data_set
+            assert (await client.ask(RequestCode.HEART_BEAT, body=several.encode())).code == 0
+            for name in ("h", "i"):
+                assert await route_of(names, f"%RETRY%{name}") is not None
+
+
+async def test_a_name_server_that_hangs_delays_the_first_heartbeat_of_a_group_by_half_a_second_and_no_other(
+    autojump_clock: MockClock,
+) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network) as (server,), opened(network, [server.address]) as broker:
+        async with client_of(network, broker.address) as client:
+            server.silent = True
+            for expected in (0.5, 0.0):
+                began = trio.current_time()
+                assert (await client.heartbeat("g", "T")).code == 0
+                assert round(trio.current_time() - began, 1) == expected
 
 
 async def test_a_name_server_that_hangs_delays_the_first_send_by_half_a_second_and_no_other(

@@ -66,7 +66,15 @@ class Client:
 
     @contextmanager
     def consuming(self, namesrv: str, topic: str, group: str, **options: object) -> Iterator[Driver]:
-        """Run its push consumer from the first message on; it has started when this yields."""
+        """Run its push consumer from the first message on; it has started when this yields.
+
+        Args:
+            namesrv: Name servers, with semicolons.
+            topic: What it subscribes to.
+            group: Its group.
+            options: `tags` to subscribe, `fail_first` deliveries of each message to fail, `linger` milliseconds in the
+                listener after it has told of a message; one that lingers takes one message at a time.
+        """
         with self.running("consume", namesrv=namesrv, topic=topic, group=group, **options) as driver:
             driver.wait("ready")
             yield driver

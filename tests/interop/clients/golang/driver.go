@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/apache/rocketmq-client-go/v2"
 	"github.com/apache/rocketmq-client-go/v2/consumer"
@@ -26,7 +27,7 @@ const (
 
 type options struct {
 	namesrv, group, topic, ways, tags string
-	count, failFirst                  int
+	count, failFirst, linger          int
 }
 
 type sent struct {
@@ -174,12 +175,17 @@ func (t *taker) take(_ context.Context, delivered ...*primitive.MessageExt) (con
 			each.Queue.QueueId, each.QueueOffset, each.ReconsumeTimes, each.BornTimestamp, each.StoreTimestamp,
 			accepted})
 	}
+	time.Sleep(time.Duration(t.asked.linger) * time.Millisecond)
 	return answer, nil
 }
 
 func consume(asked options) {
-	receiver, err := rocketmq.NewPushConsumer(consumer.WithNameServer(strings.Split(asked.namesrv, ";")),
-		consumer.WithGroupName(asked.group), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset))
+	settings := []consumer.Option{consumer.WithNameServer(strings.Split(asked.namesrv, ";")),
+		consumer.WithGroupName(asked.group), consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset)}
+	if asked.linger > 0 {
+		settings = append(settings, consumer.WithConsumeGoroutineNums(1))
+	}
+	receiver, err := rocketmq.NewPushConsumer(settings...)
 	check(err)
 	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: asked.tags}
 	takes := &taker{asked: asked, deliveries: map[string]int{}}
@@ -203,6 +209,7 @@ func main() {
 	flags.StringVar(&asked.tags, "tags", "*", "tags to subscribe")
 	flags.IntVar(&asked.count, "count", 0, "messages in each way")
 	flags.IntVar(&asked.failFirst, "fail-first", 0, "deliveries of each message to fail")
+	flags.IntVar(&asked.linger, "linger", 0, "milliseconds in the listener after telling; then one message at a time")
 	check(flags.Parse(os.Args[2:]))
 	map[string]func(options){"produce": produce, "consume": consume}[os.Args[1]](asked)
 }

@@ -3,6 +3,7 @@
 // Drives ali-ons. `produce` sends in every way that is named and ends; `consume` prints what is delivered until the end
 // of standard input. Each prints one JSON object a line, its first key "event".
 
+const { setTimeout } = require('node:timers/promises');
 const { Producer, Consumer, Message } = require('ali-ons');
 
 const SHOP = 'nördlich';
@@ -10,7 +11,7 @@ const LARGE = 20000;
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
 function parse([work, ...rest]) {
-  const options = { work, ways: '', count: '0', tags: '*', 'fail-first': '0' };
+  const options = { work, ways: '', count: '0', tags: '*', 'fail-first': '0', linger: '0' };
   for (let at = 0; at < rest.length; at += 2) options[rest[at].slice(2)] = rest[at + 1];
   return options;
 }
@@ -73,6 +74,7 @@ async function consume(options) {
       storeTimestamp: Number(msg.storeTimestamp),
       accepted,
     });
+    await setTimeout(Number(options.linger));
     if (!accepted) throw new Error('told to fail');
   });
   await consumer.ready();

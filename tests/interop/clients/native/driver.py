@@ -12,6 +12,7 @@ import importlib
 import json
 import sys
 import threading
+import time
 from collections import Counter
 from typing import Any
 
@@ -128,12 +129,13 @@ class Consumer:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._fail_first: int = options.fail_first
+        self._linger: float = options.linger / 1000
         self._deliveries: Counter[str] = Counter()
         self._handle = dll.CreatePushConsumer(options.group.encode())
         check(dll.SetPushConsumerNameServerAddress(self._handle, options.namesrv.encode()))
         check(dll.SetPushConsumerMessageModel(self._handle, ffi.MessageModel.CLUSTERING))
-        # Of a batch that has one that fails all come again, those behind it unseen.
-        check(dll.SetPushConsumerMessageBatchMaxSize(self._handle, 1))
+        if options.linger:
+            check(dll.SetPushConsumerThreadCount(self._handle, 1))
         check(dll.Subscribe(self._handle, options.topic.encode(), options.tags.encode()))
         self._callback = ffi.MSG_CALLBACK_FUNC(self._take)
         check(dll.RegisterMessageCallback(self._handle, self._callback))
@@ -145,6 +147,8 @@ class Consumer:
         check(dll.DestroyPushConsumer(self._handle))
 
     def _take(self, consumer: object, message: Any) -> int:
+        # What one pull brought is one batch, whatever SetPushConsumerMessageBatchMaxSize says: when one message of it
+        # fails all come again, those behind it unseen.
         body = dll.GetMessageBody(message).decode()
         self._deliveries[body] += 1
         accepted = self._deliveries[body] > self._fail_first
@@ -162,6 +166,7 @@ class Consumer:
             storeTimestamp=dll.GetMessageStoreTimestamp(message),
             accepted=accepted,
         )
+        time.sleep(self._linger)
         return ACCEPTED if accepted else LATER
 
 
@@ -175,6 +180,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--tags", default="*")
     parser.add_argument("--fail-first", type=int, default=0)
+    parser.add_argument("--linger", type=int, default=0)
     options = parser.parse_args()
     if options.work == "produce":
         producer = Producer(options.namesrv, options.group, options.topic)
