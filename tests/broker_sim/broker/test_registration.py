@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import TooManyRequestsError
 from rocketpy.remoting.connection import Connection
@@ -83,7 +83,7 @@ async def test_LC3_a_broker_is_registered_when_it_is_open_and_says_goodbye(autoj
     network = MemoryNetwork()
     async with name_servers(network, 2) as servers:
         async with opened(network, [each.address for each in servers]) as broker:
-            await trio.testing.wait_all_tasks_blocked()  # it is open when the first of them has answered
+            await wait_all_tasks_blocked()  # it is open when the first of them has answered
             assert sorted(broker.registration.registered_with) == sorted(each.address for each in servers)
             for each in servers:
                 ((_, header, body),) = each.registrations()
