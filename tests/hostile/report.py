@@ -31,7 +31,9 @@ class Report:
         self.results[str(result.routed)] = result
 
     def note_named(self, reading: Reading) -> None:
-        self.named[reading.name] = reading
+        """Of what is done twice, the worst counts."""
+        known = self.named.get(reading.name)
+        self.named[reading.name] = reading if known is None else worst([known, reading])
 
     @property
     def is_whole(self) -> bool:
