@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,17 +96,17 @@ class Servers:
 
 
 @contextmanager
-def _our_pair() -> Iterator[Site]:
+def _our_pair(tree: Path | None) -> Iterator[Site]:
     directory = tempfile.mkdtemp(prefix="rocketpy-bench-")
     children: list[Child] = []
     try:
         file = write_settings(directory, {})
-        children.append(namesrv := Child("-m", "rocketpy_broker_sim.cli.namesrv", "-c", file))
+        children.append(namesrv := Child("-m", "rocketpy_broker_sim.cli.namesrv", "-c", file, tree=tree))
         name_server = serving_address(namesrv)
         file = write_settings(
             directory, {**PATIENCE, "namesrvAddr": name_server, "storePathRootDir": f"{directory}/store"}
         )
-        children.append(broker := Child("-m", "rocketpy_broker_sim.cli.broker", "-c", file))
+        children.append(broker := Child("-m", "rocketpy_broker_sim.cli.broker", "-c", file, tree=tree))
         yield Site(name_server, serving_address(broker), broker.pid, namesrv.pid, broker.stop)
     finally:
         for child in children:
@@ -130,7 +131,12 @@ def serving_address(server: Child) -> str:
     return found[1]
 
 
-OURS = Servers("ours", "rocketpy_broker_sim", _our_pair)
+def ours(tree: Path | None = None) -> Servers:
+    """Those of a tree; of this one, as it is installed, when None."""
+    return Servers("ours", "rocketpy_broker_sim", partial(_our_pair, tree))
+
+
+OURS = ours()
 
 
 # --- Apache's --------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.against.command import chosen, ended_by_sigterm, publish, rounds_of
+from benchmarks.against import servers
+from benchmarks.against.command import Chosen, chosen, ended_by_sigterm, publish, rounds_of
 from benchmarks.against.comparison import HERE, NO_WORSE, THERE, UNCLEAR, WORSE, Compared, Part, compared
 from benchmarks.against.interval import coverage, interval, least_count
 from benchmarks.against.printing import render
@@ -168,24 +169,27 @@ def test_json_has_every_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_names_choose_what_is_compared():
-    everything, spark = chosen([])
-    names = [row.name for measure in everything for row in measure.rows]
-    assert not spark
+    everything = chosen([])
+    names = [row.name for row in everything.rows()]
+    assert not everything.spark
+    assert not everything.servers
     assert {"threads-64", "consume", "quickstart", "import", "start-blocking", "memory-asyncio", "decode"} <= set(names)
     assert not {"raw-one", "import-floor", "idle-rss", "java-64"} & set(names)
-    assert chosen(["spark-sink"]) == ([], True)
-    few, spark = chosen(["spark-df-sink", "import"])
-    assert ([measure.rows[0].name for measure in few], spark) == (["import"], True)
-    surfaces = {row.name for measure in chosen(["surfaces"])[0] for row in measure.rows}
+    assert chosen(["spark-sink"]) == Chosen([], set(), spark=True)
+    few = chosen(["spark-df-sink", "raw-64", "import"])
+    assert ([measure.rows[0].name for measure in few.clients], few.servers, few.spark) == (["import"], {"raw-64"}, True)
+    assert [row.name for row in chosen(["raw-64"]).rows()] == ["raw-64"]
+    assert {"raw-one", "raw-batch", "cold", "idle-rss", "stop"} <= {row.name for row in chosen(["servers"]).rows()}
+    surfaces = {row.name for row in chosen(["surfaces"]).rows()}
     assert surfaces == {
         *("trio-one", "blocking-one", "aio-one", "trio-64", "aio-64", "send-soon-64", "threads-64", "threads-8")
     }
 
 
-@pytest.mark.parametrize("name", ["raw-one", "store-append", "java-64", "warp"])
+@pytest.mark.parametrize("name", ["import-floor", "store-append", "java-64", "warp"])
 def test_what_is_the_same_for_every_tree_is_refused_by_name(name: str):
     with pytest.raises(
-        BenchmarkError, match=rf"can be compared by {name}; they can by: trio-one.*surfaces, spark-sink"
+        BenchmarkError, match=rf"can be compared by {name}; they can by: trio-one.*surfaces, servers, spark-sink"
     ):
         chosen([name])
 
@@ -353,6 +357,20 @@ def test_both_trees_are_measured_by_the_same_programs_and_what_one_lacks_is_left
     ]
     assert found.samples["blocking-one", THERE][0].messages == 20
     assert list((tmp_path / "rocketpy" / "sync" / "__pycache__").glob("*.pyc"))  # it was this package that ran
+
+
+def test_each_tree_is_measured_by_its_own_servers(tmp_path: Path):
+    for name in ("rocketpy", "rocketpy_broker_sim"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    trees = {HERE: Tree(ROOT, "this one", "1"), THERE: Tree(tmp_path, "that one", "0")}
+    found = Comparison(trees, rounds=1)
+    size = Size(Budget(5.0, 20), filled=100, warm_seconds=0.1, idle_seconds=0.1)
+    servers.run(found, {"raw-64", "stop"}, size)
+    assert found.failures == []
+    for name in ("raw-64", "cold", "stop"):
+        assert all(found.samples[name, side][0].value > 0 for side in (HERE, THERE))
+    assert {each.row for each in found.compared()} == {"raw-64", "cold", "idle-rss", "idle-cpu", "stop"}
+    assert list((tmp_path / "rocketpy_broker_sim" / "cli" / "__pycache__").glob("broker*.pyc"))
 
 
 def test_what_this_tree_cannot_do_is_a_failure(tmp_path: Path):

@@ -7,17 +7,18 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks import plan
-from benchmarks.against import spark
+from benchmarks.against import servers, spark
 from benchmarks.against.comparison import HERE, THERE
 from benchmarks.against.interval import LEVEL, least_count
 from benchmarks.against.printing import ROUNDS, render
 from benchmarks.against.run import Comparison, run
 from benchmarks.against.trees import check_imports, checked_out, this_tree
 from benchmarks.budget import Budget
-from benchmarks.measure import Measure, Size
+from benchmarks.measure import Measure, Row, Size
 from benchmarks.rounds import where
 from benchmarks.servers import OURS, apache
 from benchmarks.spark import plan as spark_plan
@@ -31,17 +32,40 @@ if TYPE_CHECKING:
 SPARK_ROWS = 300_000
 
 
-def chosen(names: Sequence[str]) -> tuple[list[Measure], bool]:
-    """The measures that names ask for, and whether they ask for Spark, which nobody gets who does not.
+@dataclass(frozen=True)
+class Chosen:
+    """What names ask for. Nobody gets servers or Spark who does not ask for them.
+
+    Attributes:
+        clients: Measures that are taken on servers which both trees share.
+        servers: Rows that are taken on servers of each tree.
+        spark: Whether the sink is compared.
+    """
+
+    clients: list[Measure]
+    servers: set[str]
+    spark: bool
+
+    def rows(self) -> list[Row]:
+        """All that is asked for."""
+        found = [row for measure in self.clients for row in measure.rows]
+        for measure in servers.chosen(self.servers):
+            found += measure.rows
+        return found + (spark.SENDING if self.spark else [])
+
+
+def chosen(names: Sequence[str]) -> Chosen:
+    """What names ask for.
 
     Raises:
         BenchmarkError: one of the names is none, or is nothing that differs from tree to tree.
     """
     of_spark = {spark_plan.NAME, *(row.name for row in spark.SENDING)}
-    others = [name for name in names if name not in of_spark]
-    if names and not others:
-        return [], True
-    return plan.of_trees(others, also=spark_plan.NAME), len(others) < len(names)
+    of_servers = servers.names()
+    others = [name for name in names if name not in of_spark | of_servers]
+    also = f"{servers.NAME}, {spark_plan.NAME}"
+    clients = plan.of_trees(others, also=also) if others or not names else []
+    return Chosen(clients, of_servers.intersection(names), not of_spark.isdisjoint(names))
 
 
 def rounds_of(asked: int | None) -> int:
@@ -70,10 +94,9 @@ def main(options: argparse.Namespace) -> int:
     """
     if options.plot:
         raise BenchmarkError("there is no picture of a comparison: leave --plot out, --json writes every ratio")
-    measures, with_spark = chosen(options.names)
+    wanted = chosen(options.names)
     if options.list:
-        rows = [row for measure in measures for row in measure.rows] + (spark.SENDING if with_spark else [])
-        print("\n".join(f"{row.name:<18} {row.title}" for row in rows))
+        print("\n".join(f"{row.name:<18} {row.title}" for row in wanted.rows()))
         return 0
     rounds = rounds_of(options.rounds)
     here = this_tree(dirty=options.dirty)
@@ -81,14 +104,17 @@ def main(options: argparse.Namespace) -> int:
         found = Comparison({HERE: here, THERE: there}, rounds)
         for tree in (here, there):
             check_imports(tree)
-        if measures:
-            run(found, measures, servers(ours_only=options.ours_only), Size(Budget(options.seconds, 10**9)))
-        if with_spark:
+        size = Size(Budget(options.seconds, 10**9))
+        if wanted.clients:
+            run(found, wanted.clients, shared_servers(ours_only=options.ours_only), size)
+        if wanted.servers:
+            servers.run(found, wanted.servers, size)
+        if wanted.spark:
             spark.run(found, max(1, options.rows or SPARK_ROWS))
     return publish(found, options)
 
 
-def servers(*, ours_only: bool) -> Servers:
+def shared_servers(*, ours_only: bool) -> Servers:
     """Apache's where they are to be had, otherwise ours."""
     beside = OURS if ours_only else apache()
     if isinstance(beside, str):

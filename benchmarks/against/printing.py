@@ -52,7 +52,7 @@ def _explained(found: Comparison, figures: list[Compared]) -> Iterator[str]:
         "A ratio is taken in each round, this tree to the other, turned where less is better, so that more is better "
         "everywhere; shown is their median, with the interval that its order statistics give it. No worse: the "
         f"interval reaches {REACHES:g} and the median is at least {LEAST:g}; unclear: only the former. CPU is seconds "
-        "for 100,000 messages."
+        "for 100,000 messages, of the broker where servers are compared."
     )
     yield textwrap.fill(text, WIDTH)
     if found.rounds < ROUNDS:

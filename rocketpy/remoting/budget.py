@@ -4,6 +4,9 @@ What is counted: begun frames, requests that wait, answers that nobody reads, an
 connection. Beyond the bound the newest request of the greediest connection is refused, or that connection is closed.
 Greediest is the connection that keeps most on the host that keeps most; of equals, the newer one. So a peer that keeps
 little is served whatever others do.
+
+Tables that outlive connections take their bytes from the same budget, half of it at most. What they take, connections
+lose; the other half is theirs whatever the tables hold, so that a full table closes nobody who keeps little.
 """
 
 from __future__ import annotations
@@ -37,16 +40,18 @@ class Budget:
     """What each connection keeps, in bytes.
 
     Args:
-        most: what all of them together may keep.
+        most: what all of them together may keep, and the tables with them.
 
     Attributes:
         most: The same.
-        kept: What they keep now.
+        kept: What connections keep now.
+        tables: What the tables take now.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.kept = 0
+        self.tables = 0
         self._accounts: dict[Connection, _Account] = {}
         self._hosts: Counter[str] = Counter()
         self._kinds: Counter[str] = Counter()
@@ -61,6 +66,29 @@ class Budget:
     def kinds(self) -> dict[str, int]:
         """What is kept, by kind."""
         return {kind: kept for kind, kept in self._kinds.items() if kept}
+
+    @property
+    def most_in_tables(self) -> int:
+        """What tables may take, unless they were read at the start."""
+        return self.most // 2
+
+    @property
+    def room(self) -> int:
+        """What connections may keep now."""
+        return self.most - min(self.tables, self.most_in_tables)
+
+    def fits_table(self, size: int) -> bool:
+        """Whether tables may take so many bytes more. They may always take less."""
+        return size <= 0 or self.tables + size <= self.most_in_tables
+
+    def note_table(self, size: int) -> None:
+        """Tables take so many bytes more, or less. Greedy connections are closed where that takes their room."""
+        self.tables += size
+        while size > 0 and self.kept > self.room:
+            top = self._find_greediest()
+            if top is None:
+                break  # the rest was kept for connections that have closed
+            self._close(top)
 
     def kept_for(self, connection: Connection) -> int:
         """What one connection keeps."""
@@ -114,7 +142,7 @@ class Budget:
             self._greediest = connection if self._host_of(top) == account.host else None
 
     def _has_room_for(self, connection: Connection) -> bool:
-        while self.kept > self.most:
+        while self.kept > self.room:
             if not connection.is_open:
                 return False  # what it left behind is no reason to close others
             top = self._find_greediest()
@@ -141,7 +169,7 @@ class Budget:
         self._greediest = None
         connection.close(
             RemoteProtocolError(
-                f"{self.kept} bytes are kept for all connections, {self.most} may be: the one that keeps most,"
+                f"{self.kept} bytes are kept for all connections, {self.room} may be: the one that keeps most,"
                 f" {self.kept_for(connection)}, was closed; its client should read answers sooner or send less"
             )
         )

@@ -221,8 +221,9 @@ def _decode_items(data: bytes, position: int, items: list[BatchItem], most: int)
     add, new = items.append, tuple.__new__  # the class's own takes twice as long
     unpack, unpack_length, fixed, body_at = _ITEM.unpack_from, _LENGTH_16.unpack_from, _FIXED, _HEAD.size
     end = len(data)
-    left = most - len(items)
-    while position < end and left > 0:
+    for _ in range(most - len(items)):
+        if position >= end:
+            break
         if end - position < fixed:
             raise _bad_item(position, len(items))
         size, flag, body_size = unpack(data, position)
@@ -235,7 +236,6 @@ def _decode_items(data: bytes, position: int, items: list[BatchItem], most: int)
             raise _bad_item(position, len(items))
         add(new(BatchItem, (flag, data[position + body_at : body_end], data[properties_at:item_end])))
         position = item_end
-        left -= 1
     return position
 
 

@@ -114,7 +114,7 @@ class Broker:
         self.config = config
         self.identity = Identity(config)
         self.is_killed = False
-        self.memory = MemoryBudget() if limits is None else MemoryBudget(limits.max_kept)
+        self.memory = MemoryBudget(config.max_kept_bytes if limits is None else limits.max_kept)
         self.slices = Slices(memory=self.memory)
         self._keep(storage, hooks)
         self._serve(network or TcpNetwork(), name_servers, limits)
@@ -136,7 +136,7 @@ class Broker:
         answers = self.memory.account(ANSWERS)
         self.storing = storing = Storing(storage, config, statistics, self._hear, hooks, answers)
         self.delays = Delays(config, storage, storing)
-        self.tables = Tables(config, storage, storing.store)
+        self.tables = Tables(config, storage, storing.store, self.memory)
         self.saving = Saving(config, (storing, self.delays, self.tables))
         self.counting = Counting(statistics, storing)
 
@@ -165,7 +165,7 @@ class Broker:
     def _stages(self) -> dict[Place, Stage]:
         """The stages of the put pipeline behind the checks."""
         return {
-            Place.DELAY_LEVEL: DelayStage(self.delays.level_count),
+            Place.DELAY_LEVEL: DelayStage(self.delays.level_count, self.storing.queue_refusal),
             Place.STORE: StoreStage(self.storing.place, self.config),
         }
 

@@ -7,7 +7,7 @@ delivered message, as with Apache's broker. Plays the part of the delay half of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rocketpy.message import PropertyName
@@ -59,12 +59,15 @@ class DelayStage:
 
     Args:
         levels: how many levels there are.
+        refusal: code and words of why there may be no queue that a message will be delivered to, None when there may.
+            A message that is put aside must find one when it is due.
     """
 
     watches = frozenset({PropertyName.DELAY, *TIMER_PROPERTIES})
 
-    def __init__(self, levels: int) -> None:
+    def __init__(self, levels: int, refusal: Callable[[IncomingMessage], tuple[int, str] | None]) -> None:
         self._levels = levels
+        self._refusal = refusal
 
     def take(self, puts: Sequence[Put]) -> None:
         """Put aside what asks for a level; a text that is no number asks for none."""
@@ -72,6 +75,7 @@ class DelayStage:
             if put.message is not None and put.properties is not None:
                 level = delay_level(put.properties)
                 if level is not None and level > 0:
+                    put.refusal = self._refusal(put.message)
                     put_aside(put.message, put.properties, level, self._levels)
 
 

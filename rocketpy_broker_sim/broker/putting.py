@@ -83,4 +83,10 @@ def refusal_of(status: PutMessageStatus, config: BrokerConfig) -> tuple[Response
             ResponseCode.SYSTEM_BUSY,
             "[OVERLOAD]broker busy, slow down for a while: too many sends wait for the disk",
         )
+    if status is PutMessageStatus.TOO_MANY_QUEUES:
+        return (
+            ResponseCode.SYSTEM_ERROR,
+            f"the broker has {config.store.max_queues} queues with messages, and this message needs another: delete"
+            " topics that are not needed, or raise maxQueues",
+        )
     return ResponseCode.SYSTEM_ERROR, f"the message was not stored: {status.name}"

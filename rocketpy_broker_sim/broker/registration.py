@@ -46,6 +46,8 @@ AGAIN_AFTER = 10.0
 """Seconds to the second registration, and to the next one after a failure."""
 GATHER = 0.01
 """Seconds in which changes of topics are gathered into one registration."""
+_FEW_CHANGES = 1024
+"""Names of changed topics that may be kept though the topics are gone."""
 _Refused = (BrokerError, ProtocolError, TransportError, RequestTimeoutError, TooManyRequestsError)
 
 
@@ -141,7 +143,15 @@ class Registration:
         for link in self._links:
             link.changed.update(names)
             link.everything = link.everything or not names
+            self._bound_changes(link)
             link.hurry.set()
+
+    def _bound_changes(self, link: _Link) -> None:
+        """Keep no more names of topics that are gone than of others, while a name server cannot be told of them."""
+        known = self._topics.all()
+        if len(link.changed) > _FEW_CHANGES + 2 * len(known):
+            link.changed.intersection_update(known)
+            link.everything = True
 
     def heard(self, topic: str, done: Callable[[], object]) -> None:
         """Call `done` once the name servers have heard of a topic that `topics_changed` has named.
@@ -231,6 +241,7 @@ class Registration:
                 await self._send_changes(connection, link, taken)
         except _Refused as exc:
             link.changed |= taken
+            self._bound_changes(link)
             self._failed(link, exc)
             return False
         finally:

@@ -236,6 +236,9 @@ class ScheduleService:
             return True
         message.topic, message.queue_id = goal
         status = self._store.put(message).status
+        if status is PutMessageStatus.TOO_MANY_QUEUES:  # it was taken before there were so many
+            self._store.open_queue(message, bounded=False)
+            status = self._store.put(message).status
         if status in _NEVER_STORABLE:
             log.error(
                 "delay level %d: the message at %d cannot be stored in %s and is left out",

@@ -6,8 +6,8 @@ anything it sleeps, so that an idle broker does nothing. Plays the part of Store
 
 from __future__ import annotations
 
-import datetime
 import math
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -132,13 +132,15 @@ class BrokerStatistics:
         A clock that is set back over midnight does not make it yesterday; one set back further was wrong before.
         """
         today = _today()
-        if (today - self._day).days in (0, -1):
+        if today - self._day in (0, -1):
             return
         totals = self._kept[-1][1]
-        self._yesterday_morning = self._this_morning if (today - self._day).days == 1 else totals
+        self._yesterday_morning = self._this_morning if today - self._day == 1 else totals
         self._this_morning = totals
         self._day = today
 
 
-def _today() -> datetime.date:
-    return datetime.datetime.fromtimestamp(wall_ms() / 1000).astimezone().date()
+def _today() -> int:
+    """The number of the day here; without dates of their own, whose module takes a server 1.5 ms to load."""
+    now = wall_ms() // 1000
+    return (now + time.localtime(now).tm_gmtoff) // 86_400

@@ -7,32 +7,29 @@ it holds neither the broker nor any of its subsystems. In tests a simple object 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
-
-import attrs
-
-from rocketpy_broker_sim.broker.cleaning import Cleaning
-from rocketpy_broker_sim.broker.identity import Identity
-from rocketpy_broker_sim.broker.persistence import Persistence
-from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
-from rocketpy_broker_sim.broker.send_checks import SendChecks
-from rocketpy_broker_sim.broker.statistics import BrokerStatistics
-from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
-from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
-from rocketpy_broker_sim.broker.tables.producers import ProducerTable
-from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
-from rocketpy_broker_sim.broker.tables.topics import TopicTable
-from rocketpy_broker_sim.broker.turn import Turn
-from rocketpy_broker_sim.broker.waiters import Waiters
-from rocketpy_broker_sim.config import BrokerConfig
-from rocketpy_broker_sim.serving.slices import Slices
-from rocketpy_broker_sim.store.message_store import MessageStore
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.headers.pull import PullMessageRequestHeader
+    from rocketpy_broker_sim.broker.cleaning import Cleaning
+    from rocketpy_broker_sim.broker.identity import Identity
+    from rocketpy_broker_sim.broker.persistence import Persistence
+    from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
+    from rocketpy_broker_sim.broker.send_checks import SendChecks
+    from rocketpy_broker_sim.broker.statistics import BrokerStatistics
+    from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
+    from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
+    from rocketpy_broker_sim.broker.tables.producers import ProducerTable
+    from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
+    from rocketpy_broker_sim.broker.tables.topics import TopicTable
+    from rocketpy_broker_sim.broker.turn import Turn
+    from rocketpy_broker_sim.broker.waiters import Waiters
+    from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.slices import Slices
     from rocketpy_broker_sim.store.filtering import MessageFilter
+    from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 __all__ = [
@@ -81,8 +78,7 @@ class Refusal(Protocol):
 # --- messages ------------------------------------------------------------------------------------------
 
 
-@attrs.frozen(eq=False)
-class ChecksView:
+class ChecksView(NamedTuple):
     """What the first stage of the put pipeline asks."""
 
     config: BrokerConfig
@@ -91,8 +87,7 @@ class ChecksView:
     groups: SubscriptionGroupTable
 
 
-@attrs.frozen(eq=False)
-class SendView:
+class SendView(NamedTuple):
     """SEND_MESSAGE and its kin.
 
     Attributes:
@@ -111,8 +106,7 @@ class SendView:
     slices: Slices
 
 
-@attrs.frozen(eq=False)
-class SendBackView:
+class SendBackView(NamedTuple):
     """CONSUMER_SEND_MSG_BACK.
 
     Attributes:
@@ -128,8 +122,7 @@ class SendBackView:
     pipeline: PutPipeline
 
 
-@attrs.frozen(eq=False)
-class PullView:
+class PullView(NamedTuple):
     """PULL_MESSAGE.
 
     Attributes:
@@ -147,16 +140,14 @@ class PullView:
     hold: Hold
 
 
-@attrs.frozen(eq=False)
-class QueryView:
+class QueryView(NamedTuple):
     """Messages by key and by position."""
 
     config: BrokerConfig
     store: MessageStore
 
 
-@attrs.frozen(eq=False)
-class QueueView:
+class QueueView(NamedTuple):
     """How far queues go."""
 
     store: MessageStore
@@ -165,8 +156,7 @@ class QueueView:
 # --- groups --------------------------------------------------------------------------------------------
 
 
-@attrs.frozen(eq=False)
-class ClientView:
+class ClientView(NamedTuple):
     """Clients that come and go.
 
     Attributes:
@@ -180,8 +170,7 @@ class ClientView:
     producers: ProducerTable
 
 
-@attrs.frozen(eq=False)
-class PositionView:
+class PositionView(NamedTuple):
     """Where groups stand, as their members ask and tell."""
 
     config: BrokerConfig
@@ -192,8 +181,7 @@ class PositionView:
     consumers: ConsumerTable
 
 
-@attrs.frozen(eq=False)
-class ResetView:
+class ResetView(NamedTuple):
     """Where groups shall stand, as an administrator tells.
 
     Attributes:
@@ -213,8 +201,7 @@ class ResetView:
 # --- administration ------------------------------------------------------------------------------------
 
 
-@attrs.frozen(eq=False)
-class TopicAdminView:
+class TopicAdminView(NamedTuple):
     """Topics by the hand of an administrator."""
 
     config: BrokerConfig
@@ -225,8 +212,7 @@ class TopicAdminView:
     persistence: Persistence
 
 
-@attrs.frozen(eq=False)
-class GroupAdminView:
+class GroupAdminView(NamedTuple):
     """Groups by the hand of an administrator."""
 
     groups: SubscriptionGroupTable
@@ -234,8 +220,7 @@ class GroupAdminView:
     persistence: Persistence
 
 
-@attrs.frozen(eq=False)
-class CleaningView:
+class CleaningView(NamedTuple):
     """Cleaning by the hand of an administrator.
 
     Attributes:
@@ -250,8 +235,7 @@ class CleaningView:
     cleaning: Cleaning
 
 
-@attrs.frozen(eq=False)
-class BrokerAdminView:
+class BrokerAdminView(NamedTuple):
     """The settings and the state of the broker.
 
     Attributes:
@@ -264,8 +248,7 @@ class BrokerAdminView:
     runtime_info: Callable[[], dict[str, str]]
 
 
-@attrs.frozen(eq=False)
-class Views:
+class Views(NamedTuple):
     """The views of one broker, by the processor module that gets each."""
 
     send: SendView

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import logging.handlers
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -67,8 +66,10 @@ def _screen(program: str) -> logging.Handler:
 
 
 def _keeping(file: str) -> logging.Handler:
+    import logging.handlers  # takes 2 ms, and most servers say what they have to say on the screen
+
     try:
-        # Opens the file anew when it was moved away, as logrotate does.
+        # Opens the file again when it was moved away, as logrotate does.
         handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
     except OSError as exc:
         raise ConfigError(f"the log file {file} cannot be written: {exc.strerror}") from exc

@@ -167,6 +167,8 @@ class BrokerConfig:
     """Pulls of one connection that may be held at once."""
     max_hold_millis: int = own(30_000)
     """No pull is held longer, whatever it asks for."""
+    max_kept_bytes: int = own(256 * 1024 * 1024)
+    """What peers may make the broker keep in memory, in bytes: half of it, at most, in tables."""
 
     store: MessageStoreConfig = attrs.Factory(MessageStoreConfig)
     server: NettyServerConfig = attrs.Factory(lambda: NettyServerConfig(listen_port=BROKER_PORT))

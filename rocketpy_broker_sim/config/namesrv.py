@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rocketpy_broker_sim.config.kinds import count, number, switch, text
+from rocketpy_broker_sim.config.kinds import count, number, own, switch, text
 from rocketpy_broker_sim.config.server import NettyServerConfig
 
 __all__ = ["NamesrvConfig"]
@@ -38,4 +38,6 @@ class NamesrvConfig:
     """For how long they are."""
     delete_topic_with_broker_registration: bool = switch(False)
     """Whether a topic that a full registration leaves out is forgotten."""
+    max_kept_bytes: int = own(256 * 1024 * 1024)
+    """What peers may make the name server keep in memory, in bytes: half of it, at most, in its key values."""
     server: NettyServerConfig = attrs.Factory(lambda: NettyServerConfig(listen_port=NAMESRV_PORT))

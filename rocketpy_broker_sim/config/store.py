@@ -180,6 +180,8 @@ class MessageStoreConfig:
     """Messages of an answer, likewise."""
     access_message_in_memory_max_ratio: int = number(40)
     """Percent of the machine's memory: what lies within that distance of the log's end counts as in memory."""
+    max_queues: int = own(1_000_000)
+    """Queues with messages that may exist, of all topics together: each takes some 2 KB of memory, and a file."""
     memory_size: int | None = own(None)
     """Bytes of memory for the rule above; None asks the machine."""
     max_filter_message_size: int = number(16_000)

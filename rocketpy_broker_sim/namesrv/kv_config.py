@@ -18,17 +18,20 @@ from rocketpy.errors import NoPermissionError, StoreCorruptError, StoreError
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.namesrv.long_answers import kv_table_body
+from rocketpy_broker_sim.serving.memory import TableRoom
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
 
-__all__ = ["FILE_NAME", "ORDER_TOPIC_CONFIG", "KVChange", "KVConfig", "KVDraft"]
+__all__ = ["FILE_NAME", "ORDER_TOPIC_CONFIG", "KVChange", "KVConfig", "KVDraft", "taken_by"]
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 FILE_NAME = "kvConfig.json"
 MAX_ENTRIES = 10_000
 MAX_SIZE = 4 * 1024 * 1024
 """Characters of all entries: the whole table is written with every change."""
+_BYTES_AN_ENTRY = 256
+_BYTES_A_NAMESPACE = 384
 _ENTRIES_A_STEP = 256
 _SIZE_A_STEP = 64 * 1024
 
@@ -52,10 +55,13 @@ class KVChange:
 class KVDraft:
     """A table with some changes, of which the namespaces that change are copies."""
 
-    def __init__(self, table: _Table, entries: int, size: int) -> None:
+    def __init__(self, table: _Table, entries: int, size: int, room: TableRoom) -> None:
         self.table = dict(table)
         self.entries = entries
         self.size = size
+        self.taken = room.taken
+        """Bytes that it is reckoned to take."""
+        self._room = room
         self.is_changed = False
         self._own: set[str] = set()
 
@@ -76,8 +82,11 @@ class KVDraft:
         if change.value is None:
             size -= len(change.key) + (len(change.namespace) if len(pairs) == 1 else 0)
         _check(entries, size, is_new=former is None, former_size=self.size)
+        taken = self.taken + _difference(change, former, self.table.get(change.namespace))
+        if taken > self.taken and not self._room.fits(taken - self._room.taken):
+            raise NoPermissionError(ResponseCode.NO_PERMISSION, self._room.refusal)
         self._set(change)
-        self.entries, self.size, self.is_changed = entries, size, True
+        self.entries, self.size, self.taken, self.is_changed = entries, size, taken, True
 
     def _set(self, change: KVChange) -> None:
         if change.namespace not in self._own:
@@ -91,6 +100,32 @@ class KVDraft:
         if not pairs:
             del self.table[change.namespace]
             self._own.discard(change.namespace)
+
+
+def size_of_entry(key: str, value: str) -> int:
+    """Bytes that an entry is reckoned to take in the table, and in the answer that lists it."""
+    return _BYTES_AN_ENTRY + 2 * (_bytes_of(key) + _bytes_of(value))
+
+
+def size_of_namespace(name: str) -> int:
+    """Bytes that a namespace is reckoned to take besides its entries."""
+    return _BYTES_A_NAMESPACE + _bytes_of(name)
+
+
+def _bytes_of(text: str) -> int:
+    """At most four bytes a character."""
+    return len(text) if text.isascii() else 4 * len(text)
+
+
+def _difference(change: KVChange, former: str | None, pairs: Mapping[str, str] | None) -> int:
+    """Bytes that a change takes more, in the pairs of its namespace. It changes something."""
+    before = 0 if former is None else size_of_entry(change.key, former)
+    after = 0 if change.value is None else size_of_entry(change.key, change.value)
+    if pairs is None:
+        after += size_of_namespace(change.namespace)
+    elif change.value is None and len(pairs) == 1:
+        before += size_of_namespace(change.namespace)
+    return after - before
 
 
 def _check(entries: int, size: int, *, is_new: bool, former_size: int) -> None:
@@ -108,17 +143,23 @@ def _check(entries: int, size: int, *, is_new: bool, former_size: int) -> None:
 class KVConfig:
     """Namespaces of key-value pairs; a change counts when it is on the disk, where a storage is given.
 
+    Args:
+        storage: where the file is; None keeps nothing.
+        path: of the file in it.
+        room: what they take counts there.
+
     Attributes:
         is_in_doubt: Whether the file may say something else, as writing it failed at the end: what changes nothing here
             is written, too.
     """
 
-    def __init__(self, storage: Storage | None = None, path: str = FILE_NAME) -> None:
+    def __init__(self, storage: Storage | None = None, path: str = FILE_NAME, room: TableRoom | None = None) -> None:
         self._storage = storage
         self._path = path
         self._table: _Table = {}
         self._entries = 0
         self._size = 0
+        self._room = room or TableRoom()
         self._bodies: dict[str, bytes] = {}
         self.is_in_doubt = False
 
@@ -148,6 +189,7 @@ class KVConfig:
             raise StoreError(f"{where} cannot be read: {exc.strerror}") from exc
         self._entries = sum(map(len, self._table.values()))
         self._size = _size(self._table)
+        self._room.set(taken_by(self._table))
 
     # --- asking ---
 
@@ -204,7 +246,7 @@ class KVConfig:
 
     def draft(self) -> KVDraft:
         """Begin to change it. What was drafted counts when it is taken over."""
-        return KVDraft(self._table, self._entries, self._size)
+        return KVDraft(self._table, self._entries, self._size, self._room)
 
     def encode_steps(self, draft: KVDraft) -> Generator[None, None, list[bytes]]:
         """The file of a draft, in pieces: all of it as one text would be copied several times over."""
@@ -245,7 +287,16 @@ class KVConfig:
     def take_over(self, draft: KVDraft) -> None:
         """Make a draft the table."""
         self._table, self._entries, self._size = draft.table, draft.entries, draft.size
+        self._room.set(draft.taken)
         self._bodies = {}
+
+
+def taken_by(table: Mapping[str, Mapping[str, str]]) -> int:
+    """Bytes that a table is reckoned to take."""
+    return sum(
+        size_of_namespace(name) + sum(size_of_entry(key, value) for key, value in pairs.items())
+        for name, pairs in table.items()
+    )
 
 
 def _size(table: Mapping[str, Mapping[str, str]]) -> int:

@@ -124,7 +124,7 @@ class QueueTable:
         shared = alike.get(key)
         if shared is None:
             shared = queue
-            if len(alike) < _ALIKE:
+            if len(alike) < min(_ALIKE, len(held)):  # those of before a change stay: never more than topics
                 alike[key] = queue
         self.queues.setdefault(topic, {})[name] = shared
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Rounds"]
 
+_FEW = 1024
+"""Names that may be kept of topics which nobody holds any more."""
+
 
 @attrs.define(eq=False)
 class _Round:
@@ -67,11 +70,19 @@ class Rounds:
             return self._unsaid(key, names, own, held)
         if piece.index is None:
             if key in self._rounds:
-                self._rounds[key].told |= names
+                self._tell(self._rounds[key], names, held)
             return None
-        return self._said(key, piece.index, piece.count, names)
+        return self._said(key, piece.index, piece.count, names, held)
 
-    def _said(self, key: object, index: int, count: int, names: AbstractSet[str]) -> Container[str] | None:
+    def _tell(self, found: _Round, names: AbstractSet[str], held: AbstractSet[str]) -> None:
+        """These are told too. Of names that are not held any more no more are kept than of those that are."""
+        found.told |= names
+        if len(found.told) > _FEW + 2 * (len(held) + len(names)):
+            found.told = (found.told & held) | names
+
+    def _said(
+        self, key: object, index: int, count: int, names: AbstractSet[str], held: AbstractSet[str]
+    ) -> Container[str] | None:
         if count == 1:
             self.forget(key)
             return names
@@ -82,7 +93,7 @@ class Rounds:
         if found is None or (found.count, found.next) != (count, index):
             self.forget(key)  # one of them never came: nothing is known of what it held
             return None
-        found.told |= names
+        self._tell(found, names, held)
         found.next += 1
         if index < count - 1:
             return None
@@ -95,7 +106,7 @@ class Rounds:
             found.last = frozenset(names)
             return None
         if len(names) == 1 or held.isdisjoint(names) or (own in held and own not in names):
-            found.told |= names
+            self._tell(found, names, held)
             found.is_split = found.is_split or len(names) > 1
             return None
         told = found.told | names

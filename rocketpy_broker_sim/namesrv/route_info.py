@@ -8,6 +8,7 @@ what is known of a broker is looked up again after each. Plays the part of Route
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
 import attrs
@@ -17,6 +18,8 @@ from rocketpy.wire.bodies.registration import Piece, TopicConfigAndMappingSerial
 from rocketpy.wire.bodies.route import BrokerData, QueueData
 from rocketpy.wire.bodies.topics import DataVersion, TopicQueueMappingInfo
 from rocketpy.wire.steps import run_steps
+from rocketpy_broker_sim.namesrv.clusters import Clusters, FilterServers
+from rocketpy_broker_sim.namesrv.identity import BrokerKey, Identity
 from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, change_after_joining, change_after_leaving
 from rocketpy_broker_sim.namesrv.queue_table import (
     TOPICS_A_STEP,
@@ -42,34 +45,12 @@ MAX_BYTES = 128 * 1024 * 1024
 MAX_BYTES_OF_ONE = 64 * 1024 * 1024
 """What brokers and their topics may take in memory, as it is reckoned here: all, and those of one connection."""
 BYTES_A_BROKER = 4096
-"""What a broker is reckoned to take besides its topics, and the addresses of its filter servers."""
+"""What a broker is reckoned to take besides its topics and its filter servers."""
 _FEW = 4 * TOPICS_A_STEP
 """Topics of a broker up to which it is swept up at once."""
 
 DEFAULT_EXPIRY_MS = 120_000
 """A broker that names no heartbeat timeout of its own is forgotten after this silence."""
-
-BrokerKey = tuple[str, str]
-"""Cluster and address: one broker process."""
-
-
-@attrs.frozen(kw_only=True)
-class Identity:
-    """Who a broker says it is."""
-
-    cluster: str
-    broker_name: str
-    address: str
-    broker_id: int
-
-    def __str__(self) -> str:
-        """Short form for logs; names from the network are escaped."""
-        return f"broker {self.broker_name!r:.256} {self.broker_id} of {self.cluster!r:.256} at {self.address!r:.256}"
-
-    @property
-    def key(self) -> BrokerKey:
-        """What its liveness is kept under."""
-        return (self.cluster, self.address)
 
 
 @attrs.define(kw_only=True)
@@ -140,17 +121,21 @@ class RouteInfo:
     ) -> None:
         self.table = QueueTable()
         self.brokers: dict[str, BrokerData] = {}
-        self.clusters: dict[str, set[str]] = {}
         self.live: dict[BrokerKey, LiveBroker] = {}
-        self.filter_servers: dict[BrokerKey, tuple[str, ...]] = {}
+        self.filter_servers = FilterServers()
         self.delete_topic_with_registration = delete_topic_with_registration
         self._on_min_broker_changed = on_min_broker_changed
         self._later = later or run_steps
         self._admit = admit
+        self._clusters = Clusters()
         self._rounds = Rounds()
         self._by_connection: dict[object, dict[BrokerKey, None]] = {}
-        self._clusters_of: dict[str, set[str]] = {}
         self._reserved = 0
+
+    @property
+    def clusters(self) -> Mapping[str, AbstractSet[str]]:
+        """cluster -> the names of its brokers; not to be changed."""
+        return self._clusters.names
 
     @property
     def queues(self) -> Mapping[str, Mapping[str, QueueData]]:
@@ -193,8 +178,7 @@ class RouteInfo:
         is_first = is_new or identity.broker_id not in broker.broker_addrs
         is_changed = is_first or self.is_changed(identity.key, _version(registration))
         broker.broker_addrs[identity.broker_id] = identity.address
-        self.clusters.setdefault(identity.cluster, set()).add(identity.broker_name)
-        self._clusters_of.setdefault(identity.broker_name, set()).add(identity.cluster)
+        self._clusters.join(identity.cluster, identity.broker_name, is_new=identity.key not in self.live)
         live = self._mark_alive(registration)
         if lowers_id:
             self._on_min_broker_changed(change_after_joining(broker, registration.ha_address))
@@ -212,8 +196,11 @@ class RouteInfo:
 
     def _weight_of(self, registration: Registration) -> Steps[int | None]:
         """What a registration adds in memory; None when it brings too many topics."""
-        name, topics = registration.identity.broker_name, registration.topics
-        new_topics = weight = 0
+        name, topics, key = registration.identity.broker_name, registration.topics, registration.identity.key
+        weight = FilterServers.weigh(registration.filter_servers) - FilterServers.weigh(
+            self.filter_servers.get(key, ())
+        )
+        new_topics = 0
         for count, topic in enumerate(topics.topic_config_table, 1):
             if not self.table.holds(name, topic):
                 weight += weight_of_topic(topic)
@@ -234,16 +221,18 @@ class RouteInfo:
             len(self.brokers) + (identity.broker_name not in self.brokers),
             len(self.clusters) + (identity.cluster not in self.clusters),
         )
-        of_one = self.kept_for(registration.connection, identity.broker_name) + weight
-        total = self.table.bytes + BYTES_A_BROKER * brokers + self._reserved
+        of_one = self.kept_for(registration.connection, identity) + weight
+        total = self.table.bytes + self.filter_servers.bytes + BYTES_A_BROKER * brokers + self._reserved
         if brokers > MAX_BROKERS or of_one > MAX_BYTES_OF_ONE or total + weight > MAX_BYTES:
             return True
         return not self._admit(registration.connection, of_one)
 
-    def kept_for(self, connection: object, *more: str) -> int:
-        """What the brokers of a connection are reckoned to take, and others of these names."""
-        names = {identity.broker_name for identity in self.of_connection(connection)}.union(more)
-        return sum(self.table.bytes_of[name] for name in names) + BYTES_A_BROKER * len(names)
+    def kept_for(self, connection: object, *more: Identity) -> int:
+        """What the brokers of a connection are reckoned to take, and these."""
+        brokers = {identity.key: identity.broker_name for identity in (*self.of_connection(connection), *more)}
+        filters = sum(self.filter_servers.weigh(self.filter_servers.get(key, ())) for key in brokers)
+        topics = sum(self.table.bytes_of[name] for name in set(brokers.values()))
+        return topics + filters + BYTES_A_BROKER * len(brokers)
 
     def _broker_data(self, registration: Registration) -> tuple[BrokerData, bool]:
         identity = registration.identity
@@ -409,6 +398,7 @@ class RouteInfo:
             if live is not None and live.identity.broker_name == identity.broker_name:
                 logger.info("%s left", identity)
                 del self.live[identity.key]
+                self._clusters.leave(identity.cluster, identity.broker_name)
                 self._forget_connection_of(live)
                 self._rounds.forget(identity.key)
                 self.filter_servers.pop(identity.key, None)
@@ -439,10 +429,7 @@ class RouteInfo:
     def _remove_broker(self, identity: Identity) -> None:
         del self.brokers[identity.broker_name]
         # It may have registered under several clusters: a stale one would be given out for ever.
-        for cluster in self._clusters_of.pop(identity.broker_name, ()):
-            self.clusters[cluster].discard(identity.broker_name)
-            if not self.clusters[cluster]:
-                del self.clusters[cluster]
+        self._clusters.forget(identity.broker_name)
         count = len(self.table.held.get(identity.broker_name, ()))
         self._do(count, self.table.forget(identity.broker_name))
 
@@ -458,7 +445,7 @@ class RouteInfo:
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic everywhere, or at the brokers of one cluster."""
         found = list(self.table.queues.get(topic, ()))
-        kept = found if cluster is None else self.clusters.get(cluster, set()).intersection(found)
+        kept = found if cluster is None else [name for name in found if name in self.clusters.get(cluster, ())]
         for broker_name in kept:
             self.table.remove(topic, broker_name)
 

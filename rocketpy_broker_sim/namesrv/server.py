@@ -26,7 +26,7 @@ from rocketpy_broker_sim.namesrv.kv_writer import KVWriter
 from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, MinBrokerNotifier
 from rocketpy_broker_sim.namesrv.processor import processors
 from rocketpy_broker_sim.namesrv.route_info import RouteInfo
-from rocketpy_broker_sim.serving.memory import REGISTRATIONS, MemoryBudget, Tally
+from rocketpy_broker_sim.serving.memory import REGISTRATIONS, MemoryBudget, TableRoom, Tally
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class NameServer:
         self, config: NamesrvConfig, storage: Storage | None = None, limits: ServerLimits | None = None
     ) -> None:
         self.config = config
-        self.memory = MemoryBudget() if limits is None else MemoryBudget(limits.max_kept)
+        self.memory = MemoryBudget(config.max_kept_bytes if limits is None else limits.max_kept)
         self.slices = Slices(memory=self.memory)
         self._registered = Tally(self.memory.account(REGISTRATIONS))
         self.routes = RouteInfo(
@@ -64,7 +64,8 @@ class NameServer:
             admit=self._admit,
         )
         self.refresh_settings()
-        self.kv_config = KVConfig(storage, os.path.basename(config.kv_config_path) or FILE_NAME)
+        room = TableRoom(self.memory, "delete key values that are not needed")
+        self.kv_config = KVConfig(storage, os.path.basename(config.kv_config_path) or FILE_NAME, room)
         self.kv_writer = KVWriter(self.kv_config)
         self.address = ""
         self.remoting: RemotingServer | None = None

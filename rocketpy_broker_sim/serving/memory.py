@@ -1,15 +1,18 @@
 """What peers can make a server keep: one budget in bytes for each server, and who counts what against it.
 
 Beyond it the newest request of the greediest connection is refused, or that connection is closed
-(`rocketpy.remoting.budget` says which one that is). The figure is for what waits; tables that a server keeps for good
-have bounds of their own.
+(`rocketpy.remoting.budget` says which one that is). Tables that outlive connections count too, by a plain reckoning of
+what an entry takes: half of the budget is theirs at most, and a request that would make them larger is refused. What a
+server reads from its own files at the start counts and is never refused, or it could not start.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from rocketpy.errors import BrokerError
 from rocketpy.remoting.budget import CONNECTIONS, Budget
+from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -27,13 +30,14 @@ __all__ = [
     "WORK",
     "Account",
     "MemoryBudget",
+    "TableRoom",
     "Tally",
     "Uncounted",
     "size_of",
 ]
 
 BUDGET_BYTES = 256 * 1024 * 1024
-"""What all connections of a server together may make it keep."""
+"""What all peers of a server together may make it keep, unless `maxKeptBytes` says something else."""
 OVERHEAD = 1024
 """Bytes that a request takes besides its body and its fields: objects, and places in tables."""
 
@@ -137,6 +141,57 @@ class Tally:
         size = self._sizes.pop(connection, 0)
         if size:
             self._account.release(connection, size)
+
+
+class TableRoom:
+    """What one table takes, of the room that the tables of a server share.
+
+    Args:
+        budget: that of the server; None for a table that stands alone, which is only measured.
+        remedy: what to do when there is no room, as it stands in the refusal: "delete topics that are not needed".
+
+    Attributes:
+        taken: Bytes that the table is reckoned to take.
+    """
+
+    def __init__(self, budget: Budget | None = None, remedy: str = "") -> None:
+        self.taken = 0
+        self._budget = budget
+        self._remedy = remedy
+
+    def fits(self, change: int) -> bool:
+        """Whether the table may take so many bytes more."""
+        return self._budget is None or self._budget.fits_table(change)
+
+    def take(self, change: int) -> None:
+        """The table is about to take so many bytes more, or less.
+
+        Raises:
+            BrokerError: there is no room for them: nothing is counted.
+        """
+        if not self.fits(change):
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, self.refusal)
+        self.note(change)
+
+    def note(self, change: int) -> None:
+        """The table takes so many bytes more, or less, whether there is room or not."""
+        self.taken += change
+        if self._budget is not None:
+            self._budget.note_table(change)
+
+    def set(self, size: int) -> None:
+        """The table takes so many bytes, as read from its file."""
+        self.note(size - self.taken)
+
+    @property
+    def refusal(self) -> str:
+        """Why it may not take more, and what to do."""
+        if self._budget is None:
+            return self._remedy
+        return (
+            f"the tables of this server take {self._budget.tables} bytes, {self._budget.most_in_tables} are allowed: "
+            f"{self._remedy}, or raise maxKeptBytes"
+        )
 
 
 class MemoryBudget(Budget):

@@ -89,7 +89,7 @@ class MessageWriter:
         """Give a message its place. It counts once the commit that follows has returned."""
         queue = self._queues.find((message.topic, message.queue_id)) or self._new_queue(message)
         if queue is None:
-            return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
+            return PutMessageResult(self._why_no_queue(message))
         body = message.body
         properties = self._closed(self._encoded(message.properties))
         sys_flag = _with_host_bits(message)
@@ -176,7 +176,9 @@ class MessageWriter:
     def put_batch(self, message: IncomingMessage) -> PutMessageResult:
         """Give the items of a batch consecutive places, all in one file; they count together or not at all."""
         queue = self._queues.find((message.topic, message.queue_id)) or self._new_queue(message)
-        if queue is None or not message.batch:
+        if queue is None:
+            return PutMessageResult(self._why_no_queue(message))
+        if not message.batch:
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
         sys_flag = _with_host_bits(message)
         if sys_flag & TRANSACTION_MASK:
@@ -312,14 +314,33 @@ class MessageWriter:
 
     # --- checking
 
-    def _new_queue(self, message: IncomingMessage) -> ConsumeQueue | None:
-        """The queue of a first message; None when no queue may have this name or number."""
+    def open_queue(self, message: IncomingMessage, *, bounded: bool = True) -> PutMessageStatus | None:
+        """Have the queue of a message that will be put later; why there is none, None when it is there.
+
+        Args:
+            message: the message.
+            bounded: False for what was taken long ago: its queue is made however many there are.
+        """
+        if self._queues.find((message.topic, message.queue_id)) or self._new_queue(message, bounded=bounded):
+            return None
+        return self._why_no_queue(message)
+
+    def _new_queue(self, message: IncomingMessage, *, bounded: bool = True) -> ConsumeQueue | None:
+        """The queue of a first message; None when no queue may have this name or number, or there are too many."""
+        if not self._may_be_queue(message) or (bounded and len(self._queues) >= self._config.max_queues):
+            return None
+        return self._queues.open(message.topic, message.queue_id)
+
+    def _may_be_queue(self, message: IncomingMessage) -> bool:
         topic = message.topic
         long = self._config.auto_message_version_on_topic_len and topic.startswith(RETRY_PREFIX)
         allowed = is_valid_stored_topic(topic) and (len(topic) <= TOPIC_MAX_LENGTH or long)
-        if not allowed or not 0 <= message.queue_id <= MAX_QUEUE_ID:
-            return None
-        return self._queues.open(topic, message.queue_id)
+        return allowed and 0 <= message.queue_id <= MAX_QUEUE_ID
+
+    def _why_no_queue(self, message: IncomingMessage) -> PutMessageStatus:
+        if self._may_be_queue(message):
+            return PutMessageStatus.TOO_MANY_QUEUES
+        return PutMessageStatus.MESSAGE_ILLEGAL
 
     def _judge(self, body_size: int, properties_size: int, size: int) -> PutMessageStatus | None:
         """Why a record may not be stored; None when it may."""

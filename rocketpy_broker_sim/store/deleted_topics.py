@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.store.log.scan import LogRecord
 
-__all__ = ["LINES_PATH", "PATH", "DeletedTopics"]
+__all__ = ["LINES_PATH", "MOST", "PATH", "DeletedTopics"]
 
 FOLDER = "config"
 PATH = f"{FOLDER}/deletedTopics.json"
 LINES_PATH = f"{FOLDER}/deletedTopics.log"
 _KEY = "deletedTopics"
 _MAX_MEMBERS = 10_000_000
+MOST = 200_000
+"""Names that are kept: some 40 MB."""
 _FEW = 256
 """So many lines are not worth writing the table whole."""
 
@@ -42,6 +44,7 @@ class DeletedTopics:
         """Nothing is read yet."""
         self._storage = storage
         self._ends: dict[bytes, int] = {}
+        self._pruned_at = -1  # where the log began then
         self._lines = 0
         self._size = 0  # of the lines that are whole
         self._is_torn = False  # whether something else may stand behind them
@@ -85,6 +88,19 @@ class DeletedTopics:
     def is_gone(self, record: LogRecord) -> bool:
         """Whether a record is what is left of a deleted topic."""
         return bool(self._ends) and record.position < self._ends.get(record.topic, 0)
+
+    def has_room(self, topics: Collection[str], begin: int) -> bool:
+        """Whether topics may be noted; those that the log has no record of any more make room.
+
+        Args:
+            topics: Their names.
+            begin: Where the log begins.
+        """
+        if len(self._ends) + len(topics) > MOST and begin != self._pruned_at:
+            self._pruned_at = begin
+            self._ends = {topic: end for topic, end in self._ends.items() if begin < end}
+        new = sum(topic.encode() not in self._ends for topic in topics)
+        return len(self._ends) + new <= MOST
 
     def note(self, topics: Iterable[str], begin: int, end: int) -> None:
         """Topics are about to be deleted; that has reached the disk when this returns.

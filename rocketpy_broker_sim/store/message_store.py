@@ -250,6 +250,15 @@ class MessageStore(MessageReads):
             return PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
         return self._writer.put(message)
 
+    def open_queue(self, message: IncomingMessage, *, bounded: bool = True) -> PutMessageStatus | None:
+        """Have the queue of a message that will be put later; why there is none, None when it is there.
+
+        Args:
+            message: the message.
+            bounded: False for what was taken long ago: its queue is made however many there are.
+        """
+        return self._writer.open_queue(message, bounded=bounded)
+
     def put_batch(self, message: IncomingMessage) -> PutMessageResult:
         """Give the items of a batch consecutive places; they count together once `commit_pending` has returned."""
         if not self.is_writable:
@@ -428,6 +437,10 @@ class MessageStore(MessageReads):
         return [record for record in reversed(records) if record]
 
     # --- topics
+
+    def may_delete(self, topics: Collection[str]) -> bool:
+        """Whether topics may be deleted: those that were before are remembered while the log has records of them."""
+        return self._deleted.has_room(topics, self._log.start)
 
     def delete_topic(self, topic: str) -> None:
         """Delete the queues of a topic; its records stay in the log until that is cleaned."""

@@ -49,6 +49,8 @@ class PutMessageStatus(Enum):
     OS_PAGE_CACHE_BUSY = 9
     TOO_MANY_WAIT = 10
     """Ours: so many sends wait for the disk that no other may."""
+    TOO_MANY_QUEUES = 11
+    """Ours: it would be the first of its queue, and no more queues may be made."""
 
 
 class GetMessageStatus(Enum):

@@ -46,6 +46,7 @@ class QueueReader:
         self._log = commit_log
         self._queues = queues
         self._prefetch = Prefetch(commit_log)
+        self._wants_all = _Test(commit_log, None, None, None)
         self._memory = memory_size() if config.memory_size is None else config.memory_size
 
     # --- messages
@@ -73,7 +74,10 @@ class QueueReader:
             return GetMessageResult(GetMessageStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
         if offset > high:
             return GetMessageResult(GetMessageStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
-        test = _Test(self._log, queue.ext, match if wanted is None else wanted.by_code, wanted)
+        if match is None and wanted is None:
+            test = self._wants_all
+        else:
+            test = _Test(self._log, queue.ext, match if wanted is None else wanted.by_code, wanted)
         return self._found(queue, offset, max_count, max(MIN_PULL_BYTES, min(max_bytes, MAX_PULL_BYTES)), test)
 
     def _found(self, queue: ConsumeQueue, offset: int, max_count: int, max_bytes: int, test: _Test) -> GetMessageResult:

@@ -241,7 +241,7 @@ class _Cost:
 
 
 def _blanks(properties: Iterable[bytes]) -> int:
-    return sum([text.count(b" ") for text in properties])
+    return b"".join(properties).count(b" ")  # one copy costs less than a call for each of them
 
 
 def _cut(request: DispatchRequest) -> Sequence[DispatchRequest]:

@@ -133,6 +133,12 @@ def delete_topic(broker: TopicAdminView, connection: Connection, request: Remoti
         # What groups that consume by POP gave back of a topic goes with it.
         names += [each for make in _POP_RETRY_TOPICS if (each := make(name, group)) in broker.topics]
         yield
+    if not broker.store.may_delete(names):
+        remark = (
+            "too many topics were deleted whose messages are still in the log: wait until its old files are removed, "
+            "or make fileReservedTime shorter"
+        )
+        raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
     for each in names:
         yield from broker.offsets.remove_topic_steps(each)
     # The store writes what is pending before it deletes: that must succeed or fail for those who put it, not here.

@@ -22,7 +22,6 @@ from rocketpy.wire.headers.offset import ResetOffsetRequestHeader
 from rocketpy_broker_sim.broker.processors.checks import check_group, check_topic, invalid
 from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND
 from rocketpy_broker_sim.serving.encoding import encode_steps
-from rocketpy_broker_sim.serving.slices import MUST_END
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -54,14 +53,7 @@ def reset_offset(broker: ResetView, connection: Connection, request: RemotingCom
         return (yield from _tell_clients(broker, request, header, topic))
     offsets = yield from _positions(broker, header, topic)
     body = yield from _encode(broker.config.broker_name, name, offsets)
-    known = broker.offsets.queues(group, name)
-    broker.offsets.check_room(sum(queue_id not in known for queue_id in offsets))
-    # From here on it is done to the end: nobody shall find half of the queues reset.
-    yield MUST_END
-    for queue_id, offset in offsets.items():
-        broker.offsets.assign_reset(group, name, queue_id, offset)
-        if queue_id % _QUEUES_PER_STEP == 0:
-            yield
+    broker.offsets.assign_resets(group, name, offsets)
     broker.waiters.recall(group)
     return broker.persistence.answer_after_save(connection, request, request.answer(body=body))
 

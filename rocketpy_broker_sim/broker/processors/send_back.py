@@ -58,6 +58,8 @@ def send_back(broker: SendBackView, connection: Connection, request: RemotingCom
     broker.turn.rests_on(put)
     if put.error is not None:
         raise put.error
+    if put.result is None and put.refusal is not None:
+        return request.answer(*put.refusal)
     if put.result is None or put.result.status is PutMessageStatus.PUT_OK:
         return request.answer()
     return request.answer(ResponseCode.SYSTEM_ERROR, put.result.status.name)

@@ -14,6 +14,7 @@ from rocketpy_broker_sim.broker.durability import Durability
 from rocketpy_broker_sim.broker.flush_services import LogFlush, QueueFlush
 from rocketpy_broker_sim.broker.index_catch_up import IndexCatchUpService
 from rocketpy_broker_sim.broker.put_times import PutTimes
+from rocketpy_broker_sim.broker.putting import refusal_of
 from rocketpy_broker_sim.broker.reput import ReputService
 from rocketpy_broker_sim.broker.runtime_info import measures_of_puts, measures_of_store
 from rocketpy_broker_sim.broker.store_services import Disk, GroupCommit
@@ -67,6 +68,7 @@ class Storing(Subsystem):
         settings = config.store
         self.storage = storage
         self.booted_at = 0
+        self._config = config
         self._statistics = statistics
         clock = StoredClock(trio.current_time)
         self.store = MessageStore(storage, settings, on_arrival=self._note_arrival, clock=clock)
@@ -117,6 +119,11 @@ class Storing(Subsystem):
         if refusal is not None:
             return PutMessageResult(refusal)
         return self.store.put(message) if message.batch is None else self.store.put_batch(message)
+
+    def queue_refusal(self, message: IncomingMessage) -> tuple[int, str] | None:
+        """Code and words of why there may be no more queues for a message that is put aside; None when there may."""
+        status = self.store.open_queue(message)
+        return refusal_of(status, self._config) if status is PutMessageStatus.TOO_MANY_QUEUES else None
 
     def refusal(self, *, wait: bool) -> PutMessageStatus | None:
         """Why nothing may be put now whose answer has to wait for the disk, or has not; None when it may."""

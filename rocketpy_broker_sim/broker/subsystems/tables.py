@@ -12,8 +12,10 @@ from rocketpy_broker_sim.broker.subsystem import Subsystem
 from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
 from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
+from rocketpy_broker_sim.serving.memory import TableRoom
 
 if TYPE_CHECKING:
+    from rocketpy.remoting.budget import Budget
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.tables.persist import StoredTable
     from rocketpy_broker_sim.config import BrokerConfig
@@ -31,12 +33,14 @@ class Tables(Subsystem):
         config: the settings.
         storage: where the files are.
         store: the messages; recovered before.
+        budget: what they take counts there.
     """
 
-    def __init__(self, config: BrokerConfig, storage: Storage, store: MessageStore) -> None:
-        self.topics = TopicTable(config, storage)
-        self.groups = SubscriptionGroupTable(config, storage)
-        self.offsets = ConsumerOffsetTable(config, storage)
+    def __init__(self, config: BrokerConfig, storage: Storage, store: MessageStore, budget: Budget) -> None:
+        self.topics = TopicTable(config, storage, TableRoom(budget, "delete topics that are not needed"))
+        self.groups = SubscriptionGroupTable(config, storage, TableRoom(budget, "delete groups that are not needed"))
+        remedy = "delete groups that are not needed with their offsets"
+        self.offsets = ConsumerOffsetTable(config, storage, TableRoom(budget, remedy))
         self._store = store
 
     def recover(self) -> None:
@@ -62,7 +66,7 @@ class Tables(Subsystem):
             if self.topics.is_system(name) or any(self._has_messages(name, number) for number in numbers):
                 queues = max(numbers, default=0) + 1
                 _logger.warning("the topic %s has messages and no settings: it gets %d queues", name, queues)
-                self.topics.put(TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues))
+                self.topics.adopt(TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues))
             else:
                 unused.append(name)
         for name in unused:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.serving.memory import Tally
 
-__all__ = ["Channel", "ClientChannel", "Memberships"]
+__all__ = ["Channel", "ClientChannel", "Memberships", "size_of_membership"]
 
 _BYTES_A_MEMBERSHIP = 192
-"""What a connection in a group is reckoned to take, beside the name of the group."""
+"""What a connection in a group is reckoned to take, beside the name of the group and the id of the client."""
 
 
 class Channel(Protocol):
@@ -55,6 +55,11 @@ class ClientChannel:
         return f"{self.client_id[:256]!r} at {self.channel.address}"
 
 
+def size_of_membership(group: str, client_id: str) -> int:
+    """Bytes that a client in a group is reckoned to take; each heartbeat brings another copy of its id."""
+    return _BYTES_A_MEMBERSHIP + len(group) + len(client_id) * (1 if client_id.isascii() else 4)
+
+
 class Memberships:
     """Which groups each connection is in, within the bounds for one and for all of them.
 
@@ -66,15 +71,16 @@ class Memberships:
     def __init__(self, config: BrokerConfig, tally: Tally | None = None) -> None:
         self._config = config
         self._tally = tally
-        self._groups: dict[Channel, dict[str, None]] = {}
+        self._groups: dict[Channel, dict[str, int]] = {}
+        """What each membership takes."""
         self._count = 0
 
     def __len__(self) -> int:
         """Memberships of all connections."""
         return self._count
 
-    def add(self, channel: Channel, group: str) -> None:
-        """A connection is in a group from now on; it was not before.
+    def add(self, channel: Channel, group: str, client_id: str) -> None:
+        """A connection is in a group from now on, under this id of its client; it was not before.
 
         Raises:
             BrokerError: it is in as many as it may be, or all connections together are.
@@ -89,8 +95,9 @@ class Memberships:
         if self._count >= self._config.max_memberships:
             remark = f"all clients are in {self._count} groups together, more are not allowed: raise maxMemberships"
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
-        self.weigh(channel, _BYTES_A_MEMBERSHIP + len(group))
-        groups[group] = None
+        size = size_of_membership(group, client_id)
+        self.weigh(channel, size)
+        groups[group] = size
         self._groups[channel] = groups
         self._count += 1
 
@@ -99,11 +106,22 @@ class Memberships:
         groups = self._groups.get(channel)
         if groups is None or group not in groups:
             return
-        del groups[group]
-        self.weigh(channel, -_BYTES_A_MEMBERSHIP - len(group))
+        self.weigh(channel, -groups.pop(group))
         self._count -= 1
         if not groups:
             del self._groups[channel]
+
+    def rename(self, channel: Channel, group: str, client_id: str) -> None:
+        """The client of a connection in a group calls itself something else.
+
+        Raises:
+            BrokerError: its id must not be kept.
+        """
+        groups = self._groups.get(channel, {})
+        if group in groups:
+            size = size_of_membership(group, client_id)
+            self.weigh(channel, size - groups[group])
+            groups[group] = size
 
     def weigh(self, channel: Channel, change: int) -> None:
         """So many bytes more, or less, are kept for a connection.

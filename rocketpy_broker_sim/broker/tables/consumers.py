@@ -30,6 +30,8 @@ log = get_logger(__name__)
 
 _SMALLEST_KEPT = 1024
 """Bytes of a list of members above which it is kept: a shorter one is soon made again."""
+_LARGEST_KEPT = 512 * 1024
+"""Beyond it a list is made for each who asks: only ids of hundreds of characters take as much."""
 _MOST_KEPT = 16
 _BYTES_A_SUBSCRIPTION = 1280
 _BYTES_A_TAG = 128
@@ -145,7 +147,7 @@ class ConsumerTable:
         if kept is None or kept[0] != found.version:
             body = GetConsumerListByGroupResponseBody(consumer_id_list=self.client_ids(group)).encode()
             kept = found.version, body
-        if len(kept[1]) > _SMALLEST_KEPT:
+        if _SMALLEST_KEPT < len(kept[1]) <= _LARGEST_KEPT:
             self._encoded[group] = kept  # the last of all: the first is the one that nobody asked for of late
             if len(self._encoded) > _MOST_KEPT:
                 del self._encoded[next(iter(self._encoded))]
@@ -220,8 +222,9 @@ class ConsumerTable:
             remark = f"the group has {len(group.clients)} clients, more are not allowed: raise maxClientsPerGroup"
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         if known is None:
-            self._memberships.add(client.channel, group.name)
+            self._memberships.add(client.channel, group.name, client.client_id)
         elif known.client_id != client.client_id:
+            self._memberships.rename(client.channel, group.name, client.client_id)
             log.warning("group %s: %s now calls itself %.256r", group.name, known, client.client_id)
         if known is None or known.client_id != client.client_id:
             group.version = next(_versions)

@@ -14,12 +14,13 @@ from rocketpy.wire.bodies.offsets import ConsumerOffsetSerializeWrapper
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, Entries, StoredTable, pretty_steps
+from rocketpy_broker_sim.serving.memory import TableRoom
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import BrokerConfig
 
-__all__ = ["NOT_FOUND", "ConsumerOffsetTable"]
+__all__ = ["NOT_FOUND", "ConsumerOffsetTable", "size_of_offsets", "size_of_resets"]
 
 log = get_logger(__name__)
 
@@ -27,10 +28,30 @@ NOT_FOUND = -1
 _PAIRS_A_STEP = 32
 _SEPARATOR = "@"
 """Between topic and group in the keys of the file; no name can hold it."""
+_BYTES_A_PAIR = 832
+"""What a topic and a group with offsets are reckoned to take; and twice their names."""
+_BYTES_AN_OFFSET = 72
+_BYTES_OF_RESETTING = 256
+_BYTES_A_RESET = 48
+
+
+def size_of_offsets(key: str, count: int) -> int:
+    """Bytes that so many offsets of a group on a topic are reckoned to take."""
+    return _BYTES_A_PAIR + 2 * len(key) + _BYTES_AN_OFFSET * count if count else 0
+
+
+def size_of_resets(key: str, count: int) -> int:
+    """Bytes that so many resets of a group on a topic, of which it has yet to be told, are reckoned to take."""
+    return _BYTES_OF_RESETTING + len(key) + _BYTES_A_RESET * count if count else 0
 
 
 class ConsumerOffsetTable(StoredTable):
     """Offsets by topic, group and queue, and the positions that an administrator set for groups to take up.
+
+    Args:
+        config: of the broker.
+        storage: where the file is.
+        room: what they take counts there.
 
     Attributes:
         data_version: Rises with every so many commits.
@@ -39,7 +60,7 @@ class ConsumerOffsetTable(StoredTable):
 
     file_name = "consumerOffset.json"
 
-    def __init__(self, config: BrokerConfig, storage: Storage) -> None:
+    def __init__(self, config: BrokerConfig, storage: Storage, room: TableRoom | None = None) -> None:
         super().__init__(storage)
         self._config = config
         self._offsets: dict[str, dict[int, int]] = {}
@@ -52,6 +73,7 @@ class ConsumerOffsetTable(StoredTable):
         self._commits = 0
         self.data_version = DataVersion()
         self.backward_commits = 0
+        self._room = room or TableRoom()
 
     # --- committing and asking -------------------------------------------------------------------------
 
@@ -61,7 +83,10 @@ class ConsumerOffsetTable(StoredTable):
         Raises:
             BrokerError: the group has no offset on that queue, and the table is full.
         """
-        queues = self._queues(group, topic, queue_id)
+        queues = self._offsets.get(_key(topic, group))
+        if queues is None or queue_id not in queues:
+            self._make_room(group, topic, 1)
+            queues = self._queues(group, topic)
         before = queues.get(queue_id, 0)
         queues[queue_id] = offset
         self.changed = True  # written with the next round: a commit a queue every 5 s is not worth a write each
@@ -93,30 +118,37 @@ class ConsumerOffsetTable(StoredTable):
         """The groups that have committed on a topic."""
         return set(self._groups.get(topic, ()))
 
-    def check_room(self, count: int) -> None:
-        """Refuse so many more offsets when the table cannot take them.
-
-        Raises:
-            BrokerError: it is too full.
-        """
+    def _check_count(self, added: int) -> None:
         most = self._config.max_consumer_offsets
-        if count and self._count + count > most:
+        if added and self._count + added > most:
             remark = (
                 f"the broker keeps {self._count} offsets of consumers, {most} are allowed: "
                 "delete unused groups, or raise maxConsumerOffsets"
             )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
 
-    def _queues(self, group: str, topic: str, queue_id: int) -> dict[int, int]:
-        """The queues of a group, to set one of them."""
+    def _make_room(self, group: str, topic: str, added: int, added_resets: int = 0) -> None:
+        """There are about to be so many offsets and resets more.
+
+        Raises:
+            BrokerError: there may not be: nothing is changed.
+        """
+        if not added and not added_resets:
+            return
+        self._check_count(added)
         key = _key(topic, group)
-        queues = self._offsets.get(key, {})
-        if queue_id not in queues:
-            self.check_room(1)
-            self._count += 1
-            if not queues:
-                self._offsets[key] = queues
-                self._note_key(topic, group)
+        count, resets = len(self._offsets.get(key, ())), len(self._resets.get(key, ()))
+        more = size_of_offsets(key, count + added) - size_of_offsets(key, count)
+        self._room.take(more + size_of_resets(key, resets + added_resets) - size_of_resets(key, resets))
+        self._count += added
+
+    def _queues(self, group: str, topic: str) -> dict[int, int]:
+        """The queues of a group, to set some of them; there is room for those that are new."""
+        key = _key(topic, group)
+        queues = self._offsets.get(key)
+        if queues is None:
+            queues = self._offsets[key] = {}
+            self._note_key(topic, group)
         return queues
 
     def _note_key(self, topic: str, group: str) -> None:
@@ -142,15 +174,22 @@ class ConsumerOffsetTable(StoredTable):
 
     # --- resets ----------------------------------------------------------------------------------------
 
-    def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Have the group go on from `offset`: its next pull is told, and until then its commits do not count.
+    def assign_resets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Have the group go on from these offsets, by queue: its next pulls are told, until then no commit counts.
+
+        All of them or none, at once: nobody shall find half of the queues reset.
 
         Raises:
             BrokerError: the table is full.
         """
-        self._queues(group, topic, queue_id)[queue_id] = offset
-        self._resets.setdefault(_key(topic, group), {})[queue_id] = offset
-        self.changed = True
+        key = _key(topic, group)
+        new = len(offsets.keys() - self._offsets.get(key, {}).keys())
+        new_resets = len(offsets.keys() - self._resets.get(key, {}).keys())
+        self._make_room(group, topic, new, new_resets)
+        if offsets:
+            self._queues(group, topic).update(offsets)
+            self._resets.setdefault(key, {}).update(offsets)
+            self.changed = True
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         """Whether the group has yet to be told of a reset."""
@@ -158,12 +197,14 @@ class ConsumerOffsetTable(StoredTable):
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The position that the group must be told, once."""
-        queues = self._resets.get(_key(topic, group))
-        if queues is None:
+        key = _key(topic, group)
+        queues = self._resets.get(key)
+        if queues is None or queue_id not in queues:
             return None
-        found = queues.pop(queue_id, None)
+        self._room.note(size_of_resets(key, len(queues) - 1) - size_of_resets(key, len(queues)))
+        found = queues.pop(queue_id)
         if not queues:
-            del self._resets[_key(topic, group)]
+            del self._resets[key]
         return found
 
     # --- forgetting ------------------------------------------------------------------------------------
@@ -193,8 +234,9 @@ class ConsumerOffsetTable(StoredTable):
     def _remove(self, pairs: list[tuple[str, str]]) -> None:
         for topic, group in pairs:
             key = _key(topic, group)
-            self._count -= len(self._offsets.pop(key, ()))
-            self._resets.pop(key, None)
+            count = len(self._offsets.pop(key))
+            self._count -= count
+            self._room.note(-size_of_offsets(key, count) - size_of_resets(key, len(self._resets.pop(key, ()))))
             for table, name, other in ((self._topics, group, topic), (self._groups, topic, group)):
                 names = table[name]
                 del names[other]
@@ -230,6 +272,8 @@ class ConsumerOffsetTable(StoredTable):
         for topic, group in map(_names, self._offsets):
             self._note_key(topic, group)
         self.data_version = wrapper.data_version or self.data_version
+        offsets = sum(size_of_offsets(key, len(queues)) for key, queues in self._offsets.items())
+        self._room.set(offsets + sum(size_of_resets(key, len(queues)) for key, queues in self._resets.items()))
 
 
 def _key(topic: str, group: str) -> str:

@@ -64,20 +64,22 @@ class ProducerTable:
             BrokerError: the group has as many clients as it may have, the client as many groups, or there are too many.
         """
         clients = self._groups.get(group, {})
-        known = client.channel in clients
-        if not known and len(clients) >= self._config.max_clients_per_group:
+        known = clients.get(client.channel)
+        if known is None and len(clients) >= self._config.max_clients_per_group:
             remark = f"the group has {len(clients)} clients, more are not allowed: raise maxClientsPerGroup"
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         if group not in self._groups and len(self._groups) >= self._config.max_groups:
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, "too many producer groups")
-        if not known:
-            self._memberships.add(client.channel, group)
+        if known is None:
+            self._memberships.add(client.channel, group, client.client_id)
+        elif known.client_id != client.client_id:
+            self._memberships.rename(client.channel, group, client.client_id)
         client.last_seen = self._clock()
         clients[client.channel] = client
         self._groups[group] = clients
-        if not known:
+        if known is None:
             log.info("producer group %s: %s joined", group, client)
-        return not known
+        return known is None
 
     # --- leaving ---------------------------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ Plays the part of SubscriptionGroupManager.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from itertools import islice
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -25,12 +26,13 @@ from rocketpy_broker_sim.broker.tables.persist import (
     pretty_steps,
     pretty_text,
 )
+from rocketpy_broker_sim.serving.memory import TableRoom
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import BrokerConfig
 
-__all__ = ["DEFAULT_GROUPS", "SubscriptionGroupTable"]
+__all__ = ["DEFAULT_GROUPS", "SubscriptionGroupTable", "size_of_forbidden", "size_of_group"]
 
 log = get_logger(__name__)
 
@@ -53,10 +55,68 @@ _USUAL_POLICY = GroupRetryPolicy()
 _NO_ATTRIBUTES: dict[str, str] = {}
 _MOST_SHAPES = 1000
 """Texts that groups have in common which are kept to be found again."""
+_BYTES_A_GROUP = 352
+_BYTES_OF_OWN_TEXT = 1024
+"""What a group takes besides when it shares its text in the file with no other."""
+_BYTES_A_SUBSCRIPTION = 320
+_BYTES_A_DELAY = 48
+_BYTES_AN_ATTRIBUTE = 256
+_BYTES_OF_FORBIDDING = 320
+_BYTES_A_FORBIDDEN_TOPIC = 128
+_plain_settings = attrgetter(
+    "consume_enable",
+    "consume_from_min_enable",
+    "consume_broadcast_enable",
+    "consume_message_orderly",
+    "retry_queue_nums",
+    "retry_max_times",
+    "broker_id",
+    "which_broker_when_consume_slowly",
+    "notify_consumer_ids_changed_enable",
+    "group_sys_flag",
+    "consume_timeout_minute",
+)
+_USUAL_SETTINGS = _plain_settings(SubscriptionGroupConfig(group_name=""))
+
+
+def size_of_group(group: SubscriptionGroupConfig) -> int:
+    """Bytes that a group is reckoned to take in the table, with its text as it stands in the file."""
+    size = _BYTES_A_GROUP + len(group.group_name)
+    policy, own = group.group_retry_policy, group.subscription_data_set is not None
+    if policy is not _USUAL_POLICY and policy != _USUAL_POLICY:
+        own = True
+        for delay in policy.customized_retry_policy.next if policy.customized_retry_policy else ():
+            size += _BYTES_A_DELAY + delay.bit_length() // 2
+    for each in group.subscription_data_set or ():
+        texts = len(each.topic or "") + len(each.expression_type or "") + len(each.expression or "")
+        size += _BYTES_A_SUBSCRIPTION + 2 * texts
+    for name, value in group.attributes.items():
+        own = True
+        size += _BYTES_AN_ATTRIBUTE + 2 * (len(name) + len(value))
+    if own or _plain_settings(group) != _USUAL_SETTINGS:
+        size += _BYTES_OF_OWN_TEXT
+    return size
+
+
+def size_of_forbidden(group: str, topics: Collection[str], *, is_all: bool = True) -> int:
+    """Bytes that topics which a group may not read are reckoned to take.
+
+    Args:
+        group: its name.
+        topics: some, or all of them.
+        is_all: whether there are no others.
+    """
+    size = _BYTES_OF_FORBIDDING + len(group) if topics and is_all else 0
+    return size + sum(_BYTES_A_FORBIDDEN_TOPIC + len(topic) for topic in topics)
 
 
 class SubscriptionGroupTable(StoredTable):
     """The groups by name, and the topics that a group may not read.
+
+    Args:
+        config: of the broker.
+        storage: where the file is.
+        room: what they take counts there.
 
     Attributes:
         data_version: Rises with every change.
@@ -64,7 +124,7 @@ class SubscriptionGroupTable(StoredTable):
 
     file_name = "subscriptionGroup.json"
 
-    def __init__(self, config: BrokerConfig, storage: Storage) -> None:
+    def __init__(self, config: BrokerConfig, storage: Storage, room: TableRoom | None = None) -> None:
         super().__init__(storage)
         self._config = config
         self._groups = {name: SubscriptionGroupConfig(group_name=name) for name in DEFAULT_GROUPS}
@@ -72,6 +132,8 @@ class SubscriptionGroupTable(StoredTable):
         self._texts: dict[str, tuple[str, str | None]] = {}
         self._same: dict[tuple[str, str | None], tuple[str, str | None]] = {}
         self.data_version = DataVersion()
+        self._room = room or TableRoom()
+        self._room.set(self._size())
 
     # --- asking ----------------------------------------------------------------------------------------
 
@@ -136,10 +198,13 @@ class SubscriptionGroupTable(StoredTable):
             BrokerError: a name is not allowed, or the table is full.
         """
         found: dict[str, SubscriptionGroupConfig] = {}
+        size = 0
         for count, group in enumerate(groups, 1):
             if not is_valid_group(group.group_name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the group name is not allowed")
+            former = found.get(group.group_name)
             found[group.group_name] = _sharing(group)
+            size += size_of_group(group) - (0 if former is None else size_of_group(former))
             if count % _GROUPS_A_STEP == 0:
                 yield
         added = sum(name not in self._groups for name in found)
@@ -148,6 +213,7 @@ class SubscriptionGroupTable(StoredTable):
                 f"the broker holds {len(self._groups)} groups, more are not allowed: delete some, or raise maxGroups"
             )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+        self._room.take(size - sum(size_of_group(self._groups[name]) for name in found if name in self._groups))
         for name in found:
             self._texts.pop(name, None)
         # A line for each would take a request with thousands of them most of its time.
@@ -165,6 +231,8 @@ class SubscriptionGroupTable(StoredTable):
         self._texts.pop(name, None)
         if existing is None and forbidden is None:
             return False
+        size = 0 if existing is None else size_of_group(existing)
+        self._room.note(-size - size_of_forbidden(name, forbidden or ()))
         log.info("delete group %.256r", name)
         self._next_version()
         return existing is not None
@@ -190,16 +258,26 @@ class SubscriptionGroupTable(StoredTable):
         if readable == self.is_readable(group, topic):
             return
         if group not in self._forbidden and len(self._forbidden) >= self._config.max_groups:
-            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, "no more groups can be forbidden to read")
-        if len(self._forbidden.get(group, ())) >= self._config.max_topics:
-            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, "the group cannot be forbidden more topics")
-        bits = self._forbidden.setdefault(group, {})
-        bits[topic] = bits.get(topic, 0) ^ _READ_FORBIDDEN
-        if bits[topic] <= 0:
-            del bits[topic]
+            remark = f"{len(self._forbidden)} groups may not read something, more are not allowed: raise maxGroups"
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+        known = self._forbidden.get(group, {})
+        if topic not in known and len(known) >= self._config.max_topics:
+            remark = f"the group may not read {len(known)} topics, more are not allowed: raise maxTopics"
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+        bits = known.get(topic, 0) ^ _READ_FORBIDDEN
+        if topic not in known:
+            self._room.take(size_of_forbidden(group, [topic], is_all=not known))
+        self._forbidden.setdefault(group, known)[topic] = bits
+        if bits <= 0:
+            self._allow(group, topic)
+        self._next_version()
+
+    def _allow(self, group: str, topic: str) -> None:
+        bits = self._forbidden[group]
+        del bits[topic]
         if not bits:
             del self._forbidden[group]
-        self._next_version()
+        self._room.note(-size_of_forbidden(group, [topic], is_all=not bits))
 
     def forbidden(self) -> Mapping[str, Mapping[str, int]]:
         """Bits by group and topic; a view, not to be kept."""
@@ -248,6 +326,12 @@ class SubscriptionGroupTable(StoredTable):
         self._texts.clear()
         self._forbidden.update({group: bits for group, bits in wrapper.forbidden_table.items() if bits})
         self.data_version = wrapper.data_version
+        self._room.set(self._size())
+
+    def _size(self) -> int:
+        """Bytes that the whole table is reckoned to take."""
+        forbidden = sum(size_of_forbidden(group, bits) for group, bits in self._forbidden.items())
+        return forbidden + sum(map(size_of_group, self._groups.values()))
 
 
 def _sharing(group: SubscriptionGroupConfig) -> SubscriptionGroupConfig:

@@ -33,12 +33,13 @@ from rocketpy_broker_sim.broker.tables.persist import (
     pretty_steps,
     pretty_text,
 )
+from rocketpy_broker_sim.serving.memory import TableRoom
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import BrokerConfig
 
-__all__ = ["READ_WRITE", "TopicTable"]
+__all__ = ["READ_WRITE", "TopicTable", "size_of_topic"]
 
 log = get_logger(__name__)
 
@@ -46,13 +47,28 @@ READ_WRITE = Permission.READ | Permission.WRITE
 MOST_LOGGED = 20
 """Topics of one change that the log tells one by one."""
 _TOPICS_A_STEP = 32
+_BYTES_A_TOPIC = 320
+_BYTES_AN_ATTRIBUTE = 192
 _SCHEDULE_QUEUES = 18
 _REVIVE_QUEUES = 8
 _BENCHMARK_QUEUES = 1024
 
 
+def size_of_topic(topic: TopicConfig) -> int:
+    """Bytes that a topic is reckoned to take in the table."""
+    size = _BYTES_A_TOPIC + len(topic.topic_name)
+    for name, value in topic.attributes.items():
+        size += _BYTES_AN_ATTRIBUTE + len(name) + len(value)
+    return size
+
+
 class TopicTable(StoredTable):
     """The topics by name.
+
+    Args:
+        config: of the broker.
+        storage: where the file is.
+        room: what they take counts there.
 
     Attributes:
         data_version: Rises with every change; name servers compare it.
@@ -60,11 +76,13 @@ class TopicTable(StoredTable):
 
     file_name = "topics.json"
 
-    def __init__(self, config: BrokerConfig, storage: Storage) -> None:
+    def __init__(self, config: BrokerConfig, storage: Storage, room: TableRoom | None = None) -> None:
         super().__init__(storage)
         self._config = config
         self._topics: dict[str, TopicConfig] = {topic.topic_name: topic for topic in default_topics(config)}
         self._system = frozenset(self._topics)
+        self._room = room or TableRoom()
+        self._room.set(sum(map(size_of_topic, self._topics.values())))
         self.data_version = DataVersion()
         self._listeners: list[Callable[[list[str]], None]] = []
 
@@ -187,9 +205,12 @@ class TopicTable(StoredTable):
             BrokerError: a name is not allowed, or the table is full.
         """
         found: dict[str, TopicConfig] = {}
+        size = 0
         for count, topic in enumerate(topics, 1):
             if not is_valid_stored_topic(topic.topic_name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the topic name is not allowed")
+            former = found.get(topic.topic_name)
+            size += size_of_topic(topic) - (0 if former is None else size_of_topic(former))
             found[topic.topic_name] = topic
             if count % _TOPICS_A_STEP == 0:
                 yield
@@ -199,6 +220,7 @@ class TopicTable(StoredTable):
                 f"the broker holds {len(self._topics)} topics, more are not allowed: delete some, or raise maxTopics"
             )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+        self._room.take(size - sum(size_of_topic(self._topics[name]) for name in found if name in self._topics))
         for name, topic in islice(found.items(), MOST_LOGGED):
             log.info("%s topic %s", "update" if name in self._topics else "create", topic.to_text())
         if len(found) > MOST_LOGGED:
@@ -213,10 +235,19 @@ class TopicTable(StoredTable):
         if changed:
             self.put_all(changed)
 
+    def adopt(self, topic: TopicConfig) -> None:
+        """Make a topic that has messages in the store, at the start: the broker's own, which no bound refuses."""
+        former = self._topics.get(topic.topic_name)
+        self._room.note(size_of_topic(topic) - (0 if former is None else size_of_topic(former)))
+        self._topics[topic.topic_name] = topic
+        self._changed([topic.topic_name])
+
     def delete(self, name: str) -> bool:
         """Forget a topic; whether it was there."""
-        if self._topics.pop(name, None) is None:
+        topic = self._topics.pop(name, None)
+        if topic is None:
             return False
+        self._room.note(-size_of_topic(topic))
         log.info("delete topic %s", name)
         self._changed([name])
         return True
@@ -248,6 +279,7 @@ class TopicTable(StoredTable):
         wrapper = TopicConfigSerializeWrapper.decode(data, limits=FILE_LIMITS)
         added = self._topics.keys() - wrapper.topic_config_table.keys()
         self._topics.update(wrapper.topic_config_table)
+        self._room.set(sum(map(size_of_topic, self._topics.values())))
         self.data_version = wrapper.data_version
         if added:
             self._changed(sorted(added))  # or name servers would take it for the table that they know

@@ -66,6 +66,10 @@ class QueueTable:
         self.find = self._queues.get
         """``find((topic, queue_id))``: the queue, or None."""
 
+    def __len__(self) -> int:
+        """How many queues there are."""
+        return len(self._queues)
+
     def __iter__(self) -> Iterator[ConsumeQueue]:
         """Every queue."""
         return iter(list(self._queues.values()))

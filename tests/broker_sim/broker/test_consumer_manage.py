@@ -144,7 +144,7 @@ async def test_commits_do_not_count_until_a_reset_was_told(autojump_clock: MockC
         for _ in range(5):
             await client.send()
         await client.heartbeat("g", "T")
-        broker.offsets.assign_reset("g", "T", 0, 2)
+        broker.offsets.assign_resets("g", "T", {0: 2})
         answer = await commit(client, 5)
         assert (answer.code, answer.remark) == (0, "Offset has been previously reset")
         assert (await query(client)).ext_fields == {"offset": "2"}

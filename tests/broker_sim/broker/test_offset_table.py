@@ -44,7 +44,7 @@ def test_OF2_offsets_go_with_their_topic_and_with_their_group() -> None:
     for topic in ("T", "TT", "G"):
         for group in ("G", "GG", "T"):
             table.commit(group, topic, 0, 1)
-            table.assign_reset(group, topic, 1, 1)
+            table.assign_resets(group, topic, {1: 1})
     table.remove_topic("T")
     assert table.groups_of("T") == set()
     assert table.groups_of("TT") == table.groups_of("G") == {"G", "GG", "T"}
@@ -73,7 +73,7 @@ def test_the_version_rises_with_every_so_many_commits() -> None:
 def test_a_reset_holds_until_it_is_taken() -> None:
     table = make()
     table.commit("G", "T", 0, 10)
-    table.assign_reset("G", "T", 0, 3)
+    table.assign_resets("G", "T", {0: 3})
     assert table.query("G", "T", 0) == 3
     assert table.has_reset("G", "T", 0)
     assert table.take_reset("G", "T", 0) == 3
@@ -84,7 +84,7 @@ def test_a_reset_holds_until_it_is_taken() -> None:
 
 def test_a_reset_can_be_switched_off() -> None:
     table = make(use_server_side_reset_offset=False)
-    table.assign_reset("G", "T", 0, 3)
+    table.assign_resets("G", "T", {0: 3})
     table.commit("G", "T", 0, 10)
     assert table.query("G", "T", 0) == 10
 
@@ -101,7 +101,11 @@ def test_the_table_has_a_bound_and_what_is_in_it_goes_on() -> None:
     table = make(max_consumer_offsets=3)
     for queue in range(3):
         table.commit("G", "T", queue, 1)
-    for more in (table.commit, table.assign_reset):
+
+    def reset(group: str, topic: str, queue_id: int, offset: int) -> None:
+        table.assign_resets(group, topic, {queue_id: offset})
+
+    for more in (table.commit, reset):
         with pytest.raises(BrokerError, match="3 offsets of consumers"):
             more("G", "T", 3, 1)
         with pytest.raises(BrokerError, match="delete unused groups"):
@@ -109,7 +113,7 @@ def test_the_table_has_a_bound_and_what_is_in_it_goes_on() -> None:
     assert not table.has_reset("G", "T", 3)
     assert table.groups_of("T") == {"G"}
     table.commit("G", "T", 2, 7)
-    table.assign_reset("G", "T", 1, 0)
+    table.assign_resets("G", "T", {1: 0})
     table.remove_group("G")
     table.commit("H", "T", 0, 1)
     table.persist()

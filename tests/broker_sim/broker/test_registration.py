@@ -17,6 +17,7 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.server import serve
 from rocketpy.services import open_services
 from rocketpy.wire.bodies.registration import RegisterBrokerBody
+from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.route import QueryDataVersionResponseHeader, RegisterBrokerRequestHeader
@@ -148,6 +149,27 @@ async def test_LC3_a_broker_starts_when_no_name_server_is_there_and_finds_it_lat
             network.heal(server.address)
             await trio.sleep(60)
             assert broker.registration.registered_with == [server.address]
+
+
+async def test_topics_that_come_and_go_while_no_name_server_is_there_are_not_remembered(
+    autojump_clock: MockClock,
+) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network) as (server,):
+        network.refuse(server.address)
+        async with opened(network, [server.address]) as broker:
+            for number in range(5000):
+                broker.topics.put(TopicConfig(topic_name=f"T{number}"))
+                broker.topics.delete(f"T{number}")
+            broker.topics.put(TopicConfig(topic_name="stays"))
+            assert broker.registration is not None
+            [link] = broker.registration._links
+            assert len(link.changed) < 1200
+            network.heal(server.address)
+            await trio.sleep(60)
+            _, _, body = server.registrations()[-1]
+            assert "stays" in body.topic_config_serialize_wrapper.topic_config_table
+            assert not link.changed
 
 
 async def test_a_topic_that_is_made_is_registered_at_once_and_alone(autojump_clock: MockClock) -> None:

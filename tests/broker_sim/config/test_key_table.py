@@ -175,7 +175,16 @@ def test_our_own_keys_are_marked_as_such() -> None:
     own = {row.key for _, row in ROWS if row.own}
     held = {"maxHeldPulls", "maxHeldPullsPerConnection", "maxHoldMillis"}
     members = {"maxClientsPerGroup", "maxGroupsPerClient", "maxMemberships"}
-    assert own == {"maxConsumerOffsets", "maxGroups", "maxTopics", "memorySize", *held, *members}
+    assert own == {
+        "maxConsumerOffsets",
+        "maxGroups",
+        "maxKeptBytes",
+        "maxQueues",
+        "maxTopics",
+        "memorySize",
+        *held,
+        *members,
+    }
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from rocketpy.errors import StoreError
+from rocketpy_broker_sim.store import deleted_topics
 from rocketpy_broker_sim.store.deleted_topics import LINES_PATH, PATH, DeletedTopics
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
@@ -222,3 +223,15 @@ def test_a_deletion_that_was_refused_is_not_noted_and_the_next_one_is(operation:
     topics.note(["Taken"], 0, 20)
     topics.note(["Later"], 0, 30)
     assert noted(storage) == dict(topics) == {"Taken": 20, "Later": 30}
+
+
+def test_no_more_names_are_kept_than_the_bound_and_those_that_the_log_forgot_make_room(monkeypatch) -> None:
+    monkeypatch.setattr(deleted_topics, "MOST", 3)
+    names = DeletedTopics(MemoryStorage())
+    for number in range(3):
+        assert names.has_room([f"T{number}"], 0)
+        names.note([f"T{number}"], 0, 100 * (number + 1))
+    assert not names.has_room(["T3"], 0)
+    assert names.has_room(["T2"], 0)  # it takes no more
+    assert names.has_room(["T3"], 150)
+    assert dict(names) == {"T1": 200, "T2": 300}

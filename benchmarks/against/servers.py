@@ -1,0 +1,105 @@
+"""The servers of two trees: a pair of each is up, and the same raw loops drive them in turn.
+
+Clients stay out of it, so whatever differs is of the servers. Their CPU is the broker's. Starting, idling and stopping
+are taken on further pairs, which are started for that.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from benchmarks.against.comparison import HERE, THERE
+from benchmarks.against.run import Comparison, order
+from benchmarks.measure import Ground, Measure, Size
+from benchmarks.plan import measures as all_measures
+from benchmarks.progress import Progress
+from benchmarks.rounds import prepare, rest, warm_up
+from benchmarks.servers import OURS, ours
+from benchmarks.trouble import BenchmarkError
+
+if TYPE_CHECKING:
+    from benchmarks.servers import Site
+    from benchmarks.task import Outcome
+
+NAME = "servers"
+LOOPS = ("raw-one", "raw-64", "raw-batch", "raw-pull", "raw-latency")
+LIFE = "idle-rss"
+
+
+def measures() -> list[Measure]:
+    """What servers are compared by: raw loops, and their life from start to stop."""
+    wanted = {*LOOPS, LIFE}
+    return [each for each in all_measures(wanted) if wanted & {row.name for row in each.rows}]
+
+
+def names() -> set[str]:
+    """Of all rows, and of them together."""
+    return {NAME} | {row.name for measure in measures() for row in measure.rows}
+
+
+def chosen(wanted: set[str]) -> list[Measure]:
+    """What gives rows that are wanted; everything when `NAME` is among them."""
+    return [each for each in measures() if NAME in wanted or wanted & {row.name for row in each.rows}]
+
+
+def run(found: Comparison, wanted: set[str], size: Size) -> None:
+    """Take what is wanted of both trees in every round.
+
+    Args:
+        found: Where samples go.
+        wanted: Rows, or `NAME` for all of them.
+        size: Of each sample.
+    """
+    began = time.monotonic()
+    found.servers.append(f"{OURS.title} of each tree")
+    steps = chosen(wanted)
+    progress = Progress(2 * found.rounds * len(steps))
+    with ExitStack() as stack:
+        grounds = {}
+        for side in (HERE, THERE):
+            make = ours(found.trees[side].path)
+            site = stack.enter_context(make.run())
+            prepare(site, size)
+            warm_up(site, size)
+            grounds[side] = Ground(make, site, size, "")
+        for measure in steps:
+            found.rows += [replace(row, kind="server") for row in measure.rows]
+        for number in range(1, found.rounds + 1):
+            for index, measure in enumerate(steps):
+                try:
+                    taken = _both(found, grounds, measure, number, index, progress)
+                except BenchmarkError as error:
+                    found.failures.append(f"round {number}, {measure.rows[0].title}: {error}")
+                    continue
+                for side, outcomes in taken.items():
+                    for name, outcome in outcomes.items():
+                        found.add(name, side, replace(outcome, cpu=outcome.server_cpu, notes={}), number)
+    progress.end()
+    found.seconds += time.monotonic() - began
+
+
+def _both(
+    found: Comparison, grounds: Mapping[str, Ground], measure: Measure, number: int, index: int, progress: Progress
+) -> dict[str, Mapping[str, Outcome]]:
+    """One sample of each side."""
+    taken = {}
+    for side in order(number, index):
+        progress.step(number, found.rounds, f"{measure.rows[0].title} ({found.trees[side].title})")
+        _rest(ground.site for ground in grounds.values())
+        name = f"{os.getpid()}_{number}_{index}_{side}"
+        try:
+            taken[side] = measure.take(replace(grounds[side], run=name))
+        except BenchmarkError as error:
+            raise BenchmarkError(f"{found.trees[side].title}: {error}") from error
+    return taken
+
+
+def _rest(sites: Iterable[Site]) -> None:
+    """Neither side shall pay for what the other still does."""
+    for site in sites:
+        rest(site)

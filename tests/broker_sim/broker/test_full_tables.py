@@ -1,0 +1,108 @@
+"""A broker whose tables are full refuses by a clear error, serves on, and takes again what was deleted."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import MockClock
+
+from rocketpy.remoting.memory import MemoryNetwork
+from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
+from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.headers.admin import CreateTopicRequestHeader
+from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.store import deleted_topics
+from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from tests.broker_sim.broker.kit import broker_and_client, client_of, settings
+
+SMALL = 64 * 1024
+
+
+def create(name: str) -> dict[str, str]:
+    return CreateTopicRequestHeader(
+        topic=name,
+        default_topic="TBW102",
+        read_queue_nums=4,
+        write_queue_nums=4,
+        perm=6,
+        topic_filter_type="SINGLE_TAG",
+        order=False,
+    ).to_ext()
+
+
+async def test_full_tables_refuse_what_is_new_and_the_broker_serves_on(autojump_clock: MockClock) -> None:
+    async with broker_and_client(max_kept_bytes=SMALL) as (broker, client):
+        assert (await client.send("T")).code == 0
+        codes = [
+            (await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, create(f"made{number}"))).code
+            for number in range(100)
+        ]
+        taken = codes.count(0)
+        assert 10 < taken < 90
+        assert codes == [0] * taken + [ResponseCode.SYSTEM_ERROR] * (100 - taken)
+        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, create("more"))
+        assert "delete topics that are not needed, or raise maxKeptBytes" in (answer.remark or "")
+        many = CreateTopicListRequestBody(topic_config_list=[TopicConfig(topic_name=f"L{n}") for n in range(5)])
+        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=many.encode())
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert not any(name.startswith("L") for name in broker.topics.all())
+        group = SubscriptionGroupConfig(group_name="a-group-with-a-long-name" * 4)
+        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode())
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert group.group_name not in broker.groups
+        # A topic that its first message would make is refused as well; those that are there go on.
+        assert (await client.send("another")).code == ResponseCode.SYSTEM_ERROR
+        assert (await client.send("T")).code == 0
+        assert (await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, create("made0") | {"perm": "4"})).code == 0
+        # Deleting makes room for what was refused.
+        for number in range(10):
+            assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": f"made{number}"})).code == 0
+        assert (await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=many.encode())).code == 0
+        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode())
+        assert answer.code == 0
+
+
+async def test_a_reset_of_many_queues_is_made_of_all_or_of_none(autojump_clock: MockClock) -> None:
+    async with broker_and_client(max_kept_bytes=SMALL) as (broker, client):
+        broker.topics.put(TopicConfig(topic_name="T", read_queue_nums=500, write_queue_nums=500))
+        broker.groups.find("g")
+        fields = {"topic": "T", "group": "g", "timestamp": "-1", "isForce": "true"}
+        answer = await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "delete groups that are not needed with their offsets" in (answer.remark or "")
+        assert broker.offsets.queues("g", "T") == {}
+        broker.topics.put(TopicConfig(topic_name="T", read_queue_nums=50, write_queue_nums=50))
+        assert (await client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)).code == 0
+        assert len(broker.offsets.queues("g", "T")) == 50
+
+
+async def test_a_broker_starts_with_its_own_tables_under_any_budget(autojump_clock: MockClock) -> None:
+    storage, network = MemoryStorage(), MemoryNetwork()
+    async with open_broker(settings(), network=network, storage=storage) as broker:
+        broker.topics.put_all(TopicConfig(topic_name=f"T{number}") for number in range(500))
+        async with client_of(network, broker.address) as client:
+            await client.send("lost")
+        broker.topics.delete("lost")  # as when a crash came before its settings were written
+    async with open_broker(settings(max_kept_bytes=SMALL), network=network, storage=storage) as broker:
+        assert len(broker.topics) > 500
+        assert "lost" in broker.topics
+        assert broker.memory.tables > SMALL
+        async with client_of(network, broker.address) as client:
+            assert (await client.send("T7")).code == 0
+            assert (await client.send("new")).code == ResponseCode.SYSTEM_ERROR
+
+
+async def test_a_topic_is_not_deleted_when_too_many_deleted_ones_are_remembered(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deleted_topics, "MOST", 2)
+    async with broker_and_client() as (broker, client):
+        for number in range(3):
+            assert (await client.send(f"T{number}")).code == 0
+        broker.offsets.commit("g", "T2", 0, 1)
+        answers = [await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": f"T{number}"}) for number in range(3)]
+        assert [answer.code for answer in answers] == [0, 0, ResponseCode.SYSTEM_ERROR]
+        assert "fileReservedTime" in (answers[-1].remark or "")
+        assert "T2" in broker.topics
+        assert broker.store.max_offset("T2", 0) == 1
+        assert broker.offsets.query("g", "T2", 0) == 1

@@ -1,0 +1,97 @@
+"""What heartbeats leave counts exactly, in any order of joining, renaming, subscribing, leaving and closing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from rocketpy.errors import BrokerError
+from rocketpy.wire.bodies.heartbeat import ConsumerData
+from rocketpy.wire.bodies.subscription import SubscriptionData
+from rocketpy.wire.steps import run_steps
+from rocketpy_broker_sim.broker.tables.clients import ClientChannel, size_of_membership
+from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
+from rocketpy_broker_sim.broker.tables.producers import ProducerTable
+from rocketpy_broker_sim.config import BrokerConfig
+from rocketpy_broker_sim.serving.memory import MEMBERSHIP, MemoryBudget, Tally
+
+numbers = st.integers(0, 3)
+ids = st.sampled_from(["c", "client" * 20, "客户" * 30])
+groups = st.sampled_from(["G", "H" * 50, "I"])
+topics = st.lists(st.sampled_from(["T", "U" * 90, "V"]), unique=True)
+
+
+class Peer:
+    """A connection that a tally hears closing."""
+
+    def __init__(self, number: int) -> None:
+        self.address = f"10.0.0.{number}:1"
+        self.is_open = True
+        self._callbacks: list[Callable[[Any], object]] = []
+
+    def add_close_callback(self, callback: Callable[[Any], object]) -> None:
+        self._callbacks.append(callback)
+
+    def close(self, error: Exception | None = None) -> None:
+        self.is_open = False
+        for callback in self._callbacks:
+            callback(self)
+
+
+class MembersOfGroups(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.budget = MemoryBudget(24 * 1024)
+        tally: Any = Tally(self.budget.account(MEMBERSHIP))
+        config = BrokerConfig(max_groups_per_client=2)
+        self.consumers = ConsumerTable(config, clock=lambda: 0.0, notify=lambda group: None, tally=tally)
+        self.producers = ProducerTable(config, clock=lambda: 0.0, tally=tally)
+        self.peers = [Peer(number) for number in range(4)]
+
+    def _try(self, change: Callable[[], object]) -> None:
+        try:
+            change()
+        except BrokerError:
+            self.what_is_counted_is_what_is_there()
+
+    @rule(number=numbers, client_id=ids, group=groups, names=topics)
+    def consume(self, number: int, client_id: str, group: str, names: list[str]) -> None:
+        data = ConsumerData(group_name=group, subscription_data_set=[SubscriptionData(topic=name) for name in names])
+        client = ClientChannel(self.peers[number], client_id)
+        self._try(lambda: self.consumers.register(group, client, data))
+
+    @rule(number=numbers, client_id=ids, group=groups)
+    def produce(self, number: int, client_id: str, group: str) -> None:
+        self._try(lambda: self.producers.register(group, ClientChannel(self.peers[number], client_id)))
+
+    @rule(number=numbers, group=groups)
+    def leave(self, number: int, group: str) -> None:
+        self.consumers.unregister(group, self.peers[number])
+        self.producers.unregister(group, self.peers[number])
+
+    @rule(number=numbers)
+    def close(self, number: int) -> None:
+        closed, self.peers[number] = self.peers[number], Peer(number)
+        closed.close()
+        run_steps(self.consumers.on_close(closed))
+        run_steps(self.producers.on_close(closed))
+
+    @invariant()
+    def what_is_counted_is_what_is_there(self) -> None:
+        taken = 0
+        for group in self.consumers.groups():
+            members = group.clients.items()
+            taken += sum(size_of_membership(group.name, client.client_id) for peer, client in members if peer.is_open)
+            taken += group.told_size if group.told_by is not None and group.told_by.is_open else 0
+        for name in self.producers.groups():
+            members = self.producers.clients(name)
+            taken += sum(size_of_membership(name, client.client_id) for client in members if client.channel.is_open)
+        assert self.budget.kept == taken <= self.budget.most
+
+
+TestMembersOfGroups = MembersOfGroups.TestCase
+TestMembersOfGroups.settings = hypothesis_settings(max_examples=60, stateful_step_count=40, deadline=None)
