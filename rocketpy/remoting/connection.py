@@ -30,6 +30,7 @@ from rocketpy.wire.serialize import encode_command
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
+    from rocketpy.remoting.rounds import RoundShare
     from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["Connection", "open_connection"]
@@ -57,12 +58,13 @@ class Connection(Outbound):
         serialize_type: SerializeType = SerializeType.JSON,
         on_kept: Callable[[Connection, int], None] | None = None,
         on_go_away: Callable[[Connection], object] | None = None,
+        share: RoundShare | None = None,
     ) -> None:
         self.local_address, peer = addresses_of(stream)
         address = address or peer
         alarm = Alarm(timers, self._ring)
         super().__init__(address, transport_of(stream, address), alarm, limits, hooks, serialize_type)
-        self._inbound = Inbound(self, self._transport, self._in_flight, handler, limits)
+        self._inbound = Inbound(self, self._transport, self._in_flight, handler, limits, share)
         self._liveness = Liveness(address, limits, self._inbound, self._transport, self._in_flight)
         self._on_kept = on_kept
         self._on_go_away = on_go_away
@@ -107,6 +109,10 @@ class Connection(Outbound):
             return True
         self._flush_output()
         return self._transport.pending <= self._limits.pending_writes
+
+    def has_time(self) -> bool:
+        """Whether another request of the peer may be begun before other connections have their turn."""
+        return self._inbound.has_time()
 
     def send_answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         """Answer a request of the peer: now, or later when it was parked. Nothing is sent for a one-way request.

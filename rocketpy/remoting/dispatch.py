@@ -25,6 +25,8 @@ __all__ = ["Dispatcher", "Processor", "answer_for_error"]
 
 _logger = get_logger(__name__)
 
+_LOOK_AFTER = 16
+"""Requests between two looks at the time, while there is some."""
 Processor = Callable[["Connection", RemotingCommand], RemotingCommand | None]
 
 
@@ -43,9 +45,10 @@ class Dispatcher:
         self.hooks = tuple(hooks)
 
     def handle(self, connection: Connection, requests: list[RemotingCommand], arrived: float) -> int | None:
-        """Carry out requests in order, as long as the peer reads the answers."""
+        """Carry out requests in order, as long as the peer reads the answers and the turn has time."""
+        look_after = _LOOK_AFTER if len(requests) > 1 and connection.has_time() else 1
         for taken, request in enumerate(requests):
-            if taken and not connection.has_room():
+            if taken and not (connection.has_room() and (taken % look_after or connection.has_time())):
                 return taken
             answer = self.process(connection, request)
             if answer is not None:

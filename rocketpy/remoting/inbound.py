@@ -1,8 +1,8 @@
 """The receiving half of a connection: bytes to frames, answers to their waiters, requests to the handler in turns.
 
-A chunk is cut in one plain function. Requests are handed over by up to 64, and while the peer owes us room (too many
-parked requests, or answers that it does not read) nothing more is handed over and nothing more is read. Plays the
-part of NettyDecoder and NettyServerHandler.
+Requests are handed over by up to 64, and while the peer owes us room (too many parked requests, or answers that it does
+not read) nothing more is handed over and nothing more is read. On a server a turn is bounded by processor time too: see
+`rounds`. Plays the part of NettyDecoder and NettyServerHandler.
 """
 
 from __future__ import annotations
@@ -14,23 +14,32 @@ import trio
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError
 from rocketpy.logs import get_logger
+from rocketpy.remoting.rounds import Turns
+from rocketpy.remoting.transport import MOST_RECEIVED
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from rocketpy.wire.fast_answer import peek
 from rocketpy.wire.frame import Frame, FrameDecoder
 from rocketpy.wire.send_layout import SendReader
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.in_flight import InFlight
     from rocketpy.remoting.limits import ConnectionLimits
+    from rocketpy.remoting.rounds import RoundShare
     from rocketpy.remoting.transport import Transport
     from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["Handler", "Inbound"]
 
 _logger = get_logger(__name__)
-_OVERHEAD = 1024
-"""Bytes that a request takes besides its body."""
+_OVERHEAD, _OVERHEAD_OF_FIELD = 1024, 200
+"""Bytes that a request takes besides its body, and a field besides its name and value."""
+_CHUNK = 128 * 1024
+"""Bytes that a server receives at a time while time is short."""
+_PIECE = 32 * 1024
+"""Bytes in which the frames begin that a server decodes between two looks at the time."""
 
 
 class Handler(Protocol):
@@ -41,8 +50,8 @@ class Handler(Protocol):
 
         Plain, and never blocking. Answers go through ``connection.send_answer``, in this call or later; those of this
         call leave in one write. Between two requests a handler asks ``connection.has_room()``: when there is none, it
-        stops and returns how many it has dealt with, and gets the others again once the peer has read. None means
-        all.
+        stops and returns how many it has dealt with, and gets the others again once the peer has read; so it does when
+        the time is up, by ``connection.has_time()`` or by its own reckoning. None means all.
         """
         ...
 
@@ -57,12 +66,14 @@ class Inbound:
         in_flight: InFlight,
         handler: Handler,
         limits: ConnectionLimits,
+        share: RoundShare | None = None,
     ) -> None:
         self._connection = connection
         self._transport = transport
         self._in_flight = in_flight
         self._handler = handler
         self._limits = limits
+        self._turns = None if share is None else Turns(share)
         self._decoder = FrameDecoder(limits.wire)
         self._reader = SendReader(limits.wire)
         self._scope = trio.CancelScope()
@@ -132,6 +143,9 @@ class Inbound:
             await self._read()
 
     async def _read(self) -> NoReturn:
+        turns = self._turns
+        if turns is not None:
+            self._transport.before_read = self._begin_turn
         while True:
             data = await self._transport.receive()
             if not data:
@@ -140,29 +154,88 @@ class Inbound:
             self.last_received = now
             self.received_bytes += len(data)
             self._decoder.receive_data(data)
+            if turns is not None and turns.note_delivered(self._decoder.buffered):
+                await self._next_turn(())
             await self._take(now)
 
     async def _take(self, now: float) -> None:
-        """Deal with every whole frame there is, up to 64 of them between two checkpoints."""
-        turn = self._limits.frames_per_turn
+        """Deal with every whole frame there is, a turn at a time."""
+        turns = self._turns
         while True:
-            frames = self._cut(turn)
-            if frames:
-                self.frame_due = math.inf
-            requests = self._sort(frames)
+            requests, is_more = self._decode()
             if requests:
                 await self._serve(requests, now)
             if self._bad is not None:
                 raise self._bad
-            if not frames or not self._decoder.buffered:
+            if not is_more:
                 break
-            if len(frames) == turn:
-                await trio.lowlevel.checkpoint()
+            await self._next_turn(())
+        if turns is not None:
+            turns.end()
         self._watch_frame()
 
-    def _cut(self, turn: int) -> list[Frame]:
+    def _decode(self) -> tuple[list[RemotingCommand], bool]:
+        """The requests among the next frames, as many as a turn has time for; and whether there may be more."""
+        turns, left = self._turns, self._limits.frames_per_turn
+        requests: list[RemotingCommand] = []
+        while True:
+            frames = self._cut(left)
+            if not frames:
+                return requests, False
+            self.frame_due = math.inf
+            requests += self._sort(frames)
+            left -= len(frames)
+            if self._bad is not None or not self._decoder.buffered:
+                return requests, False
+            if not left or (turns is not None and not turns.has_time_to_decode()):
+                return requests, True
+
+    def has_time(self) -> bool:
+        """Whether another request may be begun in this turn."""
+        return self._turns is None or self._turns.has_time()
+
+    async def _begin_turn(self, requests: Sequence[RemotingCommand] = ()) -> None:
+        """Begin a turn of this connection of a server, which may have to be waited for; `requests` are decoded already.
+
+        That in which new bytes are dealt with begins before they are read.
+        """
+        turns = self._turns
+        assert turns is not None
+        if turns.must_wait:
+            await self._wait_for_turn(turns, requests)
+        turns.begin()
+        # What is read and not dealt with is kept until the next turn: that shall not be much of each of hundreds.
+        self._transport.most_received = _CHUNK if turns.is_short else MOST_RECEIVED
+
+    async def _next_turn(self, requests: Sequence[RemotingCommand]) -> None:
+        """Let others have their turn, and begin the next one; `requests` are decoded already."""
+        turns = self._turns
+        if turns is None:
+            await trio.lowlevel.checkpoint()
+            return
+        turns.end()
+        if not turns.must_wait:
+            await trio.lowlevel.checkpoint()
+        await self._begin_turn(requests)
+
+    async def _wait_for_turn(self, turns: Turns, requests: Sequence[RemotingCommand]) -> None:
+        """Wait in the line of all connections. A frame that has begun is not late by that."""
+        self._keep(requests)
+        due, self.frame_due = self.frame_due, math.inf
+        since = trio.current_time()
+        await turns.wait()
+        self.frame_due = due + (trio.current_time() - since)
+        self._keep(())
+
+    def _keep(self, requests: Sequence[RemotingCommand]) -> None:
+        """Count what waits to be handed over."""
+        self.in_hand = sum(map(_size_of, requests))
+        self._connection.note_kept()
+
+    def _cut(self, most: int) -> list[Frame]:
+        """So many frames at most; on a server, those that are decoded between two looks at the time."""
         try:
-            return self._decoder.frames(turn)
+            return self._decoder.frames(most) if self._turns is None else self._decoder.frames(most, _PIECE)
         except RemoteProtocolError as exc:
             self._bad = exc
             return []
@@ -199,15 +272,15 @@ class Inbound:
         return requests
 
     async def _serve(self, requests: list[RemotingCommand], arrived: float) -> None:
-        """Hand requests over, as many as there is room for at a time."""
+        """Hand requests over, as many as there is room and time for at a time."""
         while True:
-            if not self._has_room():
+            while not self._has_room():
                 await self._wait_for_room(requests)
             taken = self._hand_over(requests, arrived)
             if taken >= len(requests):
                 return
             requests = requests[taken:]
-            await trio.lowlevel.checkpoint()
+            await self._next_turn(requests)
 
     def _has_room(self) -> bool:
         return (
@@ -217,15 +290,19 @@ class Inbound:
         )
 
     async def _wait_for_room(self, requests: list[RemotingCommand]) -> None:
-        self.in_hand = sum(len(request.body) + _OVERHEAD for request in requests)
-        self._connection.note_kept()
+        """Wait until the peer has read more or its requests are answered, and for the next turn."""
+        turns = self._turns
+        if turns is not None:
+            turns.end()
+        self._keep(requests)
         while not self._has_room():
             if self.held or self.parked >= self._limits.max_parked:
                 await self._room.park()
             else:
                 await self._transport.wait_progress()
-        self.in_hand = 0
-        self._connection.note_kept()
+        self._keep(())
+        if turns is not None:
+            await self._begin_turn(requests)
 
     def _hand_over(self, requests: list[RemotingCommand], arrived: float) -> int:
         """Let the handler work; how many requests it took."""
@@ -261,6 +338,12 @@ class Inbound:
         else:
             text = f"{address} closed the connection"
         return ConnectionLostError(text, address=address)
+
+
+def _size_of(request: RemotingCommand) -> int:
+    fields = request.ext_fields
+    texts = sum(map(len, fields)) + sum(map(len, fields.values()))
+    return _OVERHEAD + len(request.body) + texts + len(fields) * _OVERHEAD_OF_FIELD
 
 
 def _two_way(requests: list[RemotingCommand]) -> int:

@@ -1,7 +1,7 @@
 """The listening side: accept, bound, serve, and stop without breaking off what is under way.
 
-One task accepts for each listener, one rings the timers of all connections, and each connection runs in the same
-nursery. Plays the part of NettyRemotingServer.
+One task accepts for each listener, one rings the timers of all connections, one renews what they share of the time, and
+each connection runs in the same nursery. Plays the part of NettyRemotingServer.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.limits import ServerLimits
 from rocketpy.remoting.network import LOOPBACK, Listener, Network, address_of_listener, addresses_of
 from rocketpy.remoting.peer_log import PeerLog
+from rocketpy.remoting.rounds import RoundShare
 from rocketpy.remoting.timers import Timers
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class RemotingServer:
         addresses: Where it listens, as "host:port", port 0 resolved.
         connections: Those that are open.
         budget: What they make this server keep.
+        share: What they have of the processor in each round of the loop.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class RemotingServer:
         on_open: ConnectionCallback | None,
         on_close: ConnectionCallback | None,
         budget: Budget | None = None,
+        share: RoundShare | None = None,
     ) -> None:
         self.addresses = [address_of_listener(listener) for listener in listeners]
         self.connections: set[Connection] = set()
@@ -68,6 +71,7 @@ class RemotingServer:
         self._timers = Timers()
         self._per_host: Counter[str] = Counter()
         self.budget = budget or Budget(limits.max_kept)
+        self.share = share or RoundShare()
         self._log = PeerLog(_logger, timers=self._timers)
         self._scope = trio.CancelScope()
         self._stopping = False
@@ -106,6 +110,7 @@ class RemotingServer:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._timers.run)
+                    nursery.start_soon(self.share.run)
                     for listener in self._listeners:
                         nursery.start_soon(self._accept, listener, nursery)
         finally:
@@ -166,6 +171,7 @@ class RemotingServer:
             hooks=self._hooks,
             limits=self._limits.connection,
             on_kept=self._note_kept,
+            share=self.share,
         )
         self._per_host[host] += 1
         self.connections.add(connection)
@@ -208,12 +214,14 @@ async def serve(
     on_open: ConnectionCallback | None = None,
     on_close: ConnectionCallback | None = None,
     budget: Budget | None = None,
+    share: RoundShare | None = None,
     task_status: trio.TaskStatus[RemotingServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen and serve until cancelled or stopped; started with the RemotingServer.
 
     Without a host this listens on loopback only. Port 0 takes a free port. A budget bounds what peers make the server
-    keep; without one it has one of its own, of `ServerLimits.max_kept`.
+    keep; without one it has one of its own, of `ServerLimits.max_kept`. A share bounds
+    what they have of each round of the loop; there is one in any case.
 
     Raises:
         TransportError: the address cannot be listened on.
@@ -223,7 +231,7 @@ async def serve(
         listeners = await network.listen(address, port)
     except OSError as exc:
         raise TransportError(_cannot_listen(address, port, exc), address=f"{address}:{port}") from exc
-    server = RemotingServer(listeners, handler, limits or ServerLimits(), hooks, on_open, on_close, budget)
+    server = RemotingServer(listeners, handler, limits or ServerLimits(), hooks, on_open, on_close, budget, share)
     task_status.started(server)
     await server.run()
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import errno
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
 import trio
@@ -27,14 +27,15 @@ from rocketpy.errors import ConnectionLostError
 from rocketpy.remoting.fork import no_fork
 from rocketpy.remoting.tcp import socket_of
 
-__all__ = ["SocketTransport", "StreamTransport", "Transport", "transport_of"]
+__all__ = ["MOST_RECEIVED", "SocketTransport", "StreamTransport", "Transport", "transport_of"]
 
 _OUT_OF_MEMORY = frozenset({errno.ENOMEM, errno.ENOBUFS})
 """What the system says when it is short of memory just now: the socket is as good as before."""
 _SHORTAGE_PAUSE = 0.05
 _SEND_SIZE = 256 * 1024
 _RECEIVE_SIZE = 64 * 1024
-_MAX_RECEIVE_SIZE = 1024 * 1024
+MOST_RECEIVED = 1024 * 1024
+"""Bytes that are received at a time at most."""
 
 
 class Transport(ABC):
@@ -46,6 +47,10 @@ class Transport(ABC):
         """Bytes that are written and not yet taken by the stream."""
         self.sent = 0
         """Bytes that the stream has taken since the beginning."""
+        self.most_received = MOST_RECEIVED
+        """Bytes that a read takes at most; its reader may lower it."""
+        self.before_read: Callable[[], Awaitable[None]] | None = None
+        """Awaited when bytes have come; where that can be told without reading them, before they are read."""
         self.on_sent: Callable[[], None] | None = None
         """Called when the stream has taken some bytes, while so many wait that they are counted."""
         self._chunks: deque[bytes | memoryview] = deque()
@@ -198,14 +203,16 @@ class SocketTransport(Transport):
         while True:
             try:
                 await trio.lowlevel.wait_readable(self._socket.fileno())
-                data = self._socket.recv(self._receive_size)
+                if self.before_read is not None:
+                    await self.before_read()
+                data = self._socket.recv(min(self._receive_size, self.most_received))
             except (BlockingIOError, InterruptedError):
                 continue
             except (OSError, trio.ClosedResourceError) as exc:
                 await self._bear(exc)
                 continue
             if len(data) == self._receive_size:
-                self._receive_size = min(_MAX_RECEIVE_SIZE, self._receive_size * 2)
+                self._receive_size = min(MOST_RECEIVED, self._receive_size * 2)
             elif len(data) * 4 < self._receive_size:
                 self._receive_size = max(_RECEIVE_SIZE, self._receive_size // 2)
             return data
@@ -251,9 +258,12 @@ class StreamTransport(Transport):
     async def receive(self) -> bytes:
         """Receive as much as the stream has, up to a chunk."""
         try:
-            return bytes(await self._stream.receive_some(_RECEIVE_SIZE))
+            data = bytes(await self._stream.receive_some(_RECEIVE_SIZE))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             raise self._lost(exc) from exc
+        if self.before_read is not None:
+            await self.before_read()
+        return data
 
     async def aclose(self) -> None:
         """Close the stream without its farewell."""

@@ -79,8 +79,8 @@ class FrameDecoder:
         """Let go of what is kept: the stream has ended, and nothing of it will be asked for."""
         self._buffer, self._start = b"", 0
 
-    def frames(self, limit: int = 0x7FFFFFFF) -> list[Frame]:
-        """Hand out up to `limit` whole frames.
+    def frames(self, limit: int = 0x7FFFFFFF, within: int = 0x7FFFFFFF) -> list[Frame]:
+        """Hand out up to `limit` whole frames, of those that begin within so many bytes.
 
         Raises:
             RemoteProtocolError: the next bytes are not a frame; the connection is of no more use.
@@ -90,7 +90,8 @@ class FrameDecoder:
         buffer, position, end = self._buffer, self._start, len(self._buffer)
         most, largest_header = self.limits.max_frame - 4, self.limits.max_header
         chunk = buffer if isinstance(buffer, bytes) else None  # one that is cut where it lies
-        while self._error is None and len(found) < limit and end - position >= 4:
+        last = min(end - 4, position + within)
+        while self._error is None and len(found) < limit and position <= last:
             total, word = _WORDS.unpack_from(buffer, position) if end - position >= _LEAD else (-1, 0)
             # First what nearly every frame is: whole, and within all limits.
             if (

@@ -47,9 +47,6 @@ LARGE = 16 * 1024
 """Bytes of a body after which the processor time is looked at before the next request."""
 MOST_PENDING = 64 * 1024
 """Bytes of answers that gather before they are let go."""
-ROUND_SECONDS = 0.04
-"""Processor time that all connections together get before the budgets are renewed. Then each has one request carried
-out and no more, or hundreds that send without end would hold up one that asks for little."""
 _RENEW_AFTER = 32
 """Requests after which the budgets are renewed in the next turn, even when nothing waits."""
 
@@ -186,7 +183,6 @@ class Lanes:
         self._default = self._bind(default)
         self._turn = turn
         self._spent = 0
-        self._worked = 0.0
         self._lines: dict[tuple[Connection, str], _Line] = {}
         self._standing = 0  # lines in the queues of lanes
         self._lot = trio.lowlevel.ParkingLot()
@@ -218,18 +214,18 @@ class Lanes:
         """Take the requests of a received chunk, as long as the peer reads the answers and the turn has time."""
         routes, default, turn, lines = self._routes, self._default, self._turn, self._lines
         age = trio.current_time() - arrived
-        clock = self.slices.clock
-        left = ROUND_SECONDS - self._worked
-        began = clock()
-        end = began + min(left, SLICE_SECONDS)
-        look_after = SLICE if left > 0 else 1
+        look_after = SLICE if len(requests) > 1 and connection.has_time() else 1
         taken = 0
         is_large = False
         for request in requests:
             if turn.pending_bytes > MOST_PENDING:
                 turn.finish()
             # Most answers are small and none has left yet: a look at the output is due only when some have.
-            if taken and (is_large or taken % look_after == 0) and (clock() >= end or not connection.has_room()):
+            if (
+                taken
+                and (is_large or taken % look_after == 0)
+                and not (connection.has_time() and connection.has_room())
+            ):
                 break
             taken += 1
             is_large = len(request.body) > LARGE
@@ -243,8 +239,6 @@ class Lanes:
                 lane.done += 1
                 turn.run(processor, connection, request)
         turn.finish()
-        if taken > 1:  # one request is what each connection gets in any case
-            self._worked += clock() - began
         self._spent += taken
         self._wake()
         return taken
@@ -268,7 +262,7 @@ class Lanes:
         self._wake()
 
     def _wake(self) -> None:
-        if self._standing or self._spent >= _RENEW_AFTER or self._worked >= SLICE_SECONDS:
+        if self._standing or self._spent >= _RENEW_AFTER:
             self._lot.unpark()
 
     def _enqueue(self, job: _Job) -> None:
@@ -362,7 +356,6 @@ class Lanes:
     def take_turn(self) -> None:
         """Renew the budgets and run what waits, within them and within the time of one slice."""
         self._spent = 0
-        self._worked = 0.0
         for lane in self._lanes.values():
             lane.used = 0
         if not self._standing:

@@ -8,7 +8,6 @@ processor that is busy elsewhere does not count.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Generator
 from inspect import isgeneratorfunction
@@ -21,7 +20,7 @@ from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import answer_for_error
-from rocketpy.services import runs_blocking_in_place
+from rocketpy.remoting.rounds import Steadily, clock_here
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.serving.memory import WORK, MemoryBudget, size_of
 
@@ -52,8 +51,6 @@ MUST_END = True
 """Yielded by work that shall be done to its end from now on, though the connection that asked for it may close."""
 SLICE_SECONDS = 0.005
 """Processor time that all work together gets in a turn of the loop."""
-_STEP_SECONDS = 0.000_01
-"""What a look at the clock counts for where time is virtual."""
 _RENEW_AFTER = 0.001
 """Seconds spent at once after which the allowance is renewed in the next turn."""
 _GROWTH = 4
@@ -76,11 +73,6 @@ async def in_slices(steps: Generator[object, None, T]) -> T:
             return cast("T", stop.value)
 
 
-def clock_here() -> Callable[[], float]:
-    """The processor time of this thread in seconds, or what stands for it under a mock clock."""
-    return Steadily() if runs_blocking_in_place() else time.thread_time
-
-
 def kept_for(request: RemotingCommand, growth: int = _GROWTH) -> int:
     """Bytes that are kept while a request is carried out: it, and what is made of it."""
     return growth * size_of(request)
@@ -89,23 +81,6 @@ def kept_for(request: RemotingCommand, growth: int = _GROWTH) -> int:
 def is_sliced(processor: Callable[..., object]) -> bool:
     """Whether a processor is a generator function, bound to arguments or not."""
     return isgeneratorfunction(processor)
-
-
-class Steadily:
-    """A clock that goes on by the same at each look: what a slice holds is the same in every run.
-
-    Args:
-        step: seconds.
-    """
-
-    def __init__(self, step: float = _STEP_SECONDS) -> None:
-        self._step = step
-        self._now = 0.0
-
-    def __call__(self) -> float:
-        """Seconds."""
-        self._now += self._step
-        return self._now
 
 
 @attrs.define(eq=False)

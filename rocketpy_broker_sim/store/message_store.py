@@ -59,6 +59,8 @@ ABORT = "abort"
 LOCK = "lock"
 _FOLDERS = {commit_log.FOLDER: "storePathCommitLog", consume_queue.FOLDER: "storePathRootDir"}
 """What a broker writes and another one must not, and the settings that say where it lies."""
+INDEX_STEP = 100
+"""Records that the index takes at a time, once it was held up by one with very many keys."""
 MAX_QUERY_BYTES = 15 * 1024 * 1024
 """Of the records that a query gives: peers take no frame above 16 MiB."""
 _RUNNING = Phase.RUNNING
@@ -284,6 +286,7 @@ class MessageStore(MessageReads):
         """Bring written messages into their queues and tell of them; with SYNC_FLUSH only what has been flushed.
 
         When many could not be brought there before, it brings a part of them: `can_reput` says whether more are left.
+        So it does with the index, behind a message with very many keys.
 
         Raises:
             StoreError: The disk refused. Messages are taken nevertheless, and a later call tries it again; after
@@ -291,6 +294,8 @@ class MessageStore(MessageReads):
         """
         for arrival in self._reput.step(self._visible_end):
             self._on_arrival(arrival)
+        if self.index.is_busy:
+            self._catch_up.step(INDEX_STEP)
 
     @property
     def _visible_end(self) -> int:
@@ -301,7 +306,7 @@ class MessageStore(MessageReads):
     @property
     def can_reput(self) -> bool:
         """Whether another `reput` would find something to do."""
-        return self._reput.behind(self._visible_end) > 0
+        return self.index.is_busy or self._reput.behind(self._visible_end) > 0
 
     @property
     def dispatch_behind(self) -> int:

@@ -49,8 +49,8 @@ KEYS = 8
 """So many keys of a message cost as much as one request; blanks stand between them."""
 FEW = 32
 """Requests that need no count of what they cost."""
-FEW_BYTES = 32 * 1024
-"""Bytes of the log that these may span: their keys are a part of it."""
+FEW_BYTES = 8 * 1024
+"""Bytes of their properties, or of the log where they span no more: their keys are a part of it."""
 WINDOW = 256 * 1024
 """Bytes that it reads from the log at a time."""
 
@@ -277,7 +277,9 @@ def _part(request: DispatchRequest, start: int, end: int) -> DispatchRequest:
 def _are_few(waiting: Sequence[DispatchRequest]) -> bool:
     if len(waiting) > FEW or sum([len(request.tags_codes) for request in waiting]) > FEW * RECORDS:
         return False
-    return waiting[-1].position + waiting[-1].size - waiting[0].position <= FEW_BYTES
+    if waiting[-1].position + waiting[-1].size - waiting[0].position <= FEW_BYTES:
+        return True
+    return sum([len(text) for request in waiting for text in request.properties]) <= FEW_BYTES
 
 
 def _share(waiting: Sequence[DispatchRequest], most: int) -> int:

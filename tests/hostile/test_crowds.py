@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import selectors
+import socket
 import time
+from collections.abc import Callable
 
 import pytest
 
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.hostile.crowd import Crowd
 from tests.hostile.frames import MIB, ONEWAY, request
-from tests.hostile.innocent import TOPIC
+from tests.hostile.innocent import TOPIC, route_request
 from tests.hostile.measure import SLACK, Reading, Watch
-from tests.hostile.peer import Answer, Closed, Peer
+from tests.hostile.peer import Answer, Closed, Peer, wait_until
 from tests.hostile.report import Report
 from tests.hostile.samples import small_fields
 from tests.hostile.shapes import dump
-from tests.hostile.world import World
+from tests.hostile.world import ROLES, Served, World
 
 pytestmark = [pytest.mark.matrix, pytest.mark.slow]
 
@@ -140,6 +144,66 @@ def test_one_heartbeat_of_very_many(fresh: World, report: Report, name: str, mem
             peer.ask(frame)
             assert peer.ask(heartbeat("one", ["Small"])).code == ResponseCode.SUCCESS
     finish(watch, report)
+
+
+# --- peers that send without end ---------------------------------------------------------------------------
+
+FLOODING = 300
+FLOODS_FOR = 2.0
+FIELDS = {"topic": TOPIC, "queueId": "0"}
+
+
+def _many_small(role: str) -> bytes:
+    return (request(RequestCode.GET_MAX_OFFSET, FIELDS) if role == "broker" else route_request()) * 100
+
+
+def _long_headers(_: str) -> bytes:
+    more = {f"f{number}": "v" * 80 for number in range(400)}
+    return request(RequestCode.GET_MAX_OFFSET, FIELDS | more, flag=ONEWAY) * 4
+
+
+def _large_bodies(_: str) -> bytes:
+    return request(RequestCode.GET_MAX_OFFSET, FIELDS, bytes(MIB // 4), flag=ONEWAY)
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("make", [_many_small, _long_headers, _large_bodies], ids=lambda make: make.__name__)
+def test_three_hundred_that_send_without_end_share_what_the_others_leave(
+    fresh: World, report: Report, role: str, make: Callable[[str], bytes]
+) -> None:
+    """Each gets on, and the pair is served beside them."""
+    served = fresh.served[role]
+    what, to = make.__name__.strip("_").replace("_", " "), {"namesrv": "name server"}.get(role, role)
+    with Watch(served, f"300 connections that send {what} to the {to}") as watch:
+        with Crowd(served.address, FLOODING) as crowd:
+            sent = flood(crowd, make(role), FLOODS_FOR)
+            assert min(sent) > 0, sent
+            assert len(crowd.open()) == FLOODING
+        assert wait_until(lambda: is_idle(served), 60)  # the system had taken more than the server had read
+    finish(watch, report, keeps=BUDGET)  # what was freed in the midst of a heap stays there
+
+
+def is_idle(served: Served) -> bool:
+    """Whether a server has next to nothing to do."""
+    used = served.processor_seconds()
+    time.sleep(0.3)
+    return served.processor_seconds() - used < 0.1
+
+
+def flood(crowd: Crowd, data: bytes, seconds: float) -> list[int]:
+    """Every member sends the same over and over, as fast as it is read; how many bytes each could send."""
+    selector = selectors.DefaultSelector()
+    sent = dict.fromkeys(crowd.members, 0)
+    for member in crowd.members:
+        selector.register(member.socket, selectors.EVENT_WRITE, member)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for key, _ in selector.select(0.05):
+            at = sent[key.data] % len(data)
+            with contextlib.suppress(BlockingIOError):
+                sent[key.data] += key.data.socket.send(data[at : at + 256 * 1024], socket.MSG_DONTWAIT)
+    selector.close()
+    return list(sent.values())
 
 
 # --- pulls that wait ---------------------------------------------------------------------------------------

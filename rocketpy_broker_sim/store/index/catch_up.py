@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
 from rocketpy_broker_sim.store.disk.failure import store_error
 from rocketpy_broker_sim.store.index.file import FOLDER
+from rocketpy_broker_sim.store.index.key_index import MUCH
 from rocketpy_broker_sim.store.log.scan import LogScan, find_record
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class IndexCatchUp:
         self._config = config
         self._dispatched = dispatched
         self._records: Iterator[LogRecord] | None = None
+        self._long: LogRecord | None = None  # one of those, which may have very many keys
 
     def begin(self) -> None:
         """Catch up at once when it is little; otherwise let the index wait for the steps."""
@@ -71,25 +72,45 @@ class IndexCatchUp:
             pass
 
     def step(self, most: int) -> bool:
-        """Index up to so many records more; whether others are left."""
+        """Index up to so many records more, fewer where they may have many keys; whether others are left."""
         index, end = self._index, self._dispatched()[0]
         if not index.is_behind or index.failed:
             return False
         is_fresh = self._records is None
         try:
-            chunk = self._read(most, end)
-            index.put_records(chunk)
-            if not chunk:
-                self._records = None
-                if is_fresh and index.position < end:
-                    index.position = self._next_record(index.position, end)
+            if self._long is not None:
+                self._go_on(self._long)
+            else:
+                self._take(most, end, is_fresh=is_fresh)
         except (OSError, StoreCorruptError) as exc:
-            self._records = None
+            self._forget()
             if is_fresh:  # else the file that was being read may just have been cleaned away
                 index.give_up(exc)
                 return False
         index.is_behind = index.position < end
+        if not index.is_behind:
+            index.is_busy = False
+            self._forget()
         return index.is_behind
+
+    def _take(self, most: int, end: int, *, is_fresh: bool) -> None:
+        """Index the next records before a position, up to one with long properties."""
+        index = self._index
+        chunk = self._read(most, end)
+        index.put_records(chunk)
+        if not chunk and self._long is None:
+            self._records = None
+            if is_fresh and index.position < end:
+                index.position = self._next_record(index.position, end)
+
+    def _go_on(self, record: LogRecord) -> None:
+        """Index some more keys of one record."""
+        if not self._index.put_part(record):
+            self._long = None
+
+    def _forget(self) -> None:
+        """Read from where the index stands when there is something to read again."""
+        self._records = self._long = None
 
     def write_again(self) -> None:
         """Write once more what may be lost of an index that was given up, so that `try_again` can go on. For a thread.
@@ -106,7 +127,7 @@ class IndexCatchUp:
         Raises:
             StoreError: The disk still refuses.
         """
-        self._records = None
+        self._forget()
         with self._told():
             self._index.try_again(self._dispatched()[0])
 
@@ -118,10 +139,22 @@ class IndexCatchUp:
             raise store_error(exc, "going on with the index", FOLDER) from exc
 
     def _read(self, most: int, end: int) -> list[LogRecord]:
-        """The next records before a position."""
+        """The next records before a position. One that has long properties ends them and goes on by itself."""
         if self._records is None:
             self._records = iter(LogScan(self._log.row, self._index.position, self._config))
-        return list(takewhile(lambda record: record.position < end, islice(self._records, most)))
+        found: list[LogRecord] = []
+        size = 0
+        for record in self._records:
+            if record.position >= end:
+                break
+            if len(record.properties) > MUCH:
+                self._long = record
+                break
+            found.append(record)
+            size += len(record.properties)
+            if len(found) == most or size > MUCH:
+                break
+        return found
 
     def _next_record(self, position: int, end: int) -> int:
         """Where to go on when no record begins where one should: the log was cleaned meanwhile, or is damaged."""

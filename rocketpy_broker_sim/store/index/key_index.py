@@ -42,8 +42,10 @@ ATTEMPTS = 3
 """How often a write is tried before the index is given up for now."""
 WRITE_AT = 64
 """Dispatches that are written together."""
-LONG = 1024
-"""Bytes of properties that may hold so many keys that they do not wait for others."""
+MUCH = 8 * 1024
+"""Bytes of properties that are written at once: a few milliseconds, should they be full of keys."""
+MOST_KEYS = 2000
+"""Keys of a message that are indexed at a time, when its properties are so long by themselves."""
 SEAL_AT = 100_000
 """Slots that wait in memory at most before the next flush takes them."""
 SEAL_EVERY = 10
@@ -88,6 +90,7 @@ class KeyIndex:
         position: Where the log goes on behind what was put.
         progress: How far the disk has it.
         is_behind: Whether messages before the newest are still to be read from the log; new ones are among those then.
+        is_busy: Whether that is so because of a message with very many keys, and whoever dispatches goes on with it.
         failed: Whether it was given up for now, because the disk refused.
     """
 
@@ -99,6 +102,7 @@ class KeyIndex:
         self._shape = IndexShape.of(config)
         self._hashes = KeyHashes()
         self._waiting: list[DispatchRequest] = []
+        self._waiting_bytes = 0
         self._unsealed = 0
         self._sealed: tuple[IndexProgress, Sequence[GrowingIndexFile]] | None = None
         self._partly = (-1, 0)
@@ -108,6 +112,7 @@ class KeyIndex:
         self.position = 0
         self.progress = IndexProgress()
         self.is_behind = False
+        self.is_busy = False
         self.failed = False
 
     # --- loading
@@ -161,20 +166,36 @@ class KeyIndex:
     # --- putting
 
     def put(self, requests: Sequence[DispatchRequest]) -> None:
-        """Index messages that have come into their queues; never fails. A few wait until they are worth a write."""
+        """Index messages that have come into their queues; never fails. A few wait until they are worth a write.
+
+        From a message on that may have very many keys, they are left to `IndexCatchUp`.
+        """
         if self.failed or self.is_behind or not requests:
             return
+        size = sum([len(request.properties[0]) for request in requests])
+        is_batch = len(requests[-1].properties) > 1
+        if size > MUCH or is_batch:
+            requests = self._before_long(requests)
         self._waiting.extend(requests)
-        if (
-            len(self._waiting) >= WRITE_AT
-            or len(requests[-1].properties) > 1
-            or any(len(request.properties[0]) > LONG for request in requests)
-        ):
+        self._waiting_bytes += size
+        if len(self._waiting) >= WRITE_AT or self._waiting_bytes > MUCH or is_batch:
             self._write_waiting()
+
+    def _before_long(self, requests: Sequence[DispatchRequest]) -> Sequence[DispatchRequest]:
+        """Those before the first that has long properties; from there on the index is behind."""
+        for number, request in enumerate(requests):
+            if any(len(text) > MUCH for text in request.properties):
+                self._waiting.extend(requests[:number])
+                self._write_waiting()
+                self.position = max(self.position, request.position)
+                self.is_behind = self.is_busy = not self.failed
+                return requests[:0]
+        return requests
 
     def _write_waiting(self) -> None:
         """Bring the messages that wait to the files."""
         requests, self._waiting = self._waiting, []
+        self._waiting_bytes = 0
         if self.failed or not requests:
             return
         keys: list[IndexKey] = []
@@ -204,8 +225,24 @@ class KeyIndex:
         ]
         self._put(self._hashes.of_all(messages), records[-1].position + records[-1].size)
 
+    def put_part(self, record: LogRecord) -> bool:
+        """Index some more keys of a record that may have very many; whether there can be others. Never fails."""
+        position, end = record.position, record.position + record.size
+        done = self._partly[1] if self._partly[0] == position else 0
+        hashes: list[int] = []
+        if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
+            topic = record.topic.decode("utf-8", "replace")
+            hashes = self._hashes.some(topic, record.properties, done, MOST_KEYS)
+        self._append([(hashed, position, record.store_timestamp) for hashed in hashes])
+        if self.failed:
+            return False
+        is_more = len(hashes) == MOST_KEYS
+        self._partly = (position, done + len(hashes))
+        self.position = max(self.position, position if is_more else end)
+        return is_more
+
     def _put(self, keys: list[IndexKey], end: int) -> None:
-        """Bring keys to the files, as many as it takes; after too many errors give the index up.
+        """Bring keys to the files that are not there yet.
 
         Args:
             keys: In log order.
@@ -215,6 +252,12 @@ class KeyIndex:
             keys = [key for key in keys if key[1] >= self.position]
         if keys and keys[0][1] == self._partly[0]:
             keys = keys[self._partly[1] :]
+        self._append(keys)
+        if not self.failed:
+            self.position = max(self.position, end)
+
+    def _append(self, keys: list[IndexKey]) -> None:
+        """Write keys to the files; after too many errors give the index up."""
         attempt = 0
         while keys:
             try:
@@ -227,7 +270,6 @@ class KeyIndex:
             else:
                 keys = keys[count:]
                 self._note_success()
-        self.position = max(self.position, end)
 
     def give_up(self, cause: Exception) -> None:
         """Leave the index as it is, because of an error of the disk."""
@@ -239,6 +281,7 @@ class KeyIndex:
                 cause,
             )
         self.failed = True
+        self.is_busy = False
         self._flags.set(RunningFlag.INDEX_ERROR)
 
     def write_again(self) -> None:

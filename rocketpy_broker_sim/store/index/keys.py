@@ -69,6 +69,11 @@ class KeyHashes:
         known = self._topics.get(topic) or self._new(topic)
         return [*known.unique(properties), *known.keys(properties)]
 
+    def some(self, topic: str, properties: bytes, first: int, most: int) -> list[int]:
+        """Some hashes of a message, as `of` has them: so many from a number on."""
+        known = self._topics.get(topic) or self._new(topic)
+        return known.some(properties, first, most)
+
     def of_all(self, messages: Iterable[tuple[str, bytes, int, int]]) -> list[IndexKey]:
         """All keys of messages, given by topic, properties, position and store time; in one loop, for speed."""
         keys: list[IndexKey] = []
@@ -148,6 +153,13 @@ class _TopicHashes:
         """The hashes of the keys of a message."""
         keys = find_property(properties, b"KEYS")
         return [self._of(key) for key in keys.split(b" ") if key] if keys else []
+
+    def some(self, properties: bytes, first: int, most: int) -> list[int]:
+        """So many of the hashes of a message, from a number on."""
+        unique, keys = find_property(properties, b"UNIQ_KEY"), find_property(properties, b"KEYS")
+        texts = [] if unique is None else [unique]
+        texts += [key for key in keys.split(b" ") if key] if keys else []
+        return [self._of(text) for text in texts[first : first + most]]
 
     def _keep_head(self, head: bytes) -> None:
         if len(self._heads) >= _MOST_CACHED:

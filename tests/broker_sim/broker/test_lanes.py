@@ -12,13 +12,12 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.durability import Durability
-from rocketpy_broker_sim.broker.lanes import ROUND_SECONDS, RUNS_PER_THREAD, RUNS_PER_TURN, SLICE, Lane, Lanes, Route
+from rocketpy_broker_sim.broker.lanes import LARGE, RUNS_PER_THREAD, RUNS_PER_TURN, SLICE, Lane, Lanes, Route
 from rocketpy_broker_sim.broker.put_times import PutTimes
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.turn import Turn
 from rocketpy_broker_sim.broker.write_conditions import WriteConditions
 from rocketpy_broker_sim.config import MessageStoreConfig
-from rocketpy_broker_sim.serving.slices import Slices
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, broker_and_client, client_of, pull_fields, settings
 
 PULL, BEAT, SEND = 11, 34, 310
@@ -38,6 +37,9 @@ class Peer:
 
     def has_room(self) -> bool:
         return self.readable.is_set()
+
+    def has_time(self) -> bool:
+        return True
 
     async def wait_writable(self) -> None:
         await self.readable.wait()
@@ -157,25 +159,30 @@ async def test_a_flood_of_pulls_never_delays_a_heartbeat(autojump_clock: MockClo
     assert len(turn) <= RUNS_PER_TURN
 
 
-async def test_many_connections_share_the_time_of_a_round(autojump_clock: MockClock) -> None:
-    """Five milliseconds for each of three hundred would let one that asks for little wait for a second and a half."""
+async def test_a_connection_leaves_off_when_its_turn_is_over(autojump_clock: MockClock) -> None:
+    """What a turn holds, and that all connections share the time of a round, `rounds` sees to."""
     now = 0.0
-    done: list[int] = []
+
+    class Timed(Peer):
+        until = 0.0
+
+        def has_time(self) -> bool:
+            return now < self.until
 
     def processor(connection: Peer, request: RemotingCommand) -> RemotingCommand:
         nonlocal now
         now += 0.001
-        done.append(request.opaque)
         return request.answer()
 
     lanes = [Lane(name="admin", threads=100, capacity=10_000)]
-    route = Route(processor, "admin")
-    made = Lanes(lanes, {}, route, turn_of(Store()), Slices(lambda: now))
-    taken = [made.handle(Peer(), requests(SEND, 20), trio.current_time()) for _ in range(300)]
-    assert taken == [SLICE] * 5 + [1] * 295, "all get something, and those that come late no more than one"
-    assert now <= ROUND_SECONDS + 0.3
-    made.take_turn()
-    assert made.handle(Peer(), requests(SEND, 20), trio.current_time()) == SLICE
+    made = Lanes(lanes, {}, Route(processor, "admin"), turn_of(Store()))
+    peer = Timed()
+    assert made.handle(peer, requests(SEND, 20), trio.current_time()) == 1, "something is done in any case"
+    peer.until = now + 0.010
+    assert made.handle(peer, requests(SEND, 64), trio.current_time()) == 2 * SLICE
+    large = [RemotingCommand(SEND, opaque=n, body=bytes(LARGE + 1)) for n in range(64)]
+    peer.until = now + 0.010
+    assert made.handle(peer, large, trio.current_time()) == 10, "it looks at the time after each"
 
 
 async def test_waiting_lanes_share_a_turn(autojump_clock: MockClock) -> None:

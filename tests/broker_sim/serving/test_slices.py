@@ -296,16 +296,3 @@ async def test_a_turn_of_waiting_requests_ends_with_its_time(autojump_clock: Moc
     lanes.take_turn()
     assert worker.clock.now - before <= SLICE_SECONDS + 2 * STEP
     assert 0 < len(peer.answers) < 20
-
-
-async def test_a_chunk_of_large_requests_is_taken_as_far_as_its_time_goes(autojump_clock: MockClock) -> None:
-    worker = Worker()
-
-    def heavy(connection: Peer, request: RemotingCommand) -> RemotingCommand:
-        worker.clock.now += 3 * STEP
-        return request.answer()
-
-    lanes = lanes_with(worker)
-    lanes.replace(QUICK, lambda _: heavy)
-    large = [RemotingCommand(QUICK, opaque=n, body=bytes(100_000)) for n in range(64)]
-    assert lanes.handle(Peer(), large, trio.current_time()) == 2

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 
 import pytest
 
 from rocketpy.seams import wall_clock
 from rocketpy_broker_sim.store.disk.memory import MemoryFile, MemoryStorage
 from rocketpy_broker_sim.store.index import catch_up as index_catch_up
+from rocketpy_broker_sim.store.index import key_index
+from rocketpy_broker_sim.store.index.growth import GrowingIndexFile
+from rocketpy_broker_sim.store.index.keys import IndexKey
 from rocketpy_broker_sim.store.log.scan import LogScan
 from rocketpy_broker_sim.store.message_store import MessageStore
+from rocketpy_broker_sim.store.put_result import IncomingMessage
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 from tests.broker_sim.store.helpers import message, open_store, put_all
 from tests.broker_sim.store.index_helpers import all_found, found, images, keyed
@@ -187,3 +192,70 @@ def test_a_file_that_is_cleaned_away_while_it_is_read_is_passed_over():
 
 def unreadable(self: MemoryFile, size: int, offset: int) -> bytes:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def many_keys(number: int, count: int = 16_000):
+    return keyed(number, *(LETTERS[n % 26] for n in range(count)))
+
+
+LARGE = {"mapped_file_size_commit_log": 1 << 20, "max_index_num": 5000}
+ONE_WITH_MANY = [keyed(0, "first"), many_keys(1), keyed(2, "then"), many_keys(3, 500), keyed(4, "last")]
+MANY_WITH_SOME = [keyed(0, "first"), *(many_keys(number, 490) for number in range(1, 40)), keyed(40, "last")]
+
+
+def index_of(messages: list[IncomingMessage], *, by_log: bool = False, killed_after: int = 0) -> list[bytes]:
+    """The files of an index that followed them, or was built from the log; the broker may be killed after a step."""
+    storage = MemoryStorage()
+    with wall_clock(lambda: 1_700_000_000_000):
+        store = open_store(storage, **LARGE)
+        store.index.is_behind = by_log
+        for each in messages:
+            store.put(each)
+        store.commit_pending()
+        step = 0
+        while store.can_reput or (by_log and store.catch_up_index(100)):
+            store.reput()
+            step += 1
+            if step == killed_after:
+                store.index.seal(everything=True)
+                store.flush()
+                store.abandon()
+                store, by_log = open_store(storage, **LARGE), True
+                assert store.index.is_behind
+        assert step > killed_after
+        assert not store.index.is_behind
+        assert found(store, "first")
+        assert found(store, "last")
+        store.close()
+    return images(storage)
+
+
+@pytest.mark.parametrize("step", range(1, 9))
+def test_it_goes_on_amid_the_keys_of_a_message_after_a_kill(step: int):
+    assert index_of(ONE_WITH_MANY, killed_after=step) == index_of(ONE_WITH_MANY)
+
+
+@pytest.mark.parametrize("by_log", [False, True], ids=["as they come", "from the log"])
+@pytest.mark.parametrize("messages", [ONE_WITH_MANY, MANY_WITH_SOME], ids=["one with many", "many with some"])
+def test_very_many_keys_are_indexed_in_steps(
+    messages: list[IncomingMessage], by_log: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """In the end the files are what one go would have made of them."""
+    most = 0
+    append = GrowingIndexFile.append
+
+    def counting(self: GrowingIndexFile, keys: Sequence[IndexKey]) -> int:
+        nonlocal most
+        most = max(most, len(keys))
+        return append(self, keys)
+
+    monkeypatch.setattr(GrowingIndexFile, "append", counting)
+    made = index_of(messages, by_log=by_log)
+    assert most <= 6500
+    for module in (key_index, index_catch_up):
+        monkeypatch.setattr(module, "MUCH", 1 << 30)
+    assert made == index_of(messages)
+    assert most >= 15_000

@@ -1,0 +1,176 @@
+"""Rounds: how much processor time all connections of a server get together before the loop sees to all else.
+
+A connection by itself leaves off after a slice, and that is enough while few send much. Hundreds that pipeline without
+end would each take their slice in every round of the loop, and one that asks for little would wait for all of them. So
+they share what a round has. When that is used up, a connection that sent little still has one request carried out in
+every round, and one that sent much waits in a line for its next turn, before anything more is read from it. The time is
+that of this thread. Plays the part of the fair share that a selector gives to its channels in Netty (the ratio of input
+and output, and the reads of one channel at a time).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import trio
+
+from rocketpy.services import runs_blocking_in_place
+
+__all__ = ["LITTLE", "ROUND_SECONDS", "SLICE_SECONDS", "RoundShare", "Steadily", "Turns", "clock_here"]
+
+ROUND_SECONDS = 0.02
+"""Processor time of a round that all connections share, with whatever else the loop does meanwhile. It is renewed by a
+task, which has no fixed place in a round: what one round holds is at most twice as much."""
+SLICE_SECONDS = 0.002
+"""Processor time after which no other request of a connection is begun. It decodes for half of that. It counts from the
+first look at the clock: one that sends a request at a time costs none."""
+LITTLE = 4096
+"""Bytes that a connection may have delivered for its next request to be carried out in this round in any case."""
+_RENEW_AFTER = ROUND_SECONDS / 4
+_STEP_SECONDS = 0.000_01
+"""What a look at the clock counts for where time is virtual."""
+
+
+class Steadily:
+    """A clock that goes on by the same at each look: what a slice holds is the same in every run.
+
+    Args:
+        step: seconds.
+    """
+
+    def __init__(self, step: float = _STEP_SECONDS) -> None:
+        self._step = step
+        self._now = 0.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        self._now += self._step
+        return self._now
+
+
+def clock_here() -> Callable[[], float]:
+    """The processor time of this thread in seconds, or what stands for it under a mock clock."""
+    return Steadily() if runs_blocking_in_place() else time.thread_time
+
+
+class RoundShare:
+    """What the connections of one server have of a round. The server runs `run` in a task.
+
+    Args:
+        clock: processor time in seconds; that of this thread when None.
+
+    Attributes:
+        clock: The same.
+        is_short: Whether the time of this round is used up, or somebody waits for that of the next.
+    """
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self.clock = clock or clock_here()
+        self.is_short = False
+        self._began = self.clock()
+        self._went = 0
+        self._line = trio.lowlevel.ParkingLot()
+        self._late = trio.lowlevel.ParkingLot()  # those who were called up and found no time left: they come first
+        self._renewal = trio.lowlevel.ParkingLot()
+
+    def _spent(self) -> float:
+        return self.clock() - self._began
+
+    def note(self) -> None:
+        """A connection has had a turn."""
+        spent = self._spent()
+        if spent >= _RENEW_AFTER:
+            self._renewal.unpark()
+            if spent >= ROUND_SECONDS:
+                self.is_short = True
+
+    async def wait(self) -> None:
+        """Wait for a turn, behind those who wait already."""
+        self.is_short = True
+        self._renewal.unpark()
+        await self._line.park()
+        # One goes in every round, though those who asked for little may have used it up.
+        while self._went and self._spent() >= ROUND_SECONDS:
+            await self._late.park()
+        self._went += 1
+
+    async def run(self) -> None:
+        """Renew what there is once in every round in which it is short, or some of it was used, until cancelled."""
+        while True:
+            if self.is_short:
+                await trio.lowlevel.checkpoint()
+            else:
+                await self._renewal.park()
+            self.renew()
+
+    def renew(self) -> None:
+        """Begin with the time of another round, and call up some who wait.
+
+        What their turns will cost is not known, and calling up all of them would cost too much: twice as many as found
+        time in the last round are enough. Those who are late are called up alone, so that nobody overtakes them.
+        """
+        lot = self._late or self._line
+        lot.unpark(count=2 * self._went + 1)
+        self._began = self.clock()
+        self._went = 0
+        self.is_short = bool(self._line or self._late)
+
+
+class Turns:
+    """The turns of one connection.
+
+    Args:
+        share: what there is for all connections.
+    """
+
+    __slots__ = ("_end", "_is_little", "_share")
+
+    def __init__(self, share: RoundShare) -> None:
+        self._share = share
+        self._is_little = True
+        self._end: float | None = None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether time is short for all connections."""
+        return self._share.is_short
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether the next turn has to be waited for."""
+        return self._share.is_short and not self._is_little
+
+    async def wait(self) -> None:
+        """Wait for the next turn."""
+        await self._share.wait()
+
+    def begin(self) -> None:
+        """Begin a turn."""
+        self._end = None
+
+    def note_delivered(self, size: int) -> bool:
+        """So many bytes are there in the turn that has begun; whether it should have been waited for."""
+        was_little, self._is_little = self._is_little, size <= LITTLE
+        return was_little and self.must_wait
+
+    def _left(self) -> float:
+        """Seconds of this turn. That of a connection which need not wait while time is short has one request."""
+        share = self._share
+        now = share.clock()
+        if self._end is None:
+            self._end = now if self._is_little and share.is_short else now + SLICE_SECONDS
+        return self._end - now
+
+    def has_time(self) -> bool:
+        """Whether another request may be begun."""
+        return self._left() > 0
+
+    def has_time_to_decode(self) -> bool:
+        """Whether more may be decoded before what there is has been carried out."""
+        return self._left() > SLICE_SECONDS / 2
+
+    def end(self) -> None:
+        """End the turn. After one of a single small request nobody looks at the clock: a later turn sees its time."""
+        if self._end is not None or not self._is_little:
+            self._share.note()
