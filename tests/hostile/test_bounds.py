@@ -61,6 +61,7 @@ ELSEWHERE = {
     "json_refs._LONGEST_PATH": "a longer reference leads nowhere: tests/wire/test_json_limits.py has them",
     "kv_writer.MAX_WAITING": "waits for a disk that is slow: tests/broker_sim/namesrv/test_kv_writer.py",
     "ServerLimits.max_connections": "more than a process may open on many machines: tests/remoting/test_server.py",
+    "BrokerConfig.max_kept_bytes": "the budget of memory: tests/broker_sim/broker/test_tables_in_the_budget.py",
     "ServerLimits.max_kept": "the budget of memory: floods and crowds are held to it",
     "ConnectionLimits.max_parked": "requests of one connection that wait: it is read no further, floods are held to it",
     "ConnectionLimits.max_in_flight": "requests of our own",

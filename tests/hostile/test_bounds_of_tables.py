@@ -41,6 +41,7 @@ TRIED = {
     "BrokerConfig.max_memberships": "test_memberships_up_to_a_bound",
     "BrokerConfig.max_held_pulls": "test_held_pulls_up_to_a_bound",
     "BrokerConfig.max_hold_millis": "test_no_pull_is_held_longer_than_the_bound",
+    "MessageStoreConfig.max_queues": "test_queues_up_to_a_bound",
     "route_info.MAX_BROKERS": "test_brokers_up_to_the_bound",
     "route_info.MAX_BYTES_OF_ONE": "test_registrations_of_one_connection_up_to_the_bound_in_bytes",
     "route_info.MAX_BYTES": "test_registrations_up_to_the_bound_in_bytes",
@@ -143,7 +144,13 @@ def test_a_query_gives_no_more_than_fits_into_an_answer(fresh: World, report: Re
 # --- bounds that are lowered, as their own would take all of the machine ----------------------------------------
 
 
-LOWER = {"maxConsumerOffsets": 1_000, "maxMemberships": 1_000, "maxHeldPulls": 100, "maxHoldMillis": 1_000}
+LOWER = {
+    "maxConsumerOffsets": 1_000,
+    "maxMemberships": 1_000,
+    "maxHeldPulls": 100,
+    "maxHoldMillis": 1_000,
+    "maxQueues": 100,
+}
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +202,25 @@ def test_held_pulls_up_to_a_bound(lowered: World) -> None:
         assert time.monotonic() - began < 0.9
         assert other.read().code == ResponseCode.PULL_NOT_FOUND
         assert time.monotonic() - began >= 0.9
+
+
+def test_queues_up_to_a_bound(lowered: World) -> None:
+    """Each message in a queue of its own; those that have one already go on."""
+
+    def send(peer: Peer, queue: int) -> int:
+        fields = small_fields(RequestCode.SEND_MESSAGE) | {"topic": "Queues", "queueId": str(queue)}
+        return peer.ask(request(RequestCode.SEND_MESSAGE, fields, b"x")).code
+
+    most = LOWER["maxQueues"]
+    with Peer(lowered.broker.address) as peer:
+        assert peer.ask(create_topic("Queues", 2 * most)).code == OK
+        codes = [send(peer, queue) for queue in range(most + 1)]
+        taken = codes.count(OK)
+        # The innocent and the broker's own have some, too.
+        assert most - 20 <= taken <= most
+        assert set(codes[:taken]) == {OK}
+        assert OK not in codes[taken:]
+        assert send(peer, 0) == OK
 
 
 def test_no_pull_is_held_longer_than_the_bound(lowered: World) -> None:
