@@ -20,8 +20,10 @@ MAX_DIGITS = 256
 """Characters of a number. Reading one takes time that grows with the square of them."""
 _STEP = 64
 """Values of one step."""
-_MAX_ODD_ESCAPES = 50_000
+_MAX_ODD_ESCAPES = 40_000
 """Escapes in one text that only Java knows (or that stand in single quotes): Python reads them one by one."""
+_ESCAPES_A_STEP = 1000
+"""Of them: half a millisecond."""
 
 # Every repeat is bounded and nearly all are possessive: nothing is tried twice, and no match takes longer than a step
 # may.
@@ -33,7 +35,11 @@ _NAME = re.compile(r"[A-Za-z_$][\w$.@-]*+")
 _SET = re.compile(r"(?:Tree)?Set\[")
 _DOUBLE = re.compile(r'"((?:[^"\\]++|\\.){0,150000}+)"', re.DOTALL)
 _SINGLE = re.compile(r"'((?:[^'\\]++|\\.){0,150000}+)'", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_SOME_ESCAPES = re.compile(
+    rf"(?:[^\\]++|\\(?:u[0-9a-fA-F]{{4}}|x[0-9a-fA-F]{{2}}|.)){{1,{_ESCAPES_A_STEP}}}+", re.DOTALL
+)
+"""Text up to the end of as many escapes as a step may read."""
 _SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
@@ -57,6 +63,12 @@ class Literal(float):
         made = super().__new__(cls, literal)
         made.literal = literal
         return made
+
+
+class _Escaped(str):
+    """Text with its escapes still in it."""
+
+    __slots__ = ()
 
 
 def read_dialect(
@@ -92,6 +104,8 @@ class _Reader:
         self.max_depth = max_depth
         self.members_left = max_members
         self.odd_escapes_left = _MAX_ODD_ESCAPES
+        self.escapes = 0
+        """Read since the last step."""
         self.write_key = write_key
         self.within_key = False
 
@@ -102,8 +116,9 @@ class _Reader:
         while True:
             yield from self.skip(_BLANK)
             made = self.begin()
-            if around:
-                _put(around[-1], keys[-1], made)
+            if type(made) is _Escaped:
+                made = yield from self.unescaped_steps(made)
+            _put(around, keys, made)
             if isinstance(made, (list, dict)):
                 around.append(made)
                 keys.append("")
@@ -118,7 +133,8 @@ class _Reader:
                     return made
             if isinstance(around[-1], dict):
                 keys[-1] = yield from self.key(len(around))
-            if not self.members_left % _STEP:
+            if not self.members_left % _STEP or self.escapes > _ESCAPES_A_STEP:
+                self.escapes = 0
                 yield
 
     def begin(self) -> Any:
@@ -159,6 +175,8 @@ class _Reader:
         char = self.text[self.position]
         if char in "\"'":
             found = self.string()
+            if type(found) is _Escaped:
+                found = yield from self.unescaped_steps(found)
         elif char == "{":
             found = yield from self.object_key(depth)
         elif match := _NAME.match(self.text, self.position) or _NUMBER.match(self.text, self.position):
@@ -184,7 +202,7 @@ class _Reader:
         return self.write_key(found)
 
     def string(self) -> str:
-        """Text in double or single quotes."""
+        """Text in double or single quotes; an `_Escaped` when it has too many escapes for one step."""
         start = self.position
         if self.text[start] == '"':
             try:
@@ -198,17 +216,37 @@ class _Reader:
             self.fail("text without a closing quote")
         self.position = match.end()
         raw = match.group(1)
-        return self.unescaped(raw) if "\\" in raw else raw
+        if "\\" not in raw:
+            return raw
+        return _Escaped(raw) if raw.count("\\") > _ESCAPES_A_STEP else self.unescaped(raw)
 
     def unescaped(self, raw: str) -> str:
-        """Text without its escapes."""
-        found, count = _ESCAPE.subn(_unescape, raw, count=self.odd_escapes_left + 1)
+        """Text without its escapes, which are few."""
+        found, count = _ESCAPE.subn(_unescape, raw)
+        self.count_escapes(count)
+        return _paired(found)
+
+    def unescaped_steps(self, raw: str) -> Generator[None, None, str]:
+        """The same of many."""
+        parts: list[str] = []
+        position = 0
+        while piece := _SOME_ESCAPES.match(raw, position):
+            found, count = _ESCAPE.subn(_unescape, piece.group())
+            self.count_escapes(count)
+            parts.append(found)
+            position = piece.end()
+            if position == len(raw):
+                break
+            self.escapes = 0
+            yield
+        return _paired("".join(parts))
+
+    def count_escapes(self, count: int) -> None:
+        """So many were read; fails when they are too many."""
+        self.escapes += count
         self.odd_escapes_left -= count
         if self.odd_escapes_left < 0:
             self.fail(f"more than {_MAX_ODD_ESCAPES} escapes that are not standard JSON")
-        if _SURROGATE.search(found) is None:
-            return found
-        return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
     def number(self, match: re.Match[str]) -> int | float:
         """A number, with or without a type letter of Java."""
@@ -239,15 +277,24 @@ class _Reader:
         raise RemoteProtocolError(f"not readable as JSON: {why} at character {self.position}")
 
 
-def _put(structure: Any, key: str, value: Any) -> None:
+def _put(around: list[Any], keys: list[str], value: Any) -> None:
+    """Put a value into the innermost structure, where there is one."""
+    if not around:
+        return
+    structure = around[-1]
     if isinstance(structure, list):
         structure.append(value)
     else:
-        structure[key] = value
+        structure[keys[-1]] = value
+
+
+def _paired(text: str) -> str:
+    """Text in which two halves of a character that were escaped one by one are that character."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _unescape(match: re.Match[str]) -> str:
-    code = match.group(1)
-    if code[0] in "ux" and len(code) > 1:
-        return chr(int(code[1:], 16))
-    return _SIMPLE_ESCAPES.get(code, code)
+    code: str = match[match.lastindex or 0]
+    return chr(int(code, 16)) if len(code) > 1 else _SIMPLE_ESCAPES.get(code, code)

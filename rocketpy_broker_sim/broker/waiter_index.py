@@ -6,7 +6,7 @@ Plain tables; `waiters` has the rules.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -115,6 +115,10 @@ class WaiterIndex:
     def of_topic(self, topic: str) -> Mapping[int, _Queue]:
         """Who waits in the queues of a topic."""
         return self._topics.get(topic, _NOWHERE)
+
+    def waited_for(self, topics: Iterable[str]) -> set[str]:
+        """Those of the topics in whose queues somebody waits; of many topics, in one call into C."""
+        return self._topics.keys() & topics
 
     def of_group(self, group: str) -> list[Waiter]:
         """Who waits for a group."""

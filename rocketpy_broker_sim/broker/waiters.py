@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -155,13 +155,19 @@ class Waiters:
 
     def recall(self, group: str) -> None:
         """Run the waiters of a group again soon, so that it asks again and says where it stands."""
-        self._start_soon(self._index.of_group(group), Reason.RECALLED)
+        self._start_soon(self._index.of_group(group), lambda _: Reason.RECALLED)
 
-    def queues_gone(self, topic: str, *, from_queue: int) -> None:
-        """The queues of a topic from a number on are no more: soon, run those again that wait there."""
-        queues = self._index.of_topic(topic)
-        gone = [waiter for number, queue in queues.items() if number >= from_queue for waiter in queue.values()]
-        self._start_soon(gone, Reason.QUEUE_GONE)
+    def waited_for(self, topics: Iterable[str]) -> list[str]:
+        """Those of the topics in whose queues somebody waits."""
+        return sorted(self._index.waited_for(topics))
+
+    def queues_gone(self, queues: Mapping[str, int]) -> None:
+        """Topics have so many queues from now on: soon, run those again that wait in the others."""
+        places = [place for topic in queues for place in self._index.of_topic(topic).values()]
+        self._start_soon(
+            (waiter for place in places for waiter in place.values()),
+            lambda waiter: Reason.QUEUE_GONE if waiter.queue_id >= queues[waiter.topic] else None,
+        )
 
     def expire(self, now: float) -> None:
         """Run those again whose time is up."""
@@ -173,7 +179,7 @@ class Waiters:
     def close(self) -> None:
         """Let nobody wait any more: the broker stops. All are run again soon."""
         self._closed = True
-        self._start_soon(self._index.all(), Reason.SHUT_DOWN)
+        self._start_soon(self._index.all(), lambda _: Reason.SHUT_DOWN)
 
     async def wait_none(self) -> None:
         """Return when nobody waits and all have been run again."""
@@ -217,11 +223,11 @@ class Waiters:
         if self._walks:
             self._changed.unpark()
 
-    def _start_soon(self, waiters: Iterable[Waiter], reason: Reason) -> None:
+    def _start_soon(self, waiters: Iterable[Waiter], judge: Callable[[Waiter], Reason | None]) -> None:
         """As `_start`, but not within this call: a request is being carried out."""
         some = deque(waiters)
         if some:
-            self._walks.append(_Walk(some, lambda _: reason))
+            self._walks.append(_Walk(some, judge))
             self._changed.unpark()
 
     def _go_on(self, walk: _Walk) -> None:

@@ -13,6 +13,7 @@ from rocketpy.wire.exchanges import body_module, body_name, header_class
 from rocketpy.wire.fields import WireField
 from rocketpy.wire.json_body import Body
 from tests.hostile import shapes
+from tests.hostile.bounds import bounds
 from tests.hostile.frames import (
     LARGEST_BODY,
     MAX_FIELDS,
@@ -35,7 +36,7 @@ _HEADER_ROOM = 1024
 
 def attacks(code: RequestCode) -> list[Attack]:
     """All attacks of a code."""
-    return [*_headers(code), *_any_body(code), *_declared_body(code), *special(code)]
+    return [*_headers(code), *_any_body(code), *_declared_body(code), *special(code), *bounds(code)]
 
 
 def small(code: RequestCode) -> Callable[[], bytes]:

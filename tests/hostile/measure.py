@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 import attrs
 
-from tests.hostile.frames import MIB
+from tests.hostile.frames import MIB, opaque_of
 from tests.hostile.peer import Answer, Closed, Peer, wait_until
 from tests.hostile.world import Served
 
@@ -28,6 +28,8 @@ SLACK = 16 * MIB
 TIMES = 4
 """Beside that, as often the size of the request while it is served."""
 TRIES = 3
+HELD, CLOSED = -1, -2
+"""Instead of the code of an answer: there is none, and the connection is open; there is none, and it is closed."""
 _SETTLES_WITHIN = 3.0
 _ANSWERS_WITHIN = 10.0
 
@@ -40,9 +42,11 @@ class Attack:
         name: What is large about it.
         frames: Makes the frames, new ones (and new names in them) each time.
         call: The call into C over a body at its limit, when there is one.
-        inflates: Bytes that a body becomes, when it is compressed.
-        answer: The code that the first frame has to be answered with, where that is told.
+        inflates: Bytes that a body becomes, when it is compressed or its text is wide.
+        answer: The code that the last frame has to be answered with, where that is told; `HELD` and `CLOSED` are none.
         at_once: Requests that each may take their share of memory, because they are under way together.
+        bound: The bound that it is at: the module or the class, and the name.
+        is_beyond: Whether it is one beyond.
     """
 
     name: str
@@ -51,6 +55,8 @@ class Attack:
     inflates: int = 0
     answer: int | None = None
     at_once: int = 1
+    bound: str = ""
+    is_beyond: bool = False
 
 
 class Reading(NamedTuple):
@@ -152,13 +158,19 @@ def _attack(served: Served, attack: Attack, small: Callable[[], bytes], expected
     is_little_over = len(faults) == 1 and bound_of(attack.call) < turn <= 2 * bound_of(attack.call)
     if attack.call and max(size, attack.inflates) < AT_LIMIT:
         faults.append(f"no body at its limit, and yet {attack.call!r} shall have {CALL * 1e3:.0f} ms")
-    if attack.answer is not None and attack.answer != (answers[0].code if answers else None):
-        faults.append(f"answered {codes[:1]}, expected {attack.answer}")
+    if attack.answer is not None and attack.answer != (code := _code_of_last(frames, answers, closed=closed)):
+        faults.append(f"answered {code}, expected {attack.answer}")
     if served.failures():
         faults.append(f"the pair: {served.pair.line}")
     if after is None or after.code != expected:
         faults.append(f"afterwards: {after and (after.code, after.remark)}, expected {expected}")
     return reading._replace(faults=tuple(faults), is_little_over=is_little_over and len(faults) == 1)
+
+
+def _code_of_last(frames: Sequence[bytes], answers: Iterable[Answer], *, closed: bool) -> int:
+    """The code of the answer to the last frame, or what there is instead."""
+    opaque = opaque_of(frames[-1])
+    return next((answer.code for answer in answers if answer.opaque == opaque), CLOSED if closed else HELD)
 
 
 def _dead(served: Served, attack: Attack, size: int) -> Reading:

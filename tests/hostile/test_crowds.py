@@ -25,24 +25,28 @@ from tests.hostile.world import ROLES, Served, World
 pytestmark = [pytest.mark.matrix, pytest.mark.slow]
 
 CROWD = 64 * MIB
-"""What 2,000 connections and their groups may leave behind."""
-MEMBERS = 1_990
-"""Of one host there may be 2,000 connections."""
+"""What a crowd may have a server take while it is there."""
 BUDGET = 256 * MIB
 """What all peers together may have a server keep for them."""
+AGAIN = (48 * MIB, SLACK)
+"""What 2,000 connections and their groups may leave behind, and what the same ones may leave that come a second time.
+
+The first time tables are made, and the C library keeps for the next what it has taken: it lies between what stays.
+"""
+MEMBERS = 1_990
+"""Of one host there may be 2,000 connections."""
 
 
-def finish(watch: Watch, report: Report, *, keeps: int = SLACK) -> Reading:
-    """Judge what was watched; what a crowd may take of memory is the budget, not a multiple of one request.
+def finish(watch: Watch, report: Report, *, grows: int = CROWD, keeps: int = SLACK) -> Reading:
+    """Judge what was watched; what a crowd may take of memory is a figure, not a multiple of one request.
 
-    `keeps` is what may stay: tables that the server has been asked for, and connections that the next collection of
-    garbage finds.
+    `keeps` is what may stay: tables that the server has been asked for.
     """
     reading = watch.reading()
     report.note_named(reading)
     faults = [fault for fault in reading.faults if "memory" not in fault]
     assert not faults, (str(reading), faults)
-    assert reading.grown <= BUDGET, str(reading)
+    assert reading.grown <= grows, str(reading)
     assert reading.left <= keeps, str(reading)
     return reading
 
@@ -91,32 +95,36 @@ def create_topic(name: str, queues: int) -> bytes:
 
 def test_two_thousand_connections_heartbeat_and_are_answered_in_ten_seconds(fresh: World, report: Report) -> None:
     """Each is in a group of its own, as the clients of a company are."""
-    with Crowd(fresh.broker.address, MEMBERS) as crowd, Watch(fresh.broker, "2,000 clients that heartbeat") as watch:
-        began = time.monotonic()
-        crowd.send(lambda number: heartbeat(f"c{number}", [f"G{number}"], [f"P{number}"]))
-        assert crowd.all_answered(30)
-        seconds = time.monotonic() - began
-        assert crowd.codes == {ResponseCode.SUCCESS}
-        assert seconds <= 10, seconds
-    finish(watch, report, keeps=CROWD)
+    broker = fresh.broker
+    for keeps in AGAIN:
+        with Watch(broker, "2,000 clients that heartbeat") as watch, Crowd(broker.address, MEMBERS) as crowd:
+            began = time.monotonic()
+            crowd.send(lambda number: heartbeat(f"c{number}", [f"G{number}"], [f"P{number}"]))
+            assert crowd.all_answered(30)
+            seconds = time.monotonic() - began
+            assert crowd.codes == {ResponseCode.SUCCESS}
+            assert seconds <= 10, seconds
+        finish(watch, report, keeps=keeps)
 
 
 def test_a_group_of_two_thousand_settles_while_nobody_else_waits(fresh: World, report: Report) -> None:
     """They join one after the other and each hears of it; the notices of many joins go together."""
-    with Crowd(fresh.broker.address, MEMBERS) as crowd, Watch(fresh.broker, "a group of 2,000 that forms") as watch:
-        used = fresh.broker.processor_seconds()
-        crowd.send(lambda number: heartbeat(f"c{number}", ["Crowd"]))
-        assert crowd.all_answered(30)
-        assert crowd.codes == {ResponseCode.SUCCESS}
-        time.sleep(1)
-        used = fresh.broker.processor_seconds() - used
-        assert used < 10, used
-        told = sum(member.requests for member in crowd.members)
-        assert MEMBERS <= told + 1 < 100 * MEMBERS, told
-        with Peer(fresh.broker.address) as peer:
-            listed = peer.ask(request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "Crowd"}))
-        assert len(json.loads(listed.body)["consumerIdList"]) == MEMBERS
-    finish(watch, report, keeps=CROWD)
+    broker = fresh.broker
+    for keeps in AGAIN:
+        with Watch(broker, "a group of 2,000 that forms") as watch, Crowd(broker.address, MEMBERS) as crowd:
+            used = broker.processor_seconds()
+            crowd.send(lambda number: heartbeat(f"c{number}", ["Crowd"]))
+            assert crowd.all_answered(30)
+            assert crowd.codes == {ResponseCode.SUCCESS}
+            time.sleep(1)
+            used = broker.processor_seconds() - used
+            assert used < 10, used
+            told = sum(member.requests for member in crowd.members)
+            assert MEMBERS <= told + 1 < 100 * MEMBERS, told
+            with Peer(broker.address) as peer:
+                listed = peer.ask(request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "Crowd"}))
+            assert len(json.loads(listed.body)["consumerIdList"]) == MEMBERS
+        finish(watch, report, keeps=keeps)
 
 
 @pytest.mark.parametrize(("name", "members"), [("consumer groups", 20_000), ("producers", 90_000)])
@@ -172,7 +180,7 @@ def test_three_hundred_that_send_without_end_share_what_the_others_leave(
             assert min(sent) > 0, sent
             assert len(crowd.open()) == FLOODING
         assert wait_until(lambda: is_idle(served), 60)  # the system had taken more than the server had read
-    finish(watch, report, keeps=BUDGET)  # what was freed in the midst of a heap stays there
+    finish(watch, report, grows=BUDGET, keeps=BUDGET // 2)  # what was freed in the midst of a heap stays there
 
 
 def is_idle(served: Served) -> bool:
@@ -225,16 +233,17 @@ def test_ten_thousand_held_pulls_take_less_than_a_twentieth_of_a_core(fresh: Wor
     idle = broker.processor_seconds()
     time.sleep(2)
     idle = broker.processor_seconds() - idle
-    with Crowd(broker.address, 1_000) as crowd, Watch(broker, "10,000 held pulls") as watch:
-        crowd.send(lambda n: b"".join(pull(f"H{n}", "Held", queue, suspend_ms=25_000) for queue in range(10)))
-        crowd.send(lambda n: request(RequestCode.GET_MAX_OFFSET, {"topic": "Held", "queueId": "0"}))
-        assert crowd.all_answered(20)
-        used = broker.processor_seconds()
-        time.sleep(2)
-        used = broker.processor_seconds() - used
-        assert (used - idle) / 2 < 0.05, (used, idle)
-        assert sum(member.answers for member in crowd.members) == 1_000
-    finish(watch, report, keeps=CROWD)
+    for keeps in AGAIN:
+        with Watch(broker, "10,000 held pulls") as watch, Crowd(broker.address, 1_000) as crowd:
+            crowd.send(lambda n: b"".join(pull(f"H{n}", "Held", queue, suspend_ms=25_000) for queue in range(10)))
+            crowd.send(lambda n: request(RequestCode.GET_MAX_OFFSET, {"topic": "Held", "queueId": "0"}))
+            assert crowd.all_answered(20)
+            used = broker.processor_seconds()
+            time.sleep(2)
+            used = broker.processor_seconds() - used
+            assert (used - idle) / 2 < 0.05, (used, idle)
+            assert sum(member.answers for member in crowd.members) == 1_000
+        finish(watch, report, keeps=keeps)
 
 
 # --- peers that do not read, or want no answer ---------------------------------------------------------------
@@ -247,18 +256,19 @@ def test_peers_that_do_not_read_have_a_bound(fresh: World, report: Report) -> No
         topics = [{"topicName": f"A-rather-long-name-of-a-topic-{number}"} for number in range(5_000)]
         frame = request(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, dump({"topicConfigList": topics}))
         assert peer.ask(frame).code == ResponseCode.SUCCESS
-    peers = [Peer(broker.address, receive_buffer=4096) for _ in range(50)]
-    with Watch(broker, "50 peers that do not read") as watch:
-        try:
-            for _ in range(8):
+    # Answers of half a megabyte come out of what the C library keeps for the next ones.
+    for keeps in AGAIN:
+        with Watch(broker, "50 peers that do not read") as watch:
+            peers = [Peer(broker.address, receive_buffer=4096) for _ in range(50)]
+            try:
+                for _ in range(8):
+                    for peer in peers:
+                        peer.send(request(RequestCode.GET_ALL_TOPIC_CONFIG))
+                time.sleep(3)
+            finally:
                 for peer in peers:
-                    peer.send(request(RequestCode.GET_ALL_TOPIC_CONFIG))
-            time.sleep(3)
-        finally:
-            for peer in peers:
-                peer.close()
-    # Answers of half a megabyte come out of what the allocator keeps for the next ones.
-    finish(watch, report, keeps=4 * SLACK)
+                    peer.close()
+        finish(watch, report, grows=BUDGET // 2, keeps=keeps)
 
 
 def test_a_stop_does_not_wait_for_a_peer_that_does_not_read(fresh: World) -> None:

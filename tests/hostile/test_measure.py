@@ -160,7 +160,7 @@ def test_a_call_into_c_needs_a_body_at_its_limit(try_it: Callable[..., Reading])
 
 def test_an_answer_that_is_told_is_compared(try_it: Callable[..., Reading]) -> None:
     assert try_it(FakeServed(), answer=0).faults == ()
-    assert try_it(FakeServed(), answer=29).faults == ("answered (0,), expected 29",)
+    assert try_it(FakeServed(), answer=29).faults == ("answered 0, expected 29",)
 
 
 def test_requests_of_the_server_are_no_answers() -> None:

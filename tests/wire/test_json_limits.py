@@ -10,6 +10,7 @@ import pytest
 
 from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.bodies.heartbeat import HeartbeatData
+from rocketpy.wire.json_dialect import _ESCAPES_A_STEP, _MAX_ODD_ESCAPES
 from rocketpy.wire.limits import REQUEST_LIMITS, SMALL_REQUEST_LIMITS, WireLimits
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ ATTACKS: dict[str, Callable[[int, int], str]] = {
     "escapes": lambda size, _: HEAD + '"x":"' + r"x\n" * (size // 3) + '"}',
     "escapes that only Java takes": lambda size, _: HEAD + '"x":"' + r"\x41" * (size // 4) + '"}',
     "escapes in single quotes": lambda size, _: HEAD + "'x':'" + r"\'" * (size // 2) + "'}",
-    "as many of them as are taken": lambda _, __: HEAD + "'x':'" + r"\'" * 49_000 + "'}",
+    "as many of them as are taken": lambda _, __: HEAD + "'x':'" + r"\'" * _MAX_ODD_ESCAPES + "'}",
+    "as many of them by number": lambda _, __: HEAD + "'x':'" + r"\x41" * _MAX_ODD_ESCAPES + "'}",
+    "as many of them in texts": lambda _, __: listed("'" + r"\x41" * 900 + "'", _MAX_ODD_ESCAPES // 900),
     "backslashes": lambda size, _: HEAD + '"x":"' + "\\" * size,
     "surrogate pairs": lambda size, _: HEAD + '"x":"' + r"\ud83d\ude00" * (size // 13) + '"}',
     "half a pair": lambda size, _: HEAD + '"x":"' + r"\ud83d" * (size // 7) + '"}',
@@ -115,6 +118,12 @@ def test_no_step_over_a_body_at_its_limits_holds_the_loop(attack: str) -> None:
         run[0] < ONE_CALL_INTO_C and sum(run[4:5]) < OUR_OWN_STEP
         for run in (steps_of(data, REQUEST_LIMITS) for _ in range(3))
     )
+
+
+@pytest.mark.parametrize("attack", ["as many of them by number", "as many of them in texts"])
+def test_escapes_are_read_a_thousand_at_a_time(attack: str) -> None:
+    data = body_of(attack, REQUEST_LIMITS)
+    assert len(steps_of(data, REQUEST_LIMITS)) > data.count(b"\\") / _ESCAPES_A_STEP / 2
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -26,7 +26,7 @@ from rocketpy.wire.headers.admin import (
 from rocketpy.wire.limits import REQUEST_LIMITS, SMALL_REQUEST_LIMITS
 from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.processors.checks import check_group, check_queues, check_topic, invalid
-from rocketpy_broker_sim.broker.processors.pages import page
+from rocketpy_broker_sim.broker.processors.pages import copied, page
 from rocketpy_broker_sim.broker.tables.attributes import GROUP_ATTRIBUTES, alter
 from rocketpy_broker_sim.broker.tables.subscriptions import MOST_LOGGED
 from rocketpy_broker_sim.serving.encoding import encode_steps
@@ -129,15 +129,15 @@ def get_all_groups(broker: GroupAdminView, connection: Connection, request: Remo
     A sliced processor.
     """
     header = GetAllSubscriptionGroupRequestHeader.from_ext(request.ext_fields)
-    groups, version, forbidden = broker.groups.all(), broker.groups.data_version, broker.groups.forbidden()
+    groups, version, forbidden = copied(broker.groups.all()), broker.groups.data_version, broker.groups.forbidden()
     fields: dict[str, str] | None = None
     if (header.group_seq, header.data_version, header.max_group_num) != (None, None, None):
         fields = GetAllSubscriptionGroupResponseHeader(total_group_num=len(groups)).to_ext()
         start, count = header.group_seq, header.max_group_num
-        groups = page(groups, version, start=start, version=header.data_version, count=count)
+        groups = yield from page(groups, version, start=start, version=header.data_version, count=count)
         forbidden = {name: forbidden[name] for name in groups if name in forbidden}
     wrapper = SubscriptionGroupWrapper(
-        subscription_group_table=dict(groups),
+        subscription_group_table=groups,
         forbidden_table={name: dict(bits) for name, bits in forbidden.items()},
         data_version=version,
     )

@@ -22,7 +22,7 @@ from rocketpy.wire.headers.admin import (
 )
 from rocketpy.wire.names import is_valid_topic, pop_retry_topic_v1, pop_retry_topic_v2
 from rocketpy_broker_sim.broker.processors.checks import check_permission, check_queues, check_topic, invalid
-from rocketpy_broker_sim.broker.processors.pages import page
+from rocketpy_broker_sim.broker.processors.pages import copied, page
 from rocketpy_broker_sim.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_changes
 from rocketpy_broker_sim.broker.tables.topics import MOST_LOGGED
 from rocketpy_broker_sim.serving.encoding import encode_steps
@@ -169,10 +169,11 @@ def _delete_queues(broker: TopicAdminView, names: list[str]) -> Steps:
 def get_all_topics(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> Steps:
     """All topics with their settings, or a page of them when the request says which. A sliced processor."""
     header = GetAllTopicConfigRequestHeader.from_ext(request.ext_fields)
-    table, version, fields = dict(broker.topics.all()), broker.topics.data_version, {}
+    table, version, fields = copied(broker.topics.all()), broker.topics.data_version, {}
     if (header.topic_seq, header.data_version, header.max_topic_num) != (None, None, None):
         fields = GetAllTopicConfigResponseHeader(total_topic_num=len(table)).to_ext()
-        table = page(table, version, start=header.topic_seq, version=header.data_version, count=header.max_topic_num)
+        count = header.max_topic_num
+        table = yield from page(table, version, start=header.topic_seq, version=header.data_version, count=count)
     wrapper = TopicConfigAndMappingSerializeWrapper(topic_config_table=table, data_version=version)
     body = yield from encode_steps(wrapper)
     return request.answer(ext_fields=fields, body=body)

@@ -6,13 +6,15 @@ first page, sees another version in it, and begins anew. Plays the part of subTo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Iterable, Mapping
+from itertools import islice
+from types import MappingProxyType
 from typing import TypeVar
 
 from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.bodies.topics import DataVersion
 
-__all__ = ["MOST_ENTRIES", "page"]
+__all__ = ["MOST_ENTRIES", "copied", "page", "sorted_steps"]
 
 T = TypeVar("T")
 
@@ -22,13 +24,17 @@ _LONGEST_VERSION = 1024
 """Characters of a state as JSON: three numbers. What is longer is none of ours, and need not be read to know that."""
 
 
+_NAMES_A_STEP = 4096
+"""Names that are sorted in one step: about a millisecond."""
+
+
 def page(
     table: Mapping[str, T], current: DataVersion, *, start: int | None, version: str | None, count: int | None
-) -> dict[str, T]:
-    """One page of a table.
+) -> Generator[None, None, dict[str, T]]:
+    """One page of a table, made in steps.
 
     Args:
-        table: all of it.
+        table: all of it, which does not change meanwhile.
         current: its state.
         start: how many entries the earlier pages held.
         version: the state that those were of, as JSON.
@@ -36,7 +42,29 @@ def page(
     """
     begin = max(0, start or 0) if _is(version, current) else 0
     size = MOST_ENTRIES if count is None else max(0, min(count, MOST_ENTRIES))
-    return {name: table[name] for name in sorted(table)[begin : begin + size]}
+    names = yield from sorted_steps(table)
+    return {name: table[name] for name in names[begin : begin + size]}
+
+
+def copied(table: Mapping[str, T]) -> dict[str, T]:
+    """A table as it is now. A view of a dict has a call into C for that: entry by entry it takes ten times as long."""
+    return table.copy() if isinstance(table, MappingProxyType) else dict(table)
+
+
+def sorted_steps(names: Iterable[str]) -> Generator[None, None, list[str]]:
+    """Names in their order. The last step puts two halves together: some milliseconds for a hundred thousand."""
+    left = iter(names)
+    runs = []
+    while run := sorted(islice(left, _NAMES_A_STEP)):
+        runs.append(run)
+        yield
+    while len(runs) > 1:
+        merged = []
+        for first in range(0, len(runs), 2):
+            merged.append(sorted([name for run in runs[first : first + 2] for name in run]))
+            yield
+        runs = merged
+    return runs[0] if runs else []
 
 
 def _is(version: str | None, current: DataVersion) -> bool:

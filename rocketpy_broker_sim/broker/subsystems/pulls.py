@@ -72,10 +72,12 @@ class Pulls(Subsystem):
 
     def _topics_changed(self, names: Iterable[str]) -> None:
         """Answer the pulls that wait for queues which are no more, or may not be read any more."""
-        for name in names:
-            topic = self._topics.get(name)
-            queues = topic.read_queue_nums if topic is not None and Permission.is_readable(topic.perm) else 0
-            self.waiters.queues_gone(name, from_queue=queues)
+        # Thousands of topics may change at once, and nobody waits for most of them.
+        self.waiters.queues_gone({name: self._readable_queues(name) for name in self.waiters.waited_for(names)})
+
+    def _readable_queues(self, name: str) -> int:
+        topic = self._topics.get(name)
+        return topic.read_queue_nums if topic is not None and Permission.is_readable(topic.perm) else 0
 
     def _resume(self, waiter: Waiter) -> None:
         self._run_again(waiter.connection, waiter.request)

@@ -105,8 +105,8 @@ async def test_each_answer_has_a_reason_that_is_counted(autojump_clock: MockCloc
         for number, group in enumerate(("arrives", "times out", "gone", "asks again", "asks again", "recalled")):
             table.hold(connection, number if number < 4 else 3, group=group, seconds=1.0 if number == 1 else 15.0)
         table.waiters.arrived(arrival())
-        table.waiters.queues_gone("T", from_queue=4)
-        table.waiters.queues_gone("T", from_queue=2)
+        table.waiters.queues_gone({"T": 4})
+        table.waiters.queues_gone({"T": 2, "U": 0})
         await trio.sleep(2)
         table.hold(connection, group="recalled")
         table.waiters.recall("recalled")

@@ -11,6 +11,7 @@ from rocketpy.wire.bodies.groups import SubscriptionGroupWrapper
 from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig
 from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.processors import pages
 from tests.broker_sim.broker.kit import Client, broker_and_client
 
@@ -18,12 +19,24 @@ NOW = DataVersion(timestamp=7, counter=3)
 TABLE = {name: name.upper() for name in "gacebdf"}
 
 
+def page(table: dict[str, str], current: DataVersion, **wanted: Any) -> dict[str, str]:
+    return run_steps(pages.page(table, current, **wanted))
+
+
+def test_names_are_sorted_in_steps() -> None:
+    names = [f"T{number * 7919 % 20_011}" for number in range(20_011)]
+    steps = list(pages.sorted_steps(names))
+    assert len(steps) > 5
+    assert run_steps(pages.sorted_steps(names)) == sorted(names)
+    assert run_steps(pages.sorted_steps([])) == []
+
+
 def test_a_page_is_a_stretch_of_the_names_in_their_order() -> None:
     text = NOW.encode().decode()
-    assert list(pages.page(TABLE, NOW, start=0, version="", count=3)) == ["a", "b", "c"]
-    assert pages.page(TABLE, NOW, start=3, version=text, count=3) == {"d": "D", "e": "E", "f": "F"}
-    assert list(pages.page(TABLE, NOW, start=6, version=text, count=3)) == ["g"]
-    assert pages.page(TABLE, NOW, start=7, version=text, count=3) == {}
+    assert list(page(TABLE, NOW, start=0, version="", count=3)) == ["a", "b", "c"]
+    assert page(TABLE, NOW, start=3, version=text, count=3) == {"d": "D", "e": "E", "f": "F"}
+    assert list(page(TABLE, NOW, start=6, version=text, count=3)) == ["g"]
+    assert page(TABLE, NOW, start=7, version=text, count=3) == {}
 
 
 @pytest.mark.parametrize(
@@ -31,15 +44,15 @@ def test_a_page_is_a_stretch_of_the_names_in_their_order() -> None:
     ["", None, "{", " " * 1024 + NOW.encode().decode(), DataVersion(timestamp=7, counter=2).encode().decode()],
 )
 def test_of_another_state_it_begins_anew(version: str | None) -> None:
-    assert list(pages.page(TABLE, NOW, start=3, version=version, count=2)) == ["a", "b"]
+    assert list(page(TABLE, NOW, start=3, version=version, count=2)) == ["a", "b"]
 
 
 def test_whatever_is_asked_for_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MOST_ENTRIES", 4)
     text = NOW.encode().decode()
     for count, found in ((None, 4), (100, 4), (0, 0), (-1, 0)):
-        assert len(pages.page(TABLE, NOW, start=0, version=text, count=count)) == found
-    assert len(pages.page(TABLE, NOW, start=-5, version=text, count=2)) == 2
+        assert len(page(TABLE, NOW, start=0, version=text, count=count)) == found
+    assert len(page(TABLE, NOW, start=-5, version=text, count=2)) == 2
 
 
 async def gathered(client: Client, code: int, kind: Any, table: str, total: str, fields: tuple[str, str]) -> set[str]:
