@@ -159,7 +159,8 @@ class Reput:
         """The requests that wait, up to a position, and how far they go."""
         waiting = self._waiting
         last = waiting[-1]
-        if last.position + last.size <= end and _are_few(waiting):
+        # One by itself is a batch of which `add` has seen that a step has time for it, or a message.
+        if last.position + last.size <= end and (len(waiting) == 1 or _are_few(waiting)):
             self._waiting = []
             return waiting, (last.position + last.size, last.store_timestamp)
         count = bisect_right(waiting, end, key=lambda request: request.position + request.size)
