@@ -70,16 +70,14 @@ class FakeMeter(dict[str, int]):
 class FakePeer:
     """Answers everything with 0."""
 
-    is_open = True
-
     def __init__(self, *_: object, **_more: object) -> None:
-        pass
+        self.is_open = True
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self.is_open = False
 
     def attack(self, frames: list[bytes], last: bytes) -> list[Answer]:
         return [Answer(0, opaque_of(frame), "", {}, b"", False) for frame in (*frames, last)]
@@ -161,6 +159,36 @@ def test_a_call_into_c_needs_a_body_at_its_limit(try_it: Callable[..., Reading])
 def test_an_answer_that_is_told_is_compared(try_it: Callable[..., Reading]) -> None:
     assert try_it(FakeServed(), answer=0).faults == ()
     assert try_it(FakeServed(), answer=29).faults == ("answered 0, expected 29",)
+
+
+@pytest.mark.parametrize(("late", "faults"), [(0, ()), (29, ("answered 29, expected 0",))])
+def test_an_answer_that_others_overtake_is_waited_for(
+    try_it: Callable[..., Reading], monkeypatch: pytest.MonkeyPatch, late: int, faults: tuple[str, ...]
+) -> None:
+    class Overtaken(FakePeer):
+        def attack(self, frames: list[bytes], last: bytes) -> list[Answer]:
+            return super().attack([], last)
+
+        def wait_for(self, opaque: int) -> Answer:
+            assert self.is_open
+            return Answer(late, opaque, "", {}, b"", False)
+
+    monkeypatch.setattr(measure, "Peer", Overtaken)
+    assert try_it(FakeServed(), answer=0).faults == faults
+
+
+def test_an_answer_that_never_comes_is_reported(
+    try_it: Callable[..., Reading], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent(FakePeer):
+        def attack(self, frames: list[bytes], last: bytes) -> list[Answer]:
+            return super().attack([], last)
+
+        def wait_for(self, opaque: int) -> Answer:
+            raise TimeoutError
+
+    monkeypatch.setattr(measure, "Peer", Silent)
+    assert try_it(FakeServed(), answer=0).faults == ("answered -1, expected 0",)
 
 
 def test_requests_of_the_server_are_no_answers() -> None:
