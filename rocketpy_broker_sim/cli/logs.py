@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rocketpy.errors import ConfigError
@@ -38,8 +38,8 @@ def logging_of(program: str, file: str | None = None) -> Iterator[None]:
         ConfigError: the file cannot be written.
     """
     root = logging.getLogger()
-    handler = _screen(program) if file is None else _keeping(file)
     moved = list(root.handlers) if file is not None else []
+    handler = _screen(program) if file is None else _keeping(file, moved)
     level = root.level
     root.setLevel(logging.INFO if file is not None else logging.WARNING)
     log.setLevel(logging.INFO)
@@ -65,12 +65,13 @@ def _screen(program: str) -> logging.Handler:
     return handler
 
 
-def _keeping(file: str) -> logging.Handler:
-    import logging.handlers  # takes 2 ms, and most servers say what they have to say on the screen
+def _keeping(file: str, screens: Sequence[logging.Handler]) -> logging.Handler:
+    from rocketpy_broker_sim.cli.log_file import LogFile  # takes 2 ms, and most servers only use the screen
 
+    if not file:
+        raise ConfigError("--log needs the name of a file")
     try:
-        # Opens the file again when it was moved away, as logrotate does.
-        handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
+        handler = LogFile(file, screens, but=log.name)
     except OSError as exc:
         raise ConfigError(f"the log file {file} cannot be written: {exc.strerror}") from exc
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

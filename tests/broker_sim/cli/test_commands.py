@@ -168,6 +168,11 @@ def test_a_log_that_cannot_be_written(place: Place, capsys: pytest.CaptureFixtur
     assert "cannot be written: No such file" in refused(capsys)
 
 
+def test_a_log_without_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert broker.main(["--log", ""]) == 2
+    assert "--log needs the name of a file" in refused(capsys)
+
+
 def test_an_option_that_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
     for main in (broker.main, namesrv.main, sim.main):
         with pytest.raises(SystemExit) as ended:
