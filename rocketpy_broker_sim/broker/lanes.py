@@ -270,7 +270,7 @@ class Lanes:
         if lane.waiting >= lane.capacity:
             remark = f"[OVERLOAD]{lane.waiting} requests wait in the {lane.name} lane, slow down for a while"
         elif not self._kept.charge(job.connection, job.size):
-            remark = "[OVERLOAD]the broker keeps as much for its peers as it may, slow down for a while"
+            remark = "[OVERLOAD]the broker keeps as much for its peers as it may (maxKeptBytes), slow down for a while"
         else:
             self._line_up(job)
             return

@@ -20,6 +20,7 @@ from rocketpy.services import open_services, outliving, run_blocking
 from rocketpy.wire.hosts import format_address, parse_address
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.config import BrokerConfig
+from rocketpy_broker_sim.serving.memory import warn_of_full_tables
 from rocketpy_broker_sim.store.disk.real import RealStorage
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ async def open_broker(
 @asynccontextmanager
 async def _running(broker: Broker) -> AsyncIterator[None]:
     await run_blocking(broker.recover)
+    warn_of_full_tables(broker.memory)
     try:
         async with open_services() as services:
             for subsystem in broker.subsystems:

@@ -86,7 +86,7 @@ def refusal_of(status: PutMessageStatus, config: BrokerConfig) -> tuple[Response
     if status is PutMessageStatus.TOO_MANY_QUEUES:
         return (
             ResponseCode.SYSTEM_ERROR,
-            f"the broker has {config.store.max_queues} queues with messages, and this message needs another: delete"
-            " topics that are not needed, or raise maxQueues",
+            f"the broker has as many queues with messages as it may ({config.store.max_queues}), and this message needs"
+            " another: delete topics that are not needed, or raise maxQueues",
         )
     return ResponseCode.SYSTEM_ERROR, f"the message was not stored: {status.name}"

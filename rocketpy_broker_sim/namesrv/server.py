@@ -26,7 +26,7 @@ from rocketpy_broker_sim.namesrv.kv_writer import KVWriter
 from rocketpy_broker_sim.namesrv.min_broker import MinBrokerChange, MinBrokerNotifier
 from rocketpy_broker_sim.namesrv.processor import processors
 from rocketpy_broker_sim.namesrv.route_info import RouteInfo
-from rocketpy_broker_sim.serving.memory import REGISTRATIONS, MemoryBudget, TableRoom, Tally
+from rocketpy_broker_sim.serving.memory import REGISTRATIONS, MemoryBudget, TableRoom, Tally, warn_of_full_tables
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ async def open_name_server(
     """
     server = NameServer(config or NamesrvConfig(), storage, limits)
     server.kv_config.load()
+    warn_of_full_tables(server.memory)
     async with outliving(_running(server, network or TcpNetwork(), limits)):
         yield server
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from rocketpy.errors import BrokerError
+from rocketpy.logs import get_logger
 from rocketpy.remoting.budget import CONNECTIONS, Budget
 from rocketpy.wire.codes import ResponseCode
 
@@ -34,7 +35,10 @@ __all__ = [
     "Tally",
     "Uncounted",
     "size_of",
+    "warn_of_full_tables",
 ]
+
+log = get_logger(__name__)
 
 BUDGET_BYTES = 256 * 1024 * 1024
 """What all peers of a server together may make it keep, unless `maxKeptBytes` says something else."""
@@ -191,6 +195,17 @@ class TableRoom:
         return (
             f"the tables of this server take {self._budget.tables} bytes, {self._budget.most_in_tables} are allowed: "
             f"{self._remedy}, or raise maxKeptBytes"
+        )
+
+
+def warn_of_full_tables(budget: Budget) -> None:
+    """Say in the log that the tables which a server read from its own files leave no room for anything new."""
+    if budget.tables > budget.most_in_tables:
+        log.warning(
+            "the tables of this server take %d bytes, %d are allowed: nothing can be added to them until enough is"
+            " deleted, or maxKeptBytes is raised",
+            budget.tables,
+            budget.most_in_tables,
         )
 
 

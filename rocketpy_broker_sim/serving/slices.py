@@ -55,7 +55,7 @@ _RENEW_AFTER = 0.001
 """Seconds spent at once after which the allowance is renewed in the next turn."""
 _GROWTH = 4
 """How many times its size a request takes while it is carried out: what was read from it, and what is made of that."""
-_TOO_MUCH = "[OVERLOAD]the server keeps as much for its peers as it may, slow down for a while"
+_TOO_MUCH = "[OVERLOAD]the server keeps as much for its peers as it may (maxKeptBytes), slow down for a while"
 
 T = TypeVar("T")
 

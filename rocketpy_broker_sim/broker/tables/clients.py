@@ -130,7 +130,7 @@ class Memberships:
             BrokerError: they must not be kept.
         """
         if self._tally is not None and not self._tally.add(cast("Connection", channel), change):
-            remark = "the broker keeps as much for its peers as it may: close clients that are not needed"
+            remark = "the broker keeps as much for its peers as it may: close idle clients, or raise maxKeptBytes"
             raise BrokerError.for_code(ResponseCode.SYSTEM_BUSY, remark)
 
     def end(self, channel: Channel) -> list[str]:

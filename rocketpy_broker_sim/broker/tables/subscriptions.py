@@ -208,9 +208,11 @@ class SubscriptionGroupTable(StoredTable):
             if count % _GROUPS_A_STEP == 0:
                 yield
         added = sum(name not in self._groups for name in found)
-        if added and len(self._groups) + added > self._config.max_groups:
+        held, most = len(self._groups), self._config.max_groups
+        if added and held + added > most:
             remark = (
-                f"the broker holds {len(self._groups)} groups, more are not allowed: delete some, or raise maxGroups"
+                f"the broker holds {held} groups, its own included, and may hold {most}; {added} more cannot be added: "
+                "delete some, or raise maxGroups"
             )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         self._room.take(size - sum(size_of_group(self._groups[name]) for name in found if name in self._groups))

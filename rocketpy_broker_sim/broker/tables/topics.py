@@ -215,9 +215,11 @@ class TopicTable(StoredTable):
             if count % _TOPICS_A_STEP == 0:
                 yield
         added = sum(name not in self._topics for name in found)
-        if added and len(self._topics) + added > self._config.max_topics:
+        held, most = len(self._topics), self._config.max_topics
+        if added and held + added > most:
             remark = (
-                f"the broker holds {len(self._topics)} topics, more are not allowed: delete some, or raise maxTopics"
+                f"the broker holds {held} topics, its own included, and may hold {most}; {added} more cannot be added: "
+                "delete some, or raise maxTopics"
             )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         self._room.take(size - sum(size_of_topic(self._topics[name]) for name in found if name in self._topics))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from rocketpy.errors import BrokerError
+from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.bodies.groups import (
     CustomizedRetryPolicy,
     GroupRetryPolicy,
@@ -22,6 +23,7 @@ from rocketpy.wire.bodies.groups import (
     SubscriptionGroupConfig,
 )
 from rocketpy.wire.bodies.topics import TopicConfig
+from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable, size_of_offsets, size_of_resets
 from rocketpy_broker_sim.broker.tables.subscriptions import (
     SubscriptionGroupTable,
@@ -353,3 +355,12 @@ def test_entries_are_reckoned_to_take_no_less_than_they_do(
     finally:
         tracemalloc.stop()
     assert measured <= of_table.taken - before < 3 * measured
+
+
+async def test_a_broker_says_at_its_start_that_its_tables_are_full(autojump_clock, caplog):
+    for kept, said in ((1024 * KIB, []), (KIB, ["512 are allowed: nothing can be added"])):
+        caplog.clear()
+        async with open_broker(BrokerConfig(max_kept_bytes=kept), network=MemoryNetwork(), storage=MemoryStorage()):
+            texts = [record.getMessage() for record in caplog.records if "tables of this server" in record.getMessage()]
+            assert len(texts) == len(said), texts
+            assert all(part in text for part, text in zip(said, texts, strict=True))
