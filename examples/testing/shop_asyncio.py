@@ -1,4 +1,4 @@
-"""A service in asyncio code: greets whoever signs up, and publishes that it has."""
+"""A service in asyncio code: greets everyone who signs up, and publishes that it has."""
 
 from __future__ import annotations
 

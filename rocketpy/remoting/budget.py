@@ -169,8 +169,8 @@ class Budget:
         self._greediest = None
         connection.close(
             RemoteProtocolError(
-                f"{self.kept} bytes are kept for all connections, {self.room} may be: the one that keeps most,"
-                f" {self.kept_for(connection)}, was closed; its client should read answers sooner or send less"
+                f"{self.kept} bytes are kept for all connections, {self.room} are allowed: the one that keeps most"
+                f" ({self.kept_for(connection)}) was closed; its client should read answers sooner or send less"
             )
         )
         for drop in self._drops:

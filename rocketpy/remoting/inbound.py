@@ -205,7 +205,7 @@ class Inbound:
         return None
 
     async def _begin_turn(self, turns: Turns, requests: Sequence[RemotingCommand]) -> None:
-        """Begin a turn of this connection of a server, which may have to be waited for; `requests` are decoded already."""
+        """Begin a turn of this connection, which may have to be waited for first; `requests` are decoded already."""
         if turns.must_wait:
             await self._wait_for_turn(turns, requests)
         turns.begin()

@@ -33,7 +33,7 @@ _STEP_SECONDS = 0.000_01
 
 
 class Steadily:
-    """A clock that goes on by the same at each look: what a slice holds is the same in every run.
+    """A clock that advances by the same step at each look: what a slice holds is the same in every run.
 
     Args:
         step: seconds.

@@ -45,7 +45,7 @@ _USUAL_BYTES = tuple(
     f"{name}\x01".encode()
     for name in (PropertyName.UNIQUE_KEY, PropertyName.WAIT, PropertyName.TAGS, PropertyName.KEYS)
 )
-"""What most messages carry. None of these is the end of another one, or of what only a broker writes."""
+"""What most messages carry. No other of these names, and none that only a broker writes, ends in one of them."""
 _BODY = itemgetter(1)
 FEW_ITEMS = 512
 """Messages of a batch that is read at once."""
@@ -99,7 +99,7 @@ def _check(items: Sequence[BatchItem]) -> None:
 
 
 def _cleaned(items: Sequence[BatchItem]) -> Generator[None, None, list[BatchItem]]:
-    """Items without what is not theirs to say; in steps."""
+    """Items without the properties that only a broker writes; in steps."""
     cleaned: list[BatchItem] = []
     for start in range(0, len(items), _STEP):
         cleaned += [item._replace(properties=_clean(item.properties)) for item in items[start : start + _STEP]]

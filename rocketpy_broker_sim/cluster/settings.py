@@ -105,7 +105,7 @@ def broker_names(count: int, settings: Mapping[str, Any]) -> list[str]:
 def refuse_exposure(host: str, *, insecure: bool) -> None:
     """Refuse to listen for other machines unless that was asked for in so many words.
 
-    Whoever reaches the port can read, write and delete everything: there are no credentials.
+    Anyone who reaches the port can read, write and delete everything: there are no credentials.
 
     Raises:
         ConfigError: the host is not this machine alone, and `insecure` was not said.

@@ -92,7 +92,7 @@ class MessageStoreConfig:
     message_index_enable: bool = switch(True)
     """Whether messages can be found by their keys and unique ids."""
     max_hash_slot_num: int = number(5_000_000, at_least=1, at_most=100_000_000)
-    """Slots of every index file; the index is built anew when it was made with other numbers."""
+    """Slots of every index file; the index is rebuilt when it was made with other numbers."""
     max_index_num: int = number(20_000_000, at_least=2, at_most=100_000_000)
     """Entries of every index file, likewise; the first is never used."""
     message_index_safe: bool = switch(False)

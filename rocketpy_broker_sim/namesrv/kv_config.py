@@ -118,7 +118,7 @@ def _bytes_of(text: str) -> int:
 
 
 def _difference(change: KVChange, former: str | None, pairs: Mapping[str, str] | None) -> int:
-    """Bytes that a change takes more, in the pairs of its namespace. It changes something."""
+    """Bytes by which a change makes its namespace larger. It does change something."""
     before = 0 if former is None else size_of_entry(change.key, former)
     after = 0 if change.value is None else size_of_entry(change.key, change.value)
     if pairs is None:

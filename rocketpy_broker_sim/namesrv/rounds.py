@@ -75,7 +75,7 @@ class Rounds:
         return self._said(key, piece.index, piece.count, names, held)
 
     def _tell(self, found: _Round, names: AbstractSet[str], held: AbstractSet[str]) -> None:
-        """These are told too. Of names that are not held any more no more are kept than of those that are."""
+        """These are told too. Of names, no more than twice as many are kept as are held or told now."""
         found.told |= names
         if len(found.told) > _FEW + 2 * (len(held) + len(names)):
             found.told = (found.told & held) | names

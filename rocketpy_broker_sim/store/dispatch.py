@@ -98,7 +98,7 @@ class Dispatcher:
         self._queues.settle_units()
 
     def _append(self, queue: ConsumeQueue, group: Sequence[DispatchRequest], replay: Replay) -> None:
-        """Add the units of one queue; more than one round only where its topic was deleted and made anew."""
+        """Add the units of one queue; more than one round only where its topic was deleted and made again."""
         while group:
             before = queue.max_offset
             taken = queue.append(group, replay)

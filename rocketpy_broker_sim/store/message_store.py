@@ -253,7 +253,7 @@ class MessageStore(MessageReads):
         return self._writer.put(message)
 
     def open_queue(self, message: IncomingMessage, *, bounded: bool = True) -> PutMessageStatus | None:
-        """Have the queue of a message that will be put later; why there is none, None when it is there.
+        """Make the queue of a message that will be put later. Returns why it cannot be, None when it is there.
 
         Args:
             message: the message.

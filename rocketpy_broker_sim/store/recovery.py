@@ -1,7 +1,7 @@
 """Opening a store again: find the valid end of the log, cut off what is torn, bring the consume queues level with it.
 
 After a clean stop the end of the last file is checked. After an unclean one, the log is read from the start of the file
-up to which the checkpoint vouches for it, and the units of what it does not vouch for are built anew (with Apache's,
+up to which the checkpoint vouches for it, and the units of what it does not vouch for are rebuilt (with Apache's,
 which has times alone, those of the whole file). A torn tail is cut. Damage that lies before records known to have
 reached the disk stops the broker.
 Plays the part of CommitLog.recoverNormally and recoverAbnormally.

@@ -146,35 +146,35 @@ number at its ends.
 What is demanded of each attack:
 
 * No turn of the server's loop takes more than {TURN * 1e3:.0f} ms of processor time. A turn may take
-  {CALL * 1e3:.0f} ms where one call into C goes over a body at its limit, {AT_LIMIT // MIB} MiB or more as it came or
-  inflated, which cannot be divided; the table below lists these calls. Collections of young garbage are part of the
-  turn.
-* A full collection of garbage, over all objects that were not set aside, cannot be divided either, and whose turn it
-  falls into is chance. It comes on top of that turn, and takes no more than {CALL * 1e3:.0f} ms; the tables have the
-  longest of each row.
+  {CALL * 1e3:.0f} ms where one call into C goes over a body at its limit ({AT_LIMIT // MIB} MiB or more, as it came or
+  inflated), because such a call cannot be divided; the table below lists these calls. Collections of young garbage are
+  part of the turn.
+* A full collection of garbage goes over all objects that were not set aside. It cannot be divided either, and it is
+  chance which turn it falls into. It comes on top of that turn and takes no more than {CALL * 1e3:.0f} ms; the tables
+  have the longest of each row.
 * The pair is answered within {REPORTED * 1e3:.0f} ms, in the best of three attacks. A longer wait is printed in bold.
   A test fails only above {WAIT * 1e3:.0f} ms, because the machine that runs it does other things too.
 * The server's own memory grows by no more than {TIMES} times the size of the request and {SLACK // MIB} MiB while it is
   served, and afterwards comes back to within {SLACK // MIB} MiB of what it was.
 * The server lives, and a small request of the same kind works afterwards.
 
-Each bound that is declared in the code is tried twice: at the bound, which is taken, and one beyond it, which is
-refused by the code that is expected. Bounds of tables are reached by many requests together, and a few of them are
-lowered for that by the settings. A test fails for a bound that nothing is tried at.
+Each bound that is declared in the code is tried twice: a request at the bound is accepted, and one just beyond it is
+refused with the code that is expected. Bounds of tables are reached by many requests together, and a few of them are
+lowered in the settings for that. A test fails for a bound that nothing tries.
 
-Floods and crowds have figures of their own for memory. Tables that a crowd has asked for stay. So does memory between
-what stays, which the C library keeps for the next crowd: the same crowd that comes and goes a second time leaves no
-more than {SLACK // MIB} MiB behind. The column `left` has the worst of both times.
+Floods and crowds have figures of their own for memory. Tables that a crowd has filled stay. So do the gaps between
+what stays, which the C library keeps for later: when the same crowd comes and goes a second time, it leaves no more
+than {SLACK // MIB} MiB behind. The column `left` has the worse of the two.
 
-An attack is made again when the wait of the pair is all that was wrong. Everything else counts the first time; only a
-turn of less than twice its bound is measured once more, on a server that has just been started.
+An attack is made again when all that was wrong is how long the pair waited. Everything else counts the first time; only
+a turn that took less than twice its bound is measured once more, on a server that has just been started.
 
 This page is written by `./dev hostile --page docs/reference/hostile-peers.md`, with the figures of the machine that
 wrote it. `./dev test --all` measures them on yours and writes them to `docs/_build/hostile-peers.md`.
 
 In the tables of requests, `attacks` is how many kinds of attack were made with a request. The columns `with` name the
-attack that had the longest turn, and the one that took most memory. The longest full collection and the worst wait of
-the pair are those of any of them.
+attack that had the longest turn, and the one that took the most memory. The longest full collection and the worst wait
+of the pair are those of any of them.
 
 | call into C | over | at its limit, ms |
 |---|---|---:|

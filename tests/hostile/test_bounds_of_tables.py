@@ -80,7 +80,7 @@ def test_topics_up_to_the_bound_of_both_servers(fresh: World, report: Report) ->
         assert peer.ask(create_topic("OneMore", 4)).code == ERROR
         assert peer.ask(create_topic(names[0], 8)).code == OK
         everything = peer.ask(request(RequestCode.GET_ALL_TOPIC_CONFIG))
-        # What fits into no answer is to be asked for in pages.
+        # What does not fit into one answer has to be asked for in pages.
         assert most * 160 > MOST_ENCODED
         assert everything.code == ERROR
     finish(watch, report, grows=TABLES, keeps=TABLES)
@@ -188,7 +188,7 @@ def test_memberships_up_to_a_bound(lowered: World) -> None:
 
 
 def test_held_pulls_up_to_a_bound(lowered: World) -> None:
-    """Whoever has most makes room for the one more, with the newest; it is told at once that there is nothing."""
+    """The connection that has most makes room with its newest pull, which is answered at once: there is nothing."""
     most, address = LOWER["maxHeldPulls"], lowered.broker.address
     with Peer(address) as greedy, Peer(address) as other:
         assert greedy.ask(create_topic("Held", most + 1)).code == OK

@@ -80,7 +80,7 @@ def test_the_greediest_is_closed_for_what_others_add() -> None:
     assert modest.charge(200)
     assert not greedy.is_open
     assert greedy.why == (
-        "1100 bytes are kept for all connections, 1000 may be: the one that keeps most, 900, was closed; "
+        "1100 bytes are kept for all connections, 1000 are allowed: the one that keeps most (900) was closed; "
         "its client should read answers sooner or send less"
     )
     assert (budget.kept, budget.kinds()) == (200, {"held": 200})

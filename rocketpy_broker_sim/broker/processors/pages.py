@@ -1,7 +1,7 @@
 """Long tables in pages, as replicas of brokers newer than 5.3.3 ask for them: a stretch of the names in their order.
 
-Whoever asks says which state of the table the earlier pages were of. When that is not the present one, it gets the
-first page, sees another version in it, and begins anew. Plays the part of subTopicConfigTable and subGroupTable.
+The one who asks says which state of the table the earlier pages were of. When that is not the present one, it gets the
+first page, sees another version in it, and begins again. Plays the part of subTopicConfigTable and subGroupTable.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class Storing(Subsystem):
         return self.store.put(message) if message.batch is None else self.store.put_batch(message)
 
     def queue_refusal(self, message: IncomingMessage) -> tuple[int, str] | None:
-        """Code and words of why there may be no more queues for a message that is put aside; None when there may."""
+        """The code and the words that refuse another queue to a message that is put aside; None when there is room."""
         status = self.store.open_queue(message)
         return refusal_of(status, self._config) if status is PutMessageStatus.TOO_MANY_QUEUES else None
 

@@ -260,11 +260,13 @@ class SubscriptionGroupTable(StoredTable):
         if readable == self.is_readable(group, topic):
             return
         if group not in self._forbidden and len(self._forbidden) >= self._config.max_groups:
-            remark = f"{len(self._forbidden)} groups may not read something, more are not allowed: raise maxGroups"
+            remark = (
+                f"{len(self._forbidden)} groups are forbidden to read a topic, more are not allowed: raise maxGroups"
+            )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         known = self._forbidden.get(group, {})
         if topic not in known and len(known) >= self._config.max_topics:
-            remark = f"the group may not read {len(known)} topics, more are not allowed: raise maxTopics"
+            remark = f"the group is forbidden to read {len(known)} topics, more are not allowed: raise maxTopics"
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         bits = known.get(topic, 0) ^ _READ_FORBIDDEN
         if topic not in known:

@@ -1,4 +1,4 @@
-"""rocketpy-store repair: damaged parts of the log move aside, queues and index are built anew."""
+"""rocketpy-store repair: damaged parts of the log move aside, queues and index are rebuilt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout
 
-HELP = "move damaged parts of the log aside and build queues and index anew; the store must not be in use"
+HELP = "move damaged parts of the log aside and rebuild queues and index; the store must not be in use"
 _COLUMNS = (
     Column("file", lambda row: escaped(row["path"])),
     Column("position", "position", True),
@@ -39,7 +39,7 @@ _DONE, _DAMAGED = 0, 1
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What is special about this command."""
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    parser.add_argument("--rebuild", action="store_true", help="build queues and index anew even if nothing is damaged")
+    parser.add_argument("--rebuild", action="store_true", help="rebuild queues and index even if nothing is damaged")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         topics = {topic for topic, _ in layout.queues}
         if options.dry_run:
             needed, plan = _planned(layout, options)
-            return _shown(output, needed, plan, "would be moved aside", "would be built anew", done=False)
+            return _shown(output, needed, plan, "would be moved aside", "would be rebuilt", done=False)
         repair = Repair(RealStorage(directory, mounts=mounts_of(directory, settings_of(options))), config)
         with repair.locked():
             needed, plan = _planned(layout, options)
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if needed:
         repair.rebuild(topics)
         _verify(options)
-    return _shown(output, needed, plan, f"moved to {repair.folder}", "built anew", done=True)
+    return _shown(output, needed, plan, f"moved to {repair.folder}", "rebuilt", done=True)
 
 
 def _sized(layout: StoreLayout) -> MessageStoreConfig:

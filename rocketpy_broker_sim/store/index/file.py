@@ -140,7 +140,7 @@ class IndexFile:
     def _corrupt(self, what: str) -> StoreCorruptError:
         where = self._storage.describe(self.path)
         return StoreCorruptError(
-            f"{where} {what}: delete the folder of the index, it is built anew from the commit log", path=self.path
+            f"{where} {what}: delete the folder of the index, it is rebuilt from the commit log", path=self.path
         )
 
     @property

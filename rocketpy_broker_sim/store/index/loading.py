@@ -43,7 +43,7 @@ def load_files(
         try:
             files[-1].mend()
         except StoreCorruptError as exc:
-            log.warning("building an index file anew from the log: %s", exc)
+            log.warning("rebuilding an index file from the log: %s", exc)
             files.pop().delete()
     for file in files:
         if mend and safe is not None and file.header.end_position >= safe:
@@ -69,7 +69,7 @@ def _sound_files(storage: Storage, shape: IndexShape) -> list[GrowingIndexFile]:
             file.follow(files[-1].header if files else IndexHeader())  # one without entries says nothing of its own
             files.append(file)
     except StoreCorruptError as exc:
-        log.warning("building the index anew from the log: %s", exc)
+        log.warning("rebuilding the index from the log: %s", exc)
         _delete([IndexFile(storage, name, shape) for name in index_names(storage)])
         return []
     return files

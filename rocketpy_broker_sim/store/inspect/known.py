@@ -28,7 +28,7 @@ class Known:
         queue_ends: Offset behind the last unit of every queue.
         units_end: Position behind the last record that has a unit.
         log_end: Up to where the log must be valid; nothing is known to be lost behind.
-        replay_from: Units of records from here on are built anew by the next start; None when it builds none.
+        replay_from: Units of records from here on are rebuilt by the next start; None when it builds none.
     """
 
     def __init__(self, layout: StoreLayout, units: QueueUnits) -> None:

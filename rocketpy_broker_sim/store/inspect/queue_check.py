@@ -36,7 +36,7 @@ _BEHIND = "messages have no unit yet"
 _AHEAD = "units lead behind the end of the log"
 _STRAY = "units lead to no message of this queue"
 _DAMAGED = "units lead to damaged places of the log"
-_MENDED = "units will be built anew"
+_MENDED = "units will be rebuilt"
 _KINDS = {
     _LOST: DAMAGE,
     _WRONG: DAMAGE,
@@ -101,7 +101,7 @@ class QueueCheck:
                 queue.odd.pop(_GAP, None)
                 queue.note(_CLAIM, queue.jumped)  # all but the record before are in order
             elif offset < queue.following:
-                # The topic was deleted and made anew: what came before has no units any more, and needs none.
+                # The topic was deleted and made again: what came before has no units any more, and needs none.
                 queue.odd.clear()
                 queue.matched = 0
             else:

@@ -222,7 +222,7 @@ class ConsumeQueue:
         return first + _sound_units(file, end - first)
 
     def restart(self) -> None:
-        """Begin again at offset zero: the topic was deleted and made anew."""
+        """Begin again at offset zero: the topic was deleted and made again."""
         self.row.delete()
         self._settle(0)
         self._settle_ext()

@@ -192,7 +192,7 @@ class QueueTable:
         """Let what was added count, now that everybody may know how far the log is dispatched.
 
         Never before that: a flush in a thread must not take units for older than they are, or the next start would miss
-        some and build all queues anew.
+        some and rebuild all queues.
         """
         self.units += self._added
         self._added = 0

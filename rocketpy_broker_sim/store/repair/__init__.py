@@ -1,1 +1,1 @@
-"""Repairing a store: damaged parts of the log are moved aside, queues and index are built anew from the rest. Pure."""
+"""Repairing a store: damaged parts of the log are moved aside, queues and index are rebuilt from the rest. Pure."""

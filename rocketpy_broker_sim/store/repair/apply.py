@@ -1,4 +1,4 @@
-"""Carrying a plan out: copies first, then the log, then queues and index anew from it.
+"""Carrying a plan out: copies first, then the log, then queues and index again from it.
 
 Every step may be the last before a crash: what was replaced is on the disk before it is, and a store without queues
 is one whose queues the next start builds. Plays no part of Java's.

@@ -61,7 +61,7 @@ class _Seen:
         """Offset and position of a record that does not follow, until the next one tells which of them is odd."""
 
     def restart(self, offset: int) -> None:
-        """Begin again: the topic was deleted and made anew."""
+        """Begin again: the topic was deleted and made again."""
         self.first = self.following = offset
         self.gaps.clear()
 
