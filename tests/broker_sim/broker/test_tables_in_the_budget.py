@@ -54,7 +54,7 @@ def groups(draw: st.DrawFn) -> SubscriptionGroupConfig:
         count = draw(st.integers(0, 4))
         group.subscription_data_set = [SimpleSubscriptionData(topic="T" * number) for number in range(count)]
     if draw(st.booleans()):
-        delays = draw(st.lists(st.integers(0, 2**70), max_size=4))
+        delays = draw(st.lists(st.integers(0, 2**63 - 1), max_size=4))
         group.group_retry_policy = GroupRetryPolicy(customized_retry_policy=CustomizedRetryPolicy(next=delays))
     return group
 
