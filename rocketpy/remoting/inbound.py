@@ -39,7 +39,7 @@ _OVERHEAD, _OVERHEAD_OF_FIELD = 1024, 200
 _CHUNK = 128 * 1024
 """Bytes that a server receives at a time while time is short."""
 _PIECE = 32 * 1024
-"""Bytes in which the frames begin that a server decodes between two looks at the time."""
+"""A server decodes the frames that begin within so many bytes between two looks at the time."""
 
 
 class Handler(Protocol):
@@ -209,7 +209,7 @@ class Inbound:
         if turns.must_wait:
             await self._wait_for_turn(turns, requests)
         turns.begin()
-        # What is read and not dealt with is kept until the next turn: that shall not be much of each of hundreds.
+        # What is read but not dealt with is kept until the next turn: with hundreds of connections that must not be much.
         self._transport.most_received = _CHUNK if turns.is_short else MOST_RECEIVED
 
     async def _next_turn(self, requests: Sequence[RemotingCommand]) -> None:

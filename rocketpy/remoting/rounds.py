@@ -23,10 +23,10 @@ ROUND_SECONDS = 0.02
 """Processor time of a round that all connections share, with whatever else the loop does meanwhile. It is renewed by a
 task, which has no fixed place in a round: what one round holds is at most twice as much."""
 SLICE_SECONDS = 0.002
-"""Processor time after which no other request of a connection is begun. It decodes for half of that. It counts from the
-first look at the clock: one that sends a request at a time costs none."""
+"""Processor time after which no other request of a connection is begun; half of it may go into decoding. It counts from the
+first look at the clock, so a connection that sends one request at a time is charged nothing."""
 LITTLE = 4096
-"""Bytes that a connection may have delivered for its next request to be carried out in this round in any case."""
+"""A connection that delivered no more bytes than these has its next request carried out in this round in any case."""
 _RENEW_AFTER = ROUND_SECONDS / 4
 _STEP_SECONDS = 0.000_01
 """What a look at the clock counts for where time is virtual."""
@@ -90,13 +90,13 @@ class RoundShare:
         self.is_short = True
         self._renewal.unpark()
         await self._line.park()
-        # One goes in every round, though those who asked for little may have used it up.
+        # One goes in every round, even when those who asked for little have used it up.
         while self._went and self._spent() >= ROUND_SECONDS:
             await self._late.park()
         self._went += 1
 
     async def run(self) -> None:
-        """Renew what there is once in every round in which it is short, or some of it was used, until cancelled."""
+        """Renew the time once in every round in which it is short or some of it was used, until cancelled."""
         while True:
             if self.is_short:
                 await trio.lowlevel.checkpoint()
@@ -155,7 +155,7 @@ class Turns:
         return was_little and self.must_wait
 
     def _left(self) -> float:
-        """Seconds of this turn. That of a connection which need not wait while time is short has one request."""
+        """Seconds of this turn. While time is short, a connection that need not wait has time for one request."""
         share = self._share
         now = share.clock()
         if self._end is None:
