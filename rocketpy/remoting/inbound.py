@@ -209,7 +209,7 @@ class Inbound:
         if turns.must_wait:
             await self._wait_for_turn(turns, requests)
         turns.begin()
-        # What is read but not dealt with is kept until the next turn: with hundreds of connections that must not be much.
+        # What is read but not dealt with is kept until the next turn: of each of hundreds that must not be much.
         self._transport.most_received = _CHUNK if turns.is_short else MOST_RECEIVED
 
     async def _next_turn(self, requests: Sequence[RemotingCommand]) -> None:

@@ -23,8 +23,8 @@ ROUND_SECONDS = 0.02
 """Processor time of a round that all connections share, with whatever else the loop does meanwhile. It is renewed by a
 task, which has no fixed place in a round: what one round holds is at most twice as much."""
 SLICE_SECONDS = 0.002
-"""Processor time after which no other request of a connection is begun; half of it may go into decoding. It counts from the
-first look at the clock, so a connection that sends one request at a time is charged nothing."""
+"""Processor time after which no other request of a connection is begun; half of it may go into decoding. It counts from
+the first look at the clock, so a connection that sends one request at a time is charged nothing."""
 LITTLE = 4096
 """A connection that delivered no more bytes than these has its next request carried out in this round in any case."""
 _RENEW_AFTER = ROUND_SECONDS / 4

@@ -66,7 +66,7 @@ def items_of(body: bytes) -> Generator[None, None, list[BatchItem]]:
     except MessageDecodeError as exc:
         raise _illegal(f"the batch cannot be read: {exc}") from exc
     _check(items)
-    # Rarely true, and told of many of them together for less than of one after the other.
+    # Rarely true, and cheaper to find out for many of them together than for one after the other.
     if not (yield from _is_any_forged(items)):
         return items
     return (yield from _cleaned(items))

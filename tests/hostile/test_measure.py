@@ -1,4 +1,4 @@
-"""The harness itself: what it shall find is planted, and found at the first try; what the machine does is not held."""
+"""The harness itself finds what is planted, at the first try, and does not blame the server for what the machine does."""
 
 from __future__ import annotations
 

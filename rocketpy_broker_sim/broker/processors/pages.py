@@ -47,7 +47,7 @@ def page(
 
 
 def copied(table: Mapping[str, T]) -> dict[str, T]:
-    """A table as it is now. The view of a dict has a call into C for that; entry by entry it takes ten times as long."""
+    """A table as it is now. The view of a dict has a call into C for that; one by one it takes ten times as long."""
     return table.copy() if isinstance(table, MappingProxyType) else dict(table)
 
 

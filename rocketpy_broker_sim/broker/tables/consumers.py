@@ -31,7 +31,7 @@ log = get_logger(__name__)
 _SMALLEST_KEPT = 1024
 """Bytes of a list of members above which it is kept: a shorter one is soon made again."""
 _LARGEST_KEPT = 512 * 1024
-"""Beyond it a list is made for each who asks: only ids of hundreds of characters take as much."""
+"""Beyond it a list is made for each request: only ids of hundreds of characters take as much."""
 _MOST_KEPT = 16
 _BYTES_A_SUBSCRIPTION = 1280
 _BYTES_A_TAG = 128
