@@ -1,4 +1,4 @@
-"""The harness itself finds what is planted, at the first try, and does not blame the server for what the machine does."""
+"""The harness itself: it finds what is planted at the first try, and holds no server to what the machine does."""
 
 from __future__ import annotations
 
