@@ -11,7 +11,7 @@ from rocketpy.wire.properties import MAX_PROPERTIES_SIZE
 from rocketpy_broker_sim.broker.batch_items import MOST_ITEMS
 from rocketpy_broker_sim.broker.filtering import MAX_EXPRESSION, MAX_TAGS
 from rocketpy_broker_sim.broker.processors import client_manage, pages, pull
-from rocketpy_broker_sim.broker.processors.admin_group import MOST_SETTINGS
+from rocketpy_broker_sim.broker.processors.admin_group import MOST_GROUPS, MOST_SETTINGS
 from rocketpy_broker_sim.broker.processors.checks import MAX_QUEUES
 from rocketpy_broker_sim.broker.processors.query import LONGEST_KEY
 from rocketpy_broker_sim.broker.tables.attributes import MAX_CHANGES
@@ -293,7 +293,17 @@ def _groups(code: RequestCode) -> Iterator[Attack]:
         lambda size: of(groupName="G" * size),
         beyond=INVALID,
     )
-    if not is_list:
+    if is_list:
+        yield from pair(
+            "admin_group.MOST_GROUPS",
+            MOST_GROUPS,
+            "{} groups",
+            lambda count: request(
+                code, {}, dump({"groupConfigList": [{"groupName": fresh("G")} for _ in range(count)]})
+            ),
+            beyond=INVALID,
+        )
+    else:
         yield from small_json(code)
 
 

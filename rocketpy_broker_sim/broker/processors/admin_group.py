@@ -44,6 +44,8 @@ log = get_logger(__name__)
 
 MOST_SETTINGS = 16 * 1024
 """Bytes of the settings of a group, as they travel. All groups are written whenever one of them changes."""
+MOST_GROUPS = 20_000
+"""Groups of one request. One of twenty bytes takes half a kilobyte here, and as much until the file is written."""
 _LEAST_SUBSCRIPTION, _LEAST_DELAY = len('{"version":0},'), len("0,")
 
 
@@ -59,6 +61,8 @@ def create_group(broker: GroupAdminView, connection: Connection, request: Remoti
 def create_groups(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> Steps:
     """Create or change several groups, all or none. A sliced processor: they are checked in steps, then put at once."""
     wanted = (yield from SubscriptionGroupList.decode_steps(request.body, limits=REQUEST_LIMITS)).group_config_list
+    if len(wanted) > MOST_GROUPS:
+        raise invalid(f"the request has {len(wanted)} groups, {MOST_GROUPS} are allowed: send them in several requests")
     changed = []
     for group in wanted:
         if _check(broker, group):
