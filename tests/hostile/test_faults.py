@@ -52,6 +52,10 @@ SMALL = {
     "max_index_num": 60,
     "clean_resource_interval": 3000,
 }
+POOL = "POOL"
+"""In the place of how messages are flushed: they go to buffers first, and the disk gets them a moment later."""
+POOLED = ("pwrite", "mmap")
+"""What moves the messages of a buffer, and makes a buffer."""
 QUICK = {("open", errno.EMFILE), ("pwrite", errno.ENOSPC), ("pread", errno.EIO), ("sync_data", errno.EIO)}
 
 
@@ -65,6 +69,7 @@ def cells() -> Iterator[Any]:
             for seconds in (0, 10):
                 both = call in ("pwrite", "sync_data", "fsync", "close")
                 modes = ("ASYNC_FLUSH", "SYNC_FLUSH") if both else (("ASYNC_FLUSH", "SYNC_FLUSH")[number % 2],)
+                modes += (POOL,) if call in POOLED else ()
                 for mode in modes:
                     name = "short" if code == SHORT else errno.errorcode[code]
                     marks = () if (call, code) in QUICK else (pytest.mark.matrix,)
@@ -173,6 +178,8 @@ async def test_a_fault_of_the_disk(
 ) -> None:
     caplog.set_level(logging.WARNING)
     chosen = {**SMALL, "flush_disk_type": mode, "warm_maped_file_enable": call in ("mmap", "mlock")}
+    if mode == POOL:
+        chosen |= {"flush_disk_type": "ASYNC_FLUSH", "transient_store_pool_enable": True}
     with pytest.MonkeyPatch.context() as patch:
         calls = SystemCalls(tmp_path, patch)
         if call == "syncfs":
