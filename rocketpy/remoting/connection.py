@@ -332,10 +332,13 @@ class Connection(Outbound):
             self._on_kept(self, change)
 
     def _note_output(self, added: int) -> None:
-        """More answers wait for the peer than may wait; if there were far too many before, the connection is closed."""
+        """More answers wait for the peer than may wait; if there were far too many before, the connection is closed.
+
+        What is left of those that a handler gives is counted when they have been sent as far as the peer takes them.
+        """
         if self._transport.pending - added > self._limits.max_pending_writes:
             self.close(self._too_slow())
-        else:
+        elif not self._inbound.serving:
             self.note_kept()
 
     def _ring(self, now: float) -> float:

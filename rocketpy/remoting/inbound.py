@@ -22,7 +22,7 @@ from rocketpy.wire.frame import Frame, FrameDecoder
 from rocketpy.wire.send_layout import SendReader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.in_flight import InFlight
@@ -145,7 +145,7 @@ class Inbound:
     async def _read(self) -> NoReturn:
         turns = self._turns
         if turns is not None:
-            self._transport.before_read = self._begin_turn
+            self._transport.before_read = self._before_read
         while True:
             data = await self._transport.receive()
             if not data:
@@ -194,13 +194,18 @@ class Inbound:
         """Whether another request may be begun in this turn."""
         return self._turns is None or self._turns.has_time()
 
-    async def _begin_turn(self, requests: Sequence[RemotingCommand] = ()) -> None:
-        """Begin a turn of this connection of a server, which may have to be waited for; `requests` are decoded already.
-
-        That in which new bytes are dealt with begins before they are read.
-        """
+    def _before_read(self) -> Awaitable[None] | None:
+        """Begin the turn in which new bytes are dealt with. What it returns is waited for before they are read."""
         turns = self._turns
         assert turns is not None
+        if turns.is_short:
+            return self._begin_turn(turns, ())
+        turns.begin()
+        self._transport.most_received = MOST_RECEIVED
+        return None
+
+    async def _begin_turn(self, turns: Turns, requests: Sequence[RemotingCommand]) -> None:
+        """Begin a turn of this connection of a server, which may have to be waited for; `requests` are decoded already."""
         if turns.must_wait:
             await self._wait_for_turn(turns, requests)
         turns.begin()
@@ -216,7 +221,7 @@ class Inbound:
         turns.end()
         if not turns.must_wait:
             await trio.lowlevel.checkpoint()
-        await self._begin_turn(requests)
+        await self._begin_turn(turns, requests)
 
     async def _wait_for_turn(self, turns: Turns, requests: Sequence[RemotingCommand]) -> None:
         """Wait in the line of all connections. A frame that has begun is not late by that."""
@@ -302,7 +307,7 @@ class Inbound:
                 await self._transport.wait_progress()
         self._keep(())
         if turns is not None:
-            await self._begin_turn(requests)
+            await self._begin_turn(turns, requests)
 
     def _hand_over(self, requests: list[RemotingCommand], arrived: float) -> int:
         """Let the handler work; how many requests it took."""
@@ -319,6 +324,8 @@ class Inbound:
         finally:
             self.serving = False
         self._connection.flush()
+        if self._transport.pending > self._limits.pending_writes:
+            self._connection.note_kept()
         if taken is None:
             return len(requests)
         self.parked -= _two_way(requests[taken:])

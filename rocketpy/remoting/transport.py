@@ -49,8 +49,9 @@ class Transport(ABC):
         """Bytes that the stream has taken since the beginning."""
         self.most_received = MOST_RECEIVED
         """Bytes that a read takes at most; its reader may lower it."""
-        self.before_read: Callable[[], Awaitable[None]] | None = None
-        """Awaited when bytes have come; where that can be told without reading them, before they are read."""
+        self.before_read: Callable[[], Awaitable[None] | None] | None = None
+        """Called when bytes have come; where that can be told without reading them, before they are read. What it
+        returns is awaited first."""
         self.on_sent: Callable[[], None] | None = None
         """Called when the stream has taken some bytes, while so many wait that they are counted."""
         self._chunks: deque[bytes | memoryview] = deque()
@@ -203,8 +204,8 @@ class SocketTransport(Transport):
         while True:
             try:
                 await trio.lowlevel.wait_readable(self._socket.fileno())
-                if self.before_read is not None:
-                    await self.before_read()
+                if self.before_read is not None and (waiting := self.before_read()) is not None:
+                    await waiting
                 data = self._socket.recv(min(self._receive_size, self.most_received))
             except (BlockingIOError, InterruptedError):
                 continue
@@ -261,8 +262,8 @@ class StreamTransport(Transport):
             data = bytes(await self._stream.receive_some(_RECEIVE_SIZE))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             raise self._lost(exc) from exc
-        if self.before_read is not None:
-            await self.before_read()
+        if self.before_read is not None and (waiting := self.before_read()) is not None:
+            await waiting
         return data
 
     async def aclose(self) -> None:

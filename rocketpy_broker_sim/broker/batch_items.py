@@ -41,8 +41,11 @@ SYSTEM_PROPERTIES = frozenset(
 """What only a broker writes. Dropped when a client sends it."""
 
 _SYSTEM_BYTES = tuple(f"{name}\x01".encode() for name in sorted(SYSTEM_PROPERTIES))
-_BEGINNINGS = tuple(sorted({name[:4] for name in _SYSTEM_BYTES}))
-"""Half as many: where none of these is found, none of the names is."""
+_USUAL_BYTES = tuple(
+    f"{name}\x01".encode()
+    for name in (PropertyName.UNIQUE_KEY, PropertyName.WAIT, PropertyName.TAGS, PropertyName.KEYS)
+)
+"""What most messages carry. None of these is the end of another one, or of what only a broker writes."""
 _BODY = itemgetter(1)
 FEW_ITEMS = 512
 """Messages of a batch that is read at once."""
@@ -125,8 +128,12 @@ def _is_any_forged(items: Sequence[BatchItem]) -> Generator[None, None, bool]:
 
 def _is_forged(properties: bytes) -> bool:
     """Whether there may be a property that only a broker writes."""
-    within = properties.__contains__
-    return any(map(within, _BEGINNINGS)) and any(map(within, _SYSTEM_BYTES))
+    left = properties.count(b"\x01")
+    for name in _USUAL_BYTES:  # counting these takes less time than looking for all the others
+        left -= properties.count(name)
+        if not left:
+            return False
+    return any(map(properties.__contains__, _SYSTEM_BYTES))
 
 
 def _clean(properties: bytes) -> bytes:

@@ -52,7 +52,7 @@ class Progress:
 
     def note(self) -> None:
         """It may have come further."""
-        if self._position() >= self._next:
+        if self._next < math.inf and self._position() >= self._next:
             self._next = math.inf
             self._lot.unpark_all()
 

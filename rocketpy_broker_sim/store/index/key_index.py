@@ -184,7 +184,7 @@ class KeyIndex:
     def _before_long(self, requests: Sequence[DispatchRequest]) -> Sequence[DispatchRequest]:
         """Those before the first that has long properties; from there on the index is behind."""
         for number, request in enumerate(requests):
-            if any(len(text) > MUCH for text in request.properties):
+            if max(map(len, request.properties)) > MUCH:
                 self._waiting.extend(requests[:number])
                 self._write_waiting()
                 self.position = max(self.position, request.position)
