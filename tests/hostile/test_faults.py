@@ -340,3 +340,31 @@ async def test_a_start_that_a_fault_stops_is_told_and_loses_nothing(
     async with broker_and_client(storage=RealStorage(tmp_path), **SMALL) as (_, client):  # type: ignore[arg-type]
         for queue, kept in work.kept.items():
             check(await read_all(client, queue), kept, work.maybe)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE, errno.ENOMEM])
+@pytest.mark.parametrize("name", ["topics", "subscriptionGroup", "consumerOffset", "delayOffset"])
+async def test_a_table_that_the_disk_does_not_give_is_not_taken_for_missing(
+    tmp_path: Path, autojump_clock: MockClock, name: str, code: int
+) -> None:
+    """Nor is the older one beside it taken in its place: the start says so, and the next one has everything."""
+    async with broker_and_client(storage=RealStorage(tmp_path), **SMALL) as (broker, client):  # type: ignore[arg-type]
+        for number in range(3):
+            assert (await client.send(f"T{number}")).code == ResponseCode.SUCCESS
+            assert (await client.send(DELAYED, properties="DELAY\x011\x02")).code == ResponseCode.SUCCESS
+            await client.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": f"G{number}"})
+            fields = {"consumerGroup": f"G{number}", "topic": "T0", "queueId": "0", "commitOffset": "1"}
+            assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)).code == ResponseCode.SUCCESS
+            await trio.sleep(12)
+        before = (set(broker.topics.all()), set(broker.groups.all()))
+    with pytest.MonkeyPatch.context() as patch:
+        calls = SystemCalls(tmp_path, patch)
+        calls.fail("read", code, times=1, under=f"config/{name}.json")
+        with pytest.raises(StoreError, match=f"{name}.json"):
+            Broker(settings(**SMALL), RealStorage(tmp_path)).recover()  # type: ignore[arg-type]
+        assert calls.struck
+    async with broker_and_client(storage=RealStorage(tmp_path), **SMALL) as (broker, client):  # type: ignore[arg-type]
+        assert (set(broker.topics.all()), set(broker.groups.all())) == before
+        assert [broker.offsets.queues(f"G{number}", "T0") for number in range(3)] == [{0: 1}] * 3
+        await trio.sleep(3)
+        assert len(await read_all(client, 0, DELAYED)) == 3
