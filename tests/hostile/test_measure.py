@@ -49,6 +49,9 @@ class FakeServed:
     def memory(self) -> Memory:
         return Memory(self.kept, self.kept + (int(self.now[GROWN]) if self.attacked else 0))
 
+    def rest(self) -> None:
+        pass
+
     def waited(self) -> float:
         return self.now[WAITED]
 
