@@ -15,7 +15,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.hostile.crowd import Crowd
 from tests.hostile.frames import MIB, ONEWAY, request
 from tests.hostile.innocent import TOPIC, route_request
-from tests.hostile.measure import SLACK, Reading, Watch
+from tests.hostile.measure import SLACK, LittleOverError, Reading, Watch, is_little_over
 from tests.hostile.peer import Answer, Closed, Peer, wait_until
 from tests.hostile.report import Report
 from tests.hostile.samples import small_fields
@@ -45,6 +45,8 @@ def finish(watch: Watch, report: Report, *, grows: int = CROWD, keeps: int = SLA
     reading = watch.reading()
     report.note_named(reading)
     faults = [fault for fault in reading.faults if "memory" not in fault]
+    if is_little_over(reading, faults):
+        raise LittleOverError(str(reading), faults)
     assert not faults, (str(reading), faults)
     assert reading.grown <= grows, str(reading)
     assert reading.left <= keeps, str(reading)

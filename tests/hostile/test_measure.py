@@ -150,6 +150,24 @@ def test_a_turn_a_little_too_long_is_measured_again_on_a_new_server(try_it: Call
     assert served.restarts == 1
 
 
+@pytest.mark.parametrize(
+    ("turn", "collecting", "more", "expected"),
+    [
+        (0.001, 0.001, [], False),
+        (0.030, 0.001, [], True),
+        (0.001, 0.150, [], True),
+        (0.030, 0.150, [], True),
+        (0.041, 0.001, [], False),
+        (0.030, 0.201, [], False),
+        (0.030, 0.001, ["the pair: refused"], False),
+        (0.001, 0.001, ["the pair: refused"], False),
+    ],
+)
+def test_a_little_over_is_processor_time_alone(turn: float, collecting: float, more: list[str], expected: bool) -> None:
+    reading = Reading("planted", 0, turn, collecting, "", 0, 0, 0, (), False, ())
+    assert measure.is_little_over(reading, [*measure.judge(reading), *more]) is expected
+
+
 def test_a_little_too_long_and_something_else_is_not_measured_again(try_it: Callable[..., Reading]) -> None:
     served = FakeServed({TURNED: 0.030, FAILED: 1})
     assert len(try_it(served).faults) == 2

@@ -1,0 +1,44 @@
+"""The items of a batch, freed of what only a broker may write."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketpy.message import PropertyName
+from rocketpy.wire.batch import BatchItem, encode_batch_items
+from rocketpy.wire.properties import decode_properties
+from rocketpy.wire.steps import run_steps
+from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES, few_items_of, items_of
+
+USUAL = [PropertyName.UNIQUE_KEY, PropertyName.WAIT, PropertyName.TAGS, PropertyName.KEYS]
+NAMES = st.sampled_from([*USUAL, *sorted(SYSTEM_PROPERTIES), "X", "XKEYS", "KEYSX"])
+
+
+def read(texts: list[str]) -> list[list[str]]:
+    """The names of the properties of each item that is let through, read both ways."""
+    body = encode_batch_items([BatchItem(0, b"x", text.encode()) for text in texts])
+    found = [[*decode_properties(item.properties.decode())] for item in few_items_of(body)]
+    assert [[*decode_properties(item.properties.decode())] for item in run_steps(items_of(body))] == found
+    return found
+
+
+@given(st.lists(st.lists(NAMES, max_size=4, unique=True), min_size=1, max_size=4))
+def test_what_only_a_broker_writes_is_dropped_whatever_stands_beside_it(each: list[list[str]]) -> None:
+    found = read(["".join(f"{name}\x01v\x02" for name in names) for names in each])
+    assert found == [[name for name in names if name not in SYSTEM_PROPERTIES] for names in each]
+
+
+def test_no_usual_name_is_the_end_of_another_name_that_counts() -> None:
+    names = [*USUAL, *SYSTEM_PROPERTIES]
+    assert not [(one, other) for one, other in permutations(names, 2) if one in USUAL and other.endswith(one)]
+
+
+@pytest.mark.parametrize("name", sorted(SYSTEM_PROPERTIES))
+def test_one_forged_property_among_a_hundred_messages_is_dropped(name: str) -> None:
+    usual = "UNIQ_KEY\x01u\x02WAIT\x01true\x02"
+    found = read([usual] * 50 + [f"{usual}{name}\x01v\x02"] + [usual] * 49)
+    assert found == [["UNIQ_KEY", "WAIT"]] * 100
