@@ -28,6 +28,8 @@ SLACK = 16 * MIB
 TIMES = 4
 """Beside that, as often the size of the request while it is served."""
 TRIES = 3
+BETWEEN = "between attacks"
+"""The name of a reading of what attacks left for later."""
 HELD, CLOSED = -1, -2
 """Instead of the code of an answer: there is none, and the connection is open; there is none, and it is closed."""
 _SETTLES_WITHIN = 3.0
@@ -224,7 +226,7 @@ def bound_of(call: str) -> float:
 def later(served: Served) -> Reading:
     """What was left for later: the longest turn between attacks, by timers and by what they had put off."""
     turn = served.rested()
-    reading = Reading("between attacks", 0, turn, 0.0, "", 0.0, 0, 0, (), False, ())
+    reading = Reading(BETWEEN, 0, turn, 0.0, "", 0.0, 0, 0, (), False, ())
     return reading._replace(faults=tuple(judge(reading)))
 
 
