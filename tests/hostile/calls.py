@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rocketpy.wire.limits import DEFAULT_LIMITS
-from tests.hostile.frames import MAX_MEMBERS, MIB
+from tests.hostile.frames import MAX_MEMBERS
 
 LIMIT = DEFAULT_LIMITS.max_json_body
 
@@ -49,12 +49,6 @@ CALLS: dict[str, Call] = {
     ),
     "decode": Call("`bytes.decode`", "16 MiB of UTF-8", lambda: _text("\u00e9", LIMIT // 2).encode(), bytes.decode),
     "re": Call("a match of `re`", "16 MiB of white space", lambda: _text(" "), re.compile(r"\s*+").match),
-    "inflate": Call(
-        "`zlib.decompress`",
-        f"what becomes {DEFAULT_LIMITS.max_inflated // MIB} MiB",
-        lambda: zlib.compress(bytes(DEFAULT_LIMITS.max_inflated), 9),
-        zlib.decompress,
-    ),
     "crc32": Call("`zlib.crc32`", "16 MiB", lambda: bytes(LIMIT), zlib.crc32),
     "copy": Call("a copy of a body", "16 MiB", lambda: bytearray(LIMIT), bytes),
 }

@@ -8,7 +8,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.hostile.attacks import attacks, small
 from tests.hostile.frames import request
 from tests.hostile.known import KNOWN
-from tests.hostile.measure import SLACK, TRIES, Reading, attack
+from tests.hostile.measure import SLACK, TRIES, Reading, attack, later
 from tests.hostile.peer import Peer, wait_until
 from tests.hostile.routed import Routed
 from tests.hostile.samples import ATTACKED, small_fields
@@ -63,6 +63,7 @@ def run(world: World, each: Routed, *, most_tries: int = TRIES) -> Result:
         readings.append(reading)
         if reading.is_end or reading.left > SLACK or any(fault.startswith("afterwards") for fault in reading.faults):
             afresh()
+    readings.append(later(served))
     return Result(each, readings)
 
 

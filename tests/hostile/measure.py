@@ -28,6 +28,8 @@ SLACK = 16 * MIB
 TIMES = 4
 """Beside that, as often the size of the request while it is served."""
 TRIES = 3
+BETWEEN = "between attacks"
+"""The name of a reading of what attacks left for later."""
 HELD, CLOSED = -1, -2
 """Instead of the code of an answer: there is none, and the connection is open; there is none, and it is closed."""
 _SETTLES_WITHIN = 3.0
@@ -151,6 +153,7 @@ def _attack(served: Served, attack: Attack, small: Callable[[], bytes], expected
         return _dead(served, attack, size)
     turn, collecting, task = served.meter["longest"] / 1e9, served.meter["collecting"] / 1e9, served.meter.line
     wait, grown = served.waited(), max(0, served.memory().peak - before)
+    served.rest()
     wait_until(lambda: served.memory().now <= before + SLACK, _SETTLES_WITHIN)
     left = max(0, served.memory().now - before)
     answers = [answer for answer in answers if not answer.is_request]
@@ -222,6 +225,13 @@ def judge_wait(reading: Reading) -> Iterable[str]:
 def bound_of(call: str) -> float:
     """Seconds that a turn may take, with such a call into C or without one."""
     return CALL if call else TURN
+
+
+def later(served: Served) -> Reading:
+    """What was left for later: the longest turn between attacks, by timers and by what they had put off."""
+    turn = served.rested()
+    reading = Reading(BETWEEN, 0, turn, 0.0, "", 0.0, 0, 0, (), False, ())
+    return reading._replace(faults=tuple(judge(reading)))
 
 
 class Watch:

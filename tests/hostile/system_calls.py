@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import io
 import mmap
 import os
 from collections.abc import Callable
@@ -61,6 +62,7 @@ CALLS = {
 }
 """The calls that a broker makes while it runs, and with what each of them can fail."""
 AT_START = {
+    "read": (errno.EIO, errno.ENOMEM),
     "lockf": (errno.EIO, errno.ENOLCK, errno.EINTR),
     "flock": (errno.EIO, errno.ENOLCK, errno.EINTR),
 }
@@ -93,6 +95,7 @@ class SystemCalls:
             setattr(library, name, self._of_library(name, getattr(library, name)))
         patch.setattr(platforms, "_libc", lambda: library)
         patch.setattr(mmap, "mmap", self._with_descriptor("mmap", mmap.mmap))
+        patch.setattr(io, "open", self._whole_file(io.open))
 
     def fail(self, call: str, code: int, *, times: int | None = None, under: str = "") -> None:
         """Let a call fail from now on.
@@ -142,7 +145,7 @@ class SystemCalls:
 
     def _with_descriptor(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(descriptor: int, *args: Any, **more: Any) -> Any:
-            path = _path_of(descriptor)
+            path = self._folder if name == "mmap" and descriptor < 0 else _path_of(descriptor)
             code = self._code(name, path)
             if code == SHORT and name == "pwrite":
                 data, offset = args
@@ -152,6 +155,19 @@ class SystemCalls:
                     call(descriptor)  # whatever it says, the number is free
                 raise OSError(code, os.strerror(code), path)
             return call(descriptor, *args, **more)
+
+        return wrapped
+
+    def _whole_file(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Small files are read whole: the interpreter itself opens and reads them."""
+
+        def wrapped(path: Any, *args: Any, **more: Any) -> Any:
+            code = None
+            if isinstance(path, (str, Path)):
+                code = self._code("open", os.fspath(path)) or self._code("read", os.fspath(path))
+            if code is not None:
+                raise OSError(code, os.strerror(code), path)
+            return call(path, *args, **more)
 
         return wrapped
 

@@ -49,6 +49,9 @@ class FakeServed:
     def memory(self) -> Memory:
         return Memory(self.kept, self.kept + (int(self.now[GROWN]) if self.attacked else 0))
 
+    def rest(self) -> None:
+        pass
+
     def waited(self) -> float:
         return self.now[WAITED]
 
@@ -171,7 +174,7 @@ def test_a_little_too_long_and_something_else_is_not_measured_again(try_it: Call
 
 def test_a_call_into_c_needs_a_body_at_its_limit(try_it: Callable[..., Reading]) -> None:
     assert "no body at its limit" in try_it(FakeServed(), call="copy").faults[0]
-    assert try_it(FakeServed({TURNED: 0.090}), call="inflate", inflates=32 * MIB).faults == ()
+    assert try_it(FakeServed({TURNED: 0.090}), call="copy", inflates=32 * MIB).faults == ()
 
 
 def test_an_answer_that_is_told_is_compared(try_it: Callable[..., Reading]) -> None:

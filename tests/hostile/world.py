@@ -48,12 +48,15 @@ class Served:
         home: Its directory; the log of the server is `log` there.
         address: Where it listens.
         starts: How often it has been started.
+        resting: The longest turn between attacks, in seconds: what attacks have left for later.
     """
 
     def __init__(self, role: str, home: Path, settings: str = "") -> None:
         self.role, self.home = role, home
         self.address = ""
         self.starts = 0
+        self.resting = 0.0
+        self._is_resting = False
         self._store = home
         self._settings = settings
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -69,6 +72,7 @@ class Served:
     def start(self, *, with_pair: bool = True, name_server: str = "", same_store: bool = False) -> None:
         """Start it, on an empty store unless it shall have its own again, and the pair beside it."""
         self.starts += 1
+        self._is_resting = False
         number = self.starts
         if not same_store:
             self._store = self.home / f"store{number}"
@@ -152,12 +156,29 @@ class Served:
     def begin(self) -> None:
         """Forget the longest turn, the most memory and the longest wait."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5", "ascii")
+        self._note_rest()
+        self._is_resting = False
         self.meter["longest"] = 0
         self.meter["collecting"] = 0
         for number in (0, 1):
             self.pair[f"worst {number}"] = 0
             self.pair[f"failed {number}"] = 0
         self.pair.line = ""
+
+    def rest(self) -> None:
+        """An attack is over, and its turns have been read: what comes now is what it has left for later."""
+        self.meter["longest"] = 0
+        self._is_resting = True
+
+    def rested(self) -> float:
+        """The longest turn between attacks since this was asked last, in seconds."""
+        self._note_rest()
+        longest, self.resting = self.resting, 0.0
+        return longest
+
+    def _note_rest(self) -> None:
+        if self._is_resting:
+            self.resting = max(self.resting, self.meter["longest"] / 1e9)
 
     def waited(self) -> float:
         """Seconds of the longest wait of the pair, one that has not ended included."""

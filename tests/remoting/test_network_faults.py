@@ -25,6 +25,9 @@ FOR_ONCE, TEN_SECONDS = 0.0, 10.0
 PASSING = [(code, seconds) for code in ("ENOMEM", "ENOBUFS") for seconds in (FOR_ONCE, TEN_SECONDS)]
 """What a connection outlives. Nothing interrupts calls for ten seconds."""
 PASSING.append(("EINTR", FOR_ONCE))
+SHORT = "short"
+"""In the place of a code: a part of what there is."""
+PASSING += [(SHORT, FOR_ONCE), (SHORT, TEN_SECONDS)]
 FRAME = encode_command(RemotingCommand(ECHO, body=b"x" * 100))
 
 
@@ -39,15 +42,19 @@ class Faults:
         self.failed = 0
 
     def strike(self, call: str, code: str, seconds: float) -> None:
-        """Fail a call once, or each time for so many seconds."""
-        self.call, self.code = call, getattr(errno, code)
+        """Fail a call once, or each time for so many seconds; `SHORT` lets it do a seventh of what it could."""
+        self.call, self.code = call, 0 if code == SHORT else getattr(errno, code)
         self.until, self.left = trio.current_time() + seconds, 1
 
-    def check(self, call: str) -> None:
-        if call == self.call and (self.left > 0 or trio.current_time() < self.until):
-            self.left -= 1
-            self.failed += 1
-            raise OSError(self.code, os.strerror(self.code))
+    def check(self, call: str) -> bool:
+        """Fail if it is time to; whether the call shall do a part only."""
+        if call != self.call or (self.left <= 0 and trio.current_time() >= self.until):
+            return False
+        self.left -= 1
+        self.failed += 1
+        if self.code == 0:
+            return True
+        raise OSError(self.code, os.strerror(self.code))
 
 
 class FaultySocket:
@@ -62,12 +69,10 @@ class FaultySocket:
         return self.inner.accept()
 
     def recv(self, size: int) -> bytes:
-        self.faults.check("recv")
-        return self.inner.recv(size)
+        return self.inner.recv(7 if self.faults.check("recv") else size)
 
     def send(self, data: bytes) -> int:
-        self.faults.check("send")
-        return self.inner.send(data)
+        return self.inner.send(memoryview(data)[: len(data) // 7 + 1] if self.faults.check("send") else data)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)

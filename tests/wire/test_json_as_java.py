@@ -93,6 +93,9 @@ NOT_READ = {
 }
 """What Apache reads and we refuse or read in another way, and why."""
 
+NO_MEMBERS = {"serializeTypeCurrentRPC"}
+"""Members of Java's objects that ours do not have: the frame itself says how its header is written."""
+
 ROWS = read_golden()
 UNDERSTOOD = [row for row in ROWS if expected(row) is not None]
 EXCEPTIONS = [
@@ -114,6 +117,7 @@ def test_the_golden_table_has_every_text() -> None:
 def test_read_as_java_reads_it(row: Row) -> None:
     found, wanted = plain(ours(*row.case)), expected(row)
     assert found is not None
+    assert wanted.keys() - found.keys() <= NO_MEMBERS
     common = found.keys() & wanted.keys()
     assert {name: found[name] for name in common} == {name: wanted[name] for name in common}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import pytest
@@ -17,6 +17,8 @@ from rocketpy.wire.bodies.heartbeat import ConsumerData, HeartbeatData, Producer
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.hosts import parse_address
+from rocketpy.wire.serialize import encode_command
 from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.notifications import REST_PER_MEMBER, SMALL, Notices
 from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
@@ -152,16 +154,34 @@ def test_memberships_have_a_bound_for_each_client_and_for_all(kind: str) -> None
 # --- clients that go -----------------------------------------------------------------------------------
 
 
-async def test_heartbeats_that_wait_when_their_connection_closes_leave_no_member(autojump_clock: MockClock) -> None:
+async def close(network: MemoryNetwork, stream: trio.abc.Stream) -> None:
+    await stream.aclose()
+
+
+async def cut(network: MemoryNetwork, stream: trio.abc.Stream) -> None:
+    network.links()[-1].cut()
+    await trio.lowlevel.checkpoint()
+
+
+async def send_no_frame(network: MemoryNetwork, stream: trio.abc.Stream) -> None:
+    await stream.send_all(b"\xff" * 64)
+
+
+@pytest.mark.parametrize("end", [close, cut, send_no_frame])
+async def test_heartbeats_that_wait_when_their_connection_ends_leave_no_member(
+    autojump_clock: MockClock, end: Callable[[MemoryNetwork, trio.abc.Stream], Awaitable[None]]
+) -> None:
     network = MemoryNetwork()
     async with broker_and_client(network) as (broker, _):
         lane = broker.lanes._lanes["heartbeat"]
         lane.used = lane.budget = 1
         for n in range(50):
-            async with client_of(network, broker.address) as going:
-                going.connection.send_oneway(
-                    RemotingCommand.oneway(RequestCode.HEART_BEAT, {}, heartbeat("g", "T", client_id=f"c{n}").encode())
-                )
+            stream = await network.open_stream(*parse_address(broker.address))
+            beat = RemotingCommand.oneway(RequestCode.HEART_BEAT, {}, heartbeat("g", "T", client_id=f"c{n}").encode())
+            await stream.send_all(encode_command(beat))
+            if n % 2:
+                await wait_all_tasks_blocked()
+            await end(network, stream)
         await trio.sleep(1)
         await wait_all_tasks_blocked()
         assert lane.waiting == 0

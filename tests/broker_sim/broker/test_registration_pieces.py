@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Generator
 
 import pytest
 import trio
@@ -21,9 +22,11 @@ from rocketpy.wire.bodies.registration import (
 )
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig
 from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.enums import TopicFilterType
 from rocketpy.wire.headers.admin import CreateTopicRequestHeader
 from rocketpy.wire.steps import run_steps
+from rocketpy_broker_sim.broker import registration
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.registration_pieces import MOST_AT_ONCE, cut
 from tests.broker_sim.broker.kit import Client, client_of
@@ -104,6 +107,27 @@ async def test_a_topic_that_is_deleted_at_the_checkpoint_of_its_registration_is_
             assert broker.registration.registered_with == [server.address]
         await trio.sleep(31)
         assert pieces_of(server)[-1][2] == set(broker.topics.all()) >= {"Stays-0", "Stays-1", "Stays-2"}
+
+
+async def test_a_topic_that_is_deleted_before_its_piece_is_made_is_left_out(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names have been taken by then, and others run before the first step."""
+    network = MemoryNetwork()
+    async with name_servers(network) as (server,), opened(network, [server.address]) as broker:
+        in_slices = registration.in_slices
+
+        async def delete_then_make(steps: Generator[None, None, RemotingCommand]) -> RemotingCommand:
+            broker.topics.delete("Gone")
+            return await in_slices(steps)
+
+        monkeypatch.setattr(registration, "in_slices", delete_then_make)
+        broker.topics.put_all([topic("Gone"), topic("Stays")])
+        await trio.sleep(1)
+        assert any(names == {"Stays"} for _, _, names in pieces_of(server))
+        await trio.sleep(31)
+        assert pieces_of(server)[-1][2] == set(broker.topics.all())
+        assert broker.registration.registered_with == [server.address]
 
 
 # --- pieces ----------------------------------------------------------------------------------------------
