@@ -86,7 +86,7 @@ class Budget:
         self.tables += size
         while size > 0 and self.kept > self.room:
             top = self._find_greediest()
-            if top is None:
+            if top is None or self._is_left_behind():
                 break  # the rest was kept for connections that have closed
             self._close(top)
 
@@ -110,7 +110,7 @@ class Budget:
     def note(self, connection: Connection, size: int, kind: str) -> None:
         """Count what is kept already; the greediest connection is closed for it, which may be this one."""
         self._add(connection, size, kind)
-        if not self._has_room_for(connection):
+        if not self._has_room_for(connection) and not self._is_left_behind():
             self._close(connection)
 
     def release(self, connection: Connection, size: int, kind: str) -> None:
@@ -146,10 +146,17 @@ class Budget:
             if not connection.is_open:
                 return False  # what it left behind is no reason to close others
             top = self._find_greediest()
-            if top is None or top is connection:
+            if top is None or top is connection or self._is_left_behind():
                 return False
             self._close(top)
         return True
+
+    def _is_left_behind(self) -> bool:
+        """Whether open connections keep so little that the lack of room comes from those that have closed.
+
+        Work that is done to its end goes on without its connection. That is no reason to close others.
+        """
+        return 2 * sum(account.kept for each, account in self._accounts.items() if each.is_open) <= self.room
 
     def _find_greediest(self) -> Connection | None:
         if self._greediest is None or not self._greediest.is_open:

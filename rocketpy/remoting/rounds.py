@@ -87,13 +87,17 @@ class RoundShare:
 
     async def wait(self) -> None:
         """Wait for a turn, behind those who wait already."""
-        self.is_short = True
-        self._renewal.unpark()
+        self._ask_for_another_round()
         await self._line.park()
         # One goes in every round, even when those who asked for little have used it up.
         while self._went and self._spent() >= ROUND_SECONDS:
+            self._ask_for_another_round()  # who has used this one up need not have had a turn, and so not noted it
             await self._late.park()
         self._went += 1
+
+    def _ask_for_another_round(self) -> None:
+        self.is_short = True
+        self._renewal.unpark()
 
     async def run(self) -> None:
         """Renew the time once in every round in which it is short or some of it was used, until cancelled."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -20,7 +21,8 @@ from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.limits import ServerLimits
 from rocketpy.remoting.network import LOOPBACK, Listener, Network, address_of_listener, addresses_of
 from rocketpy.remoting.peer_log import PeerLog
-from rocketpy.remoting.rounds import RoundShare
+from rocketpy.remoting.rounds import SLICE_SECONDS, RoundShare
+from rocketpy.remoting.tcp import TcpListener
 from rocketpy.remoting.timers import Timers
 
 if TYPE_CHECKING:
@@ -142,8 +144,30 @@ class RemotingServer:
                 self._log.warn("accept", _cannot_accept(exc))
                 await trio.sleep(_ACCEPT_PAUSE)
                 continue
-            if not self._admitted(stream, nursery):
-                await trio.aclose_forcefully(stream)
+            self._take_in(stream, nursery)
+            if isinstance(listener, TcpListener):
+                self._accept_more(listener, nursery)
+
+    def _accept_more(self, listener: TcpListener, nursery: trio.Nursery) -> None:
+        """Take those that are there already, for a slice.
+
+        One in each round of the loop would be few when rounds are long, and who connects without end would keep
+        everybody else waiting.
+        """
+        clock = self.share.clock
+        end = clock() + SLICE_SECONDS
+        # What fails here fails again in the next `accept`, which tells of it.
+        with suppress(OSError, trio.ClosedResourceError):
+            while clock() < end:
+                stream = listener.accept_now()
+                if stream is None:
+                    break
+                self._take_in(stream, nursery)
+
+    def _take_in(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> None:
+        """Serve a connection, or close it."""
+        if not self._admitted(stream, nursery):
+            nursery.start_soon(trio.aclose_forcefully, stream)
 
     def _admitted(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> bool:
         """Whether a connection is served now. An error of the system ends this connection alone."""

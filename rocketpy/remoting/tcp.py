@@ -152,11 +152,17 @@ class TcpListener(trio.abc.Listener[trio.SocketStream]):
             self._check_open()  # it may have been closed between the event and this task's turn
             accepted = self._take()
             if accepted is not None:
-                return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+                return _stream_of(accepted)
             gone += 1
             if gone % _GONE_IN_A_ROW == 0:
                 # So many in a row were gone before they were accepted: that must not cost a whole processor.
                 await trio.sleep(_PAUSE)
+
+    def accept_now(self) -> trio.SocketStream | None:
+        """A connection that is there already, None when the next one has to be waited for. Raises as `accept`."""
+        self._check_open()
+        accepted = self._take()
+        return None if accepted is None else _stream_of(accepted)
 
     def _check_open(self) -> None:
         if self._socket.fileno() < 0:
@@ -183,6 +189,10 @@ class TcpListener(trio.abc.Listener[trio.SocketStream]):
             with no_fork():
                 self._socket.close()
         await trio.lowlevel.checkpoint()
+
+
+def _stream_of(accepted: socket.socket) -> trio.SocketStream:
+    return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
 
 
 async def listen(host: str, port: int, backlog: int) -> list[TcpListener]:

@@ -26,6 +26,7 @@ from rocketpy.errors import ConnectionLostError
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.broker.ranks import Ranks
 from rocketpy_broker_sim.serving.memory import WAITING_REQUESTS, MemoryBudget, size_of
 from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Slices, is_sliced, kept_for
 
@@ -66,6 +67,8 @@ class _Job(NamedTuple):
     arrived: float
     size: int
     """What is kept of it, in bytes."""
+    is_due: bool = False
+    """Whether it had been parked: it is not refused any more."""
 
 
 @attrs.define(eq=False)
@@ -120,6 +123,8 @@ class Lane:
     queue: deque[_Line] = attrs.Factory(deque)
     waiting: int = 0
     """Requests, in the queue and in lines that stand still."""
+    ranks: Ranks[_Line] = attrs.Factory(Ranks)
+    """Lines by how many of those they have."""
     done: int = 0
     overloaded: int = 0
     timed_out: int = 0
@@ -133,6 +138,16 @@ class Lane:
     def is_free(self) -> bool:
         """Whether a request may run now."""
         return self.used < self.budget and not self.queue
+
+    def note_in(self, line: _Line) -> None:
+        """A request waits in a line."""
+        self.waiting += 1
+        self.ranks.add(line)
+
+    def note_out(self, line: _Line) -> None:
+        """A request of a line waits no more."""
+        self.waiting -= 1
+        self.ranks.remove(line)
 
     def statistics(self) -> LaneStatistics:
         """Counters of the lane."""
@@ -256,7 +271,7 @@ class Lanes:
             self._turn.run(processor, connection, request)
             self._spent += 1
         else:
-            job = _Job(processor, lane, connection, request, trio.current_time(), size_of(request))
+            job = _Job(processor, lane, connection, request, trio.current_time(), size_of(request), is_due=True)
             self._line_up(job)
             self._kept.note(connection, job.size)
         self._wake()
@@ -267,15 +282,40 @@ class Lanes:
 
     def _enqueue(self, job: _Job) -> None:
         lane = job.lane
-        if lane.waiting >= lane.capacity:
-            remark = f"[OVERLOAD]{lane.waiting} requests wait in the {lane.name} lane, slow down for a while"
-        elif not self._kept.charge(job.connection, job.size):
-            remark = "[OVERLOAD]the broker keeps as much for its peers as it may (maxKeptBytes), slow down for a while"
+        if lane.waiting >= lane.capacity and not self._make_place(lane, job.connection):
+            self._refuse_full(job)
+            return
+        if not self._kept.charge(job.connection, job.size):
+            self._overloaded(job, "the broker keeps as much for its peers as it may (maxKeptBytes)")
         else:
             self._line_up(job)
-            return
-        lane.overloaded += 1
-        self._turn.answer(job.connection, job.request, job.request.answer(ResponseCode.SYSTEM_BUSY, remark))
+
+    def _make_place(self, lane: Lane, connection: Connection) -> bool:
+        """Whether there is a place in a full lane: the connection that has most gives one up, if it has more by two."""
+        line = self._lines.get((connection, lane.order))
+        if lane.ranks.most <= (0 if line is None else lane.ranks.of(line)) + 1:
+            return False
+        greediest = lane.ranks.greediest()
+        jobs = greediest.jobs
+        # One of the newest; never the first of all, which may be under way.
+        newest = range(len(jobs) - 1, max(0, len(jobs) - 1 - RUNS_PER_THREAD), -1)
+        number = next((n for n in newest if jobs[n].lane is lane and not jobs[n].is_due), None)
+        if number is None:
+            return False
+        job = jobs[number]
+        del jobs[number]
+        self._refuse_full(job)
+        lane.note_out(greediest)
+        self._kept.release(job.connection, job.size)
+        return True
+
+    def _refuse_full(self, job: _Job) -> None:
+        self._overloaded(job, f"{job.lane.waiting} requests wait in the {job.lane.name} lane")
+
+    def _overloaded(self, job: _Job, why: str) -> None:
+        job.lane.overloaded += 1
+        answer = job.request.answer(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]{why}, slow down for a while")
+        self._turn.answer(job.connection, job.request, answer)
 
     def _refuse_old(self, lane: Lane, connection: Connection, request: RemotingCommand, age: float) -> None:
         lane.timed_out += 1
@@ -324,8 +364,8 @@ class Lanes:
         return line
 
     def _line_up(self, job: _Job) -> None:
-        job.lane.waiting += 1
         line = self._line(job.connection, job.lane)
+        job.lane.note_in(line)
         line.jobs.append(job)
         if len(line.jobs) == 1 and not line.is_busy:
             self._move_on(line)
@@ -403,7 +443,7 @@ class Lanes:
 
     def _run_head(self, line: _Line, now: float, max_age: float) -> None:
         """Run or refuse the first request of a line that has just been taken out of its lane."""
-        _, lane, connection, request, arrived, size = job = line.jobs[0]
+        _, lane, connection, request, arrived, size, _ = job = line.jobs[0]
         age = now - max(arrived, line.since)
         if 0 < max_age <= age:
             self._refuse_old(lane, connection, request, age)
@@ -415,7 +455,7 @@ class Lanes:
             self._turn.run(job.processor, connection, request)
         if line.jobs and line.jobs[0] is job:  # else its connection had to give way meanwhile
             line.jobs.popleft()
-            lane.waiting -= 1
+            lane.note_out(line)
             self._kept.release(connection, size)
         self._move_on(line)
 
@@ -442,7 +482,7 @@ class Lanes:
                 continue
             queue = line.jobs[0].lane.queue
             for job in line.jobs:
-                job.lane.waiting -= 1
+                job.lane.note_out(line)
                 self._kept.release(connection, job.size)
             line.jobs.clear()
             if line in queue:

@@ -15,6 +15,7 @@ import attrs
 
 from rocketpy.remoting.connection import Connection
 from rocketpy.wire.command import RemotingCommand
+from rocketpy_broker_sim.broker.ranks import Ranks
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.put_result import Arrival
@@ -93,17 +94,19 @@ class WaiterIndex:
 
     Attributes:
         count: How many waiters there are.
-        most: How many the connection has that has most.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self.most = 0
         self._topics: dict[str, dict[int, _Queue]] = {}
         self._groups: dict[str, dict[Waiter, None]] = {}
         self._connections: dict[Connection, Held] = {}
-        self._by_number: dict[int, dict[Connection, None]] = {}
-        """Connections by how many they have: the greediest is found without a search."""
+        self._ranks: Ranks[Connection] = Ranks()
+
+    @property
+    def most(self) -> int:
+        """How many the connection has that has most."""
+        return self._ranks.most
 
     # --- finding ---------------------------------------------------------------------------------------
 
@@ -135,8 +138,7 @@ class WaiterIndex:
 
     def newest_of_greediest(self) -> Waiter:
         """The waiter that came last of a connection that has most; there is one."""
-        greediest = next(iter(self._by_number[self.most]))
-        return next(reversed(self._connections[greediest].waiters))
+        return next(reversed(self._connections[self._ranks.greediest()].waiters))
 
     # --- in and out ------------------------------------------------------------------------------------
 
@@ -155,7 +157,7 @@ class WaiterIndex:
             held = self._connections[waiter.connection] = Held()
         held.waiters[waiter] = None
         held.size += waiter.size
-        self._rank(waiter.connection, len(held.waiters) - 1, len(held.waiters))
+        self._ranks.add(waiter.connection)
         return is_first
 
     def remove(self, waiter: Waiter) -> None:
@@ -170,7 +172,7 @@ class WaiterIndex:
         held = self._connections[waiter.connection]
         del held.waiters[waiter]
         held.size -= waiter.size
-        self._rank(waiter.connection, len(held.waiters) + 1, len(held.waiters))
+        self._ranks.remove(waiter.connection)
         self.forget(waiter.connection)
 
     def forget(self, connection: Connection) -> None:
@@ -178,20 +180,6 @@ class WaiterIndex:
         held = self._connections.get(connection)
         if held is not None and not held.waiters and not connection.is_open:
             del self._connections[connection]
-
-    def _rank(self, connection: Connection, before: int, now: int) -> None:
-        """Note that a connection has another number of waiters."""
-        if before:
-            others = self._by_number[before]
-            del others[connection]
-            if not others:
-                del self._by_number[before]
-        if now:
-            self._by_number.setdefault(now, {})[connection] = None
-        if now > self.most:
-            self.most = now
-        elif before == self.most and before not in self._by_number:
-            self.most = now if now and now == before - 1 else max(self._by_number, default=0)
 
 
 def _drop(topics: dict[str, dict[int, _Queue]], topic: str, queue_id: int, key: Hashable) -> None:

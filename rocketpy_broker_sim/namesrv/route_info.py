@@ -170,10 +170,12 @@ class RouteInfo:
         identity = registration.identity
         broker, is_new = self._broker_data(registration)
         lowers_id = identity.broker_id < min(broker.broker_addrs, default=0)
-        self._forget_other_ids_of_address(broker, identity)
         if self._is_outdated(broker, registration) or self._is_lone_topic_of_stranger(broker, registration):
             self._drop_if_empty(identity)
             return None
+        broker.enable_acting_master = bool(registration.acting_master)
+        broker.zone_name = registration.zone_name
+        self._forget_other_ids_of_address(broker, identity)
         self._forget_former_name(identity)
         is_first = is_new or identity.broker_id not in broker.broker_addrs
         is_changed = is_first or self.is_changed(identity.key, _version(registration))
@@ -241,8 +243,6 @@ class RouteInfo:
         if broker is None:
             broker = BrokerData(cluster=identity.cluster, broker_name=identity.broker_name, broker_addrs={})
             self.brokers[identity.broker_name] = broker
-        broker.enable_acting_master = bool(registration.acting_master)
-        broker.zone_name = registration.zone_name
         return broker, is_new
 
     def _forget_other_ids_of_address(self, broker: BrokerData, identity: Identity) -> None:
@@ -299,8 +299,8 @@ class RouteInfo:
         yield from self._remove_missing_topics(registration)
         read_only = is_prime_slave and broker.enable_acting_master
         for count, (topic, config) in enumerate(topics.topic_config_table.items(), 1):
-            if self.live.get(identity.key) is not live:
-                return  # it has left, or came again in another way
+            if self.live.get(identity.key) is not live or self.brokers.get(name) is not broker:
+                return  # it has left, or came again in another way; or its name has gone, and with it its topics
             if is_changed or not table.holds(name, topic):
                 table.put(topic, queues_of(name, config, read_only=read_only))
             if count % TOPICS_A_STEP == 0:

@@ -51,6 +51,8 @@ MUST_END = True
 """Yielded by work that shall be done to its end from now on, though the connection that asked for it may close."""
 SLICE_SECONDS = 0.005
 """Processor time that all work together gets in a turn of the loop."""
+MOST_SECONDS = 2 * SLICE_SECONDS
+"""Seconds after which a slice ends though it took less processor time: its steps wait for the disk."""
 _RENEW_AFTER = 0.001
 """Seconds spent at once after which the allowance is renewed in the next turn."""
 _GROWTH = 4
@@ -65,9 +67,9 @@ async def in_slices(steps: Generator[object, None, T]) -> T:
     clock = clock_here()
     while True:
         await trio.lowlevel.checkpoint()
-        end = clock() + SLICE_SECONDS
+        end, latest = clock() + SLICE_SECONDS, trio.current_time() + MOST_SECONDS
         try:
-            while clock() < end:
+            while clock() < end and trio.current_time() < latest:
                 next(steps)
         except StopIteration as stop:
             return cast("T", stop.value)
@@ -150,7 +152,7 @@ class Slices:
             return
         work = _Work(steps, connection, done, size)
         left = SLICE_SECONDS - self._spent
-        if left <= 0 or not self._go_on(work, left):
+        if left <= 0 or not self._go_on(work, left, trio.current_time() + MOST_SECONDS):
             self._works.append(work)
         if self._works or self._spent >= _RENEW_AFTER:
             self._lot.unpark()
@@ -223,14 +225,21 @@ class Slices:
     def take_turn(self) -> None:
         """Go on with each work in its turn, for the time of one slice in all."""
         self._spent = 0.0
-        while self._works and self._spent < SLICE_SECONDS:
+        latest = trio.current_time() + MOST_SECONDS
+        while self._works and self._spent < SLICE_SECONDS and trio.current_time() < latest:
             work = self._works.popleft()
-            if not self._go_on(work, SLICE_SECONDS - self._spent):
+            if not self._go_on(work, SLICE_SECONDS - self._spent, latest):
                 self._works.append(work)
         self._spent = 0.0  # what comes in during this turn of the loop has time of its own
 
-    def _go_on(self, work: _Work, allowance: float) -> bool:
-        """Do steps for so many seconds. Returns whether the work has ended."""
+    def _go_on(self, work: _Work, allowance: float, latest: float) -> bool:
+        """Do steps for so many seconds of processor time. Returns whether the work has ended.
+
+        Args:
+            work: the work.
+            allowance: seconds.
+            latest: when to leave off in any case, on the loop's clock.
+        """
         clock, steps = self.clock, work.steps
         began = now = clock()
         end = began + allowance
@@ -241,7 +250,7 @@ class Slices:
                 if next(steps):
                     work.must_end = True
                 now = clock()
-                if now >= end:
+                if now >= end or trio.current_time() >= latest:
                     return False
             steps.close()
         except StopIteration as stop:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import selectors
 import socket
+import threading
 import time
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ from tests.hostile.crowd import Crowd
 from tests.hostile.frames import MIB, ONEWAY, request
 from tests.hostile.innocent import TOPIC, route_request
 from tests.hostile.measure import SLACK, LittleOverError, Reading, Watch, is_little_over
-from tests.hostile.peer import Answer, Closed, Peer, wait_until
+from tests.hostile.peer import Answer, Closed, Peer, ask_once, wait_until
 from tests.hostile.report import Report
 from tests.hostile.samples import small_fields
 from tests.hostile.shapes import dump
@@ -183,6 +184,43 @@ def test_three_hundred_that_send_without_end_share_what_the_others_leave(
             assert len(crowd.open()) == FLOODING
         assert wait_until(lambda: is_idle(served), 60)  # the system had taken more than the server had read
     finish(watch, report, grows=BUDGET, keeps=BUDGET // 2)  # what was freed in the midst of a heap stays there
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_who_connects_without_end_keeps_nobody_out(fresh: World, report: Report, role: str) -> None:
+    """Beside a hundred that send without end, so that the rounds of the loop are long: somebody new comes in."""
+    served = fresh.served[role]
+    host, _, port = served.address.rpartition(":")
+    stop, made = threading.Event(), 0
+
+    def connect() -> None:
+        nonlocal made
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                socket.create_connection((host, int(port)), timeout=20, source_address=("127.0.0.3", 0)).close()
+                made += 1
+
+    first = request(RequestCode.GET_MAX_OFFSET, FIELDS) if role == "broker" else route_request()
+    what = f"two that connect to the {'name server' if role == 'namesrv' else role} without end"
+    waits: list[float] = []
+    with Watch(served, what) as watch, Crowd(served.address, 100) as crowd:
+        threads = [threading.Thread(target=connect, daemon=True) for _ in range(2)]
+        threads.append(threading.Thread(target=flood, args=(crowd, _many_small(role), 5.0), daemon=True))
+        for thread in threads:
+            thread.start()
+        time.sleep(2)
+        for _ in range(8):
+            began = time.monotonic()
+            assert ask_once(served.address, first).code == ResponseCode.SUCCESS  # though the lane is full
+            waits.append(time.monotonic() - began)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert made > 500, made
+    # The system asks once more after a second when the line is full for a moment; in half of the cases it is not.
+    assert sorted(waits)[len(waits) // 2] < 1, waits
+    assert wait_until(lambda: is_idle(served), 60)
+    finish(watch, report, grows=BUDGET, keeps=BUDGET // 2)
 
 
 def is_idle(served: Served) -> bool:

@@ -148,6 +148,26 @@ def test_the_greediest_is_found_as_by_a_search_each_time(seed: int) -> None:
         assert budgets[0].kept == sum(one.held for one, _ in pairs) <= budgets[0].most
 
 
+def test_what_closed_connections_have_left_behind_closes_nobody() -> None:
+    """Work that is done to its end goes on without its connection, and keeps what it keeps."""
+    budget = Budget(100)
+    gone = Holder(budget, "10.0.0.9")
+    assert gone.charge(95)
+    gone.is_open = False
+    one, other = Holder(budget, "10.0.0.1"), Holder(budget, "10.0.0.2")
+    assert one.charge(4)
+    assert not other.charge(2)  # refused, and nobody is closed for it
+    other.note(3)  # it is there already
+    budget.note_table(20)
+    assert one.state() == (True, 4)
+    assert other.state() == (True, 3)
+    other.note(60)  # that is more than its share
+    assert not other.is_open
+    assert one.is_open
+    gone.let_go(95)
+    assert one.charge(20)
+
+
 def test_letting_go_leaves_nothing() -> None:
     budget = Budget(1000)
     one = Holder(budget)

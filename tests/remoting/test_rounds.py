@@ -216,6 +216,31 @@ async def test_those_who_were_called_up_too_early_come_before_the_others(clock: 
         nursery.cancel_scope.cancel()
 
 
+async def test_one_who_was_called_up_too_late_goes_on_though_nobody_notes_a_turn(clock: MockClock) -> None:
+    """The time may have gone to other tasks of the loop, or to a turn that ended with its connection."""
+    went: list[int] = []
+
+    async def wait(number: int) -> None:
+        await share.wait()
+        went.append(number)
+        time.work(ROUND_SECONDS)
+
+    time = Rounds()
+    share = RoundShare(time)
+    async with trio.open_nursery() as nursery:
+        for number in range(3):
+            nursery.start_soon(wait, number)
+            await wait_all_tasks_blocked()
+        for called in (1, 2):  # one, and then the other two together: the second of them is late
+            share.renew()
+            await wait_all_tasks_blocked()
+            assert len(went) == called
+        nursery.start_soon(share.run)
+        await trio.sleep(1000)
+        assert sorted(went) == [0, 1, 2]
+        nursery.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize("seed", range(40))
 async def test_nobody_is_forgotten_in_the_line(clock: MockClock, seed: int) -> None:
     """Waiters come, go and are cancelled in any order, in rounds that are short or not, with turns of any length."""

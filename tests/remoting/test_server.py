@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import socket
 from functools import partial
 
 import pytest
@@ -16,6 +17,7 @@ from rocketpy.remoting.limits import ServerLimits
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.network import Listener, Network, TcpNetwork
 from rocketpy.remoting.pool import ConnectionPool
+from rocketpy.remoting.rounds import RoundShare, Steadily
 from rocketpy.remoting.server import serve
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.serialize import encode_command
@@ -85,6 +87,33 @@ async def test_connections_of_one_host_are_bounded(memory: MemoryNetwork, caplog
         assert await is_closed(await connect(memory, server))
         assert len(server.connections) == 1
     assert "127.0.0.1: refused: 1 connections from there are open" in caplog.text
+
+
+async def test_those_who_wait_to_be_let_in_come_in_together() -> None:
+    """Not one in each round of the loop: who connects without end would keep the others out while rounds are long."""
+    async with running_server(TcpNetwork(), share=RoundShare(Steadily())) as server:
+        host, _, port = server.addresses[0].rpartition(":")
+        sockets = [socket.create_connection((host, int(port))) for _ in range(40)]  # nobody accepts meanwhile
+        try:
+            for _ in range(4):
+                await trio.lowlevel.checkpoint()
+            assert len(server.connections) == len(sockets)
+        finally:
+            for each in sockets:
+                each.close()
+
+
+async def test_those_who_are_let_in_together_keep_to_the_bound(caplog: pytest.LogCaptureFixture) -> None:
+    limits = ServerLimits(max_connections_per_host=10)
+    async with running_server(TcpNetwork(), limits=limits, share=RoundShare(Steadily())) as server:
+        host, _, port = server.addresses[0].rpartition(":")
+        sockets = [socket.create_connection((host, int(port))) for _ in range(40)]
+        for _ in range(4):
+            await trio.lowlevel.checkpoint()
+        assert len(server.connections) == 10
+        assert [each.recv(1) for each in sockets[10:]] == [b""] * 30
+        for each in sockets:
+            each.close()
 
 
 async def test_running_out_of_descriptors_is_borne(clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:

@@ -198,9 +198,14 @@ class ConsumerTable:
         found = self._groups.get(group) or ConsumerGroup(group)
         joined = self._join(found, client)
         self._groups[group] = found
-        found.take(data, notify=notify)
         if with_subscriptions:
-            self._weigh(found, client.channel, _size_of(data.subscription_data_set))
+            try:
+                self._weigh(found, client.channel, _size_of(data.subscription_data_set))
+            except BrokerError:
+                if joined:  # a member that nobody was told of would stay unknown to the others
+                    self._leave(found, client.channel)
+                raise
+        found.take(data, notify=notify)
         changed = found.subscribe(data.subscription_data_set) if with_subscriptions else False
         if joined or changed:
             self._tell(found)

@@ -116,6 +116,36 @@ async def test_R9_a_full_lane_answers_busy_and_the_others_go_on(autojump_clock: 
     assert len(done()) == RUNS_PER_THREAD + 2
 
 
+async def test_in_a_full_lane_who_has_most_makes_room_for_who_has_little(autojump_clock: MockClock) -> None:
+    lanes, _ = make(capacity=10)
+    greedy, other, modest = Peer(), Peer(), Peer()
+    lanes.handle(greedy, requests(PULL, RUNS_PER_THREAD + 7), trio.current_time())
+    lanes.handle(other, requests(PULL, 3), trio.current_time())
+    assert greedy.answers.count((PULL, ResponseCode.SYSTEM_BUSY)) == 0
+    for number in (1, 2, 3):
+        lanes.handle(modest, requests(PULL), trio.current_time())
+        assert greedy.answers.count((PULL, ResponseCode.SYSTEM_BUSY)) == number
+    lanes.handle(modest, requests(PULL), trio.current_time())  # the others have as many by now, or one more
+    assert modest.answers == [(PULL, ResponseCode.SYSTEM_BUSY)]
+    assert lanes.statistics()["pull"].overloaded == 4
+    assert lanes.statistics()["pull"].waiting == 10
+    lanes.take_turn()
+    assert [peer.answers.count((PULL, 0)) for peer in (greedy, other, modest)] == [RUNS_PER_THREAD + 4, 3, 3]
+    assert lanes.statistics()["pull"].waiting == 0
+
+
+async def test_a_pull_that_was_held_gives_no_place_up(autojump_clock: MockClock) -> None:
+    lanes, _ = make(capacity=4)
+    held, modest = Peer(), Peer()
+    lanes.handle(Peer(), requests(PULL, RUNS_PER_THREAD), trio.current_time())
+    for each in requests(PULL, 4):
+        lanes.submit("pull", lambda _, request: request.answer(), held, each)
+    lanes.handle(modest, requests(PULL), trio.current_time())
+    assert modest.answers == [(PULL, ResponseCode.SYSTEM_BUSY)]
+    lanes.take_turn()
+    assert held.answers == [(PULL, 0)] * 4
+
+
 async def test_R9_what_waited_too_long_is_answered_busy_not_run(autojump_clock: MockClock) -> None:
     lanes, done = make(age=5.0)
     peer = Peer()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -95,3 +96,27 @@ class MembersOfGroups(RuleBasedStateMachine):
 
 TestMembersOfGroups = MembersOfGroups.TestCase
 TestMembersOfGroups.settings = hypothesis_settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_heartbeat_that_is_refused_for_its_subscriptions_leaves_no_member() -> None:
+    """Its next one would be no change, so that the others would never be told."""
+    told: list[str] = []
+    budget = MemoryBudget(8 * 1024)
+    tally: Any = Tally(budget.account(MEMBERSHIP))
+    table = ConsumerTable(BrokerConfig(), clock=lambda: 0.0, notify=told.append, tally=tally)
+    peer = Peer(1)
+    subscriptions = [SubscriptionData(topic=f"T{number}") for number in range(8)]
+    table.register("G", ClientChannel(Peer(2), "other"), ConsumerData(group_name="G"))
+    before = budget.kept
+    with pytest.raises(BrokerError, match="as much for its peers as it may"):
+        table.register("G", ClientChannel(peer, "c"), ConsumerData(group_name="G", subscription_data_set=subscriptions))
+    assert table.client_ids("G") == ["other"]
+    assert budget.kept == before
+    with pytest.raises(BrokerError):
+        table.register(
+            "New", ClientChannel(peer, "c"), ConsumerData(group_name="New", subscription_data_set=subscriptions)
+        )
+    assert table.group("New") is None
+    told.clear()
+    assert table.register("G", ClientChannel(peer, "c"), ConsumerData(group_name="G"))
+    assert told == ["G"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator
 
 import pytest
@@ -14,7 +15,7 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.lanes import Lane, Lanes, Route
-from rocketpy_broker_sim.serving.slices import MUST_END, SLICE_SECONDS, Slices, is_sliced
+from rocketpy_broker_sim.serving.slices import MOST_SECONDS, MUST_END, SLICE_SECONDS, Slices, in_slices, is_sliced
 from tests.broker_sim.broker.test_lanes import Peer, Store, requests, turn_of
 from tests.garbage import garbage
 from tests.remoting.helpers import connection_pair
@@ -63,6 +64,40 @@ def test_a_generator_function_is_a_sliced_processor() -> None:
     worker = Worker()
     assert is_sliced(worker.processor(1))
     assert not is_sliced(lambda connection, request: None)
+
+
+async def test_a_slice_ends_when_its_steps_wait_for_the_disk(autojump_clock: MockClock) -> None:
+    """They take next to no processor time, and hold up the others all the same."""
+    slices = Slices(Clock())
+    notes: list[str] = []
+
+    def steps(name: str, count: int) -> Generator[None, None, None]:
+        for _ in range(count):
+            notes.append(name)
+            autojump_clock.jump(MOST_SECONDS / 4)
+            yield
+
+    slices.begin(steps("first", 5), None, lambda *_: None)
+    assert notes == ["first"] * 4
+    slices.spawn(steps("second", 5), "it")
+    slices.take_turn()
+    assert notes == ["first"] * 5 + ["second"] * 3
+    slices.take_turn()
+    assert notes[8:] == ["second"] * 2
+    assert not len(slices)
+    before = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        turns: list[float] = []
+
+        async def beside() -> None:
+            while len(notes) < 30:
+                turns.append(trio.current_time())
+                await trio.lowlevel.checkpoint()
+
+        nursery.start_soon(beside)
+        await in_slices(steps("third", 20))
+    assert trio.current_time() == pytest.approx(before + 20 * MOST_SECONDS / 4)
+    assert all(later - earlier <= 2.1 * MOST_SECONDS for earlier, later in itertools.pairwise(turns))
 
 
 async def test_short_work_ends_at_once(autojump_clock: MockClock) -> None:
