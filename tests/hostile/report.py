@@ -156,7 +156,7 @@ What is demanded of each attack:
   A test fails only above {WAIT * 1e3:.0f} ms, because the machine that runs it does other things too.
 * The server's own memory grows by no more than {TIMES} times the size of the request and {SLACK // MIB} MiB while it is
   served, and afterwards comes back to within {SLACK // MIB} MiB of what it was.
-* Between attacks no turn takes more than {2 * TURN * 1e3:.0f} ms: what they leave for later counts, and is measured once.
+* Between attacks no turn takes more than {2 * TURN * 1e3:.0f} ms: what they leave for later counts.
 * The server lives, and a small request of the same kind works afterwards.
 
 Each bound that is declared in the code is tried twice: a request at the bound is accepted, and one just beyond it is
