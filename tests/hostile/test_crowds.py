@@ -265,6 +265,12 @@ def test_one_connection_cannot_take_long_polling_from_the_others(fresh: World, r
     finish(watch, report)
 
 
+def pulls_that_wait(broker: Served) -> int:
+    """How many have come and have not been carried out, so that they may be held or not."""
+    told = json.loads(ask_once(broker.address, request(RequestCode.GET_BROKER_RUNTIME_INFO)).body)
+    return int(told["table"]["pullThreadPoolQueueSize"])
+
+
 def test_ten_thousand_held_pulls_take_less_than_a_twentieth_of_a_core(fresh: World, report: Report) -> None:
     """Of 1,000 connections; beside the innocent pair, which goes on."""
     broker = fresh.broker
@@ -278,6 +284,7 @@ def test_ten_thousand_held_pulls_take_less_than_a_twentieth_of_a_core(fresh: Wor
             crowd.send(lambda n: b"".join(pull(f"H{n}", "Held", queue, suspend_ms=25_000) for queue in range(10)))
             crowd.send(lambda n: request(RequestCode.GET_MAX_OFFSET, {"topic": "Held", "queueId": "0"}))
             assert crowd.all_answered(20)
+            assert wait_until(lambda: pulls_that_wait(broker) == 0, 20)
             used = broker.processor_seconds()
             time.sleep(2)
             used = broker.processor_seconds() - used
