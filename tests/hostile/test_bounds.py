@@ -43,6 +43,7 @@ ELSEWHERE = {
     "consumers._MOST_KEPT": "answers that are kept to be sent again",
     "subscriptions._MOST_SHAPES": "settings that groups have in common",
     "turn.MOST_GATHERED": "bytes that are gathered before they are written",
+    "slices.MOST_SECONDS": "the time of a slice",
     "lanes.MOST_PENDING": "bytes of answers that are gathered before they leave",
     "registration_pieces.MOST_AT_ONCE": "topics that the broker itself sends at a time",
     "min_broker.MAX_UNDER_WAY": "brokers that the name server tells at a time: tests/broker_sim/namesrv",
