@@ -199,6 +199,10 @@ class PeerRequests:
         """A broker asks little."""
         return True
 
+    def has_time(self) -> bool:
+        """Whether another request of the peer may be begun: the portal has no rounds that it would hold up."""
+        return True
+
     def send_answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         """Answer a request; nothing is sent for a one-way request."""
         if request.flag & ONEWAY_FLAG:
