@@ -284,6 +284,7 @@ def nobody_looks_before_the_end():
         with open_producer() as producer, refusing():
             for _ in range(20):
                 producer.send_soon(one())
+            producer.send_soon(one()).exception(10)  # the others have been refused by then
         gc.collect()
         until = time.monotonic() + 2.5
         while sum(lines.counted()) < 20 and time.monotonic() < until:
