@@ -1,4 +1,4 @@
-"""The servers of two trees: a pair of each is up, and the same raw loops drive them in turn.
+"""The servers of two trees: a pair of each is up in every round, and the same raw loops drive them in turn.
 
 Clients stay out of it, so whatever differs is of the servers. Their CPU is the broker's. Starting, idling and stopping
 are taken on further pairs, which are started for that.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,21 @@ def run(found: Comparison, wanted: set[str], size: Size) -> None:
     began = time.monotonic()
     found.servers.append(f"{OURS.title} of each tree")
     steps = chosen(wanted)
+    for measure in steps:
+        found.rows += [replace(row, kind="server") for row in measure.rows]
     progress = Progress(2 * found.rounds * len(steps))
+    for number in range(1, found.rounds + 1):
+        # New processes each time: one and the same can be a tenth faster or slower than the next for all of its life.
+        with _pairs(found, size) as grounds:
+            for index, measure in enumerate(steps):
+                _take(found, grounds, measure, number, index, progress)
+    progress.end()
+    found.seconds += time.monotonic() - began
+
+
+@contextmanager
+def _pairs(found: Comparison, size: Size) -> Iterator[dict[str, Ground]]:
+    """A pair of each tree, with topics that are filled, and driven for a while."""
     with ExitStack() as stack:
         grounds = {}
         for side in (HERE, THERE):
@@ -67,20 +81,21 @@ def run(found: Comparison, wanted: set[str], size: Size) -> None:
             prepare(site, size)
             warm_up(site, size)
             grounds[side] = Ground(make, site, size, "")
-        for measure in steps:
-            found.rows += [replace(row, kind="server") for row in measure.rows]
-        for number in range(1, found.rounds + 1):
-            for index, measure in enumerate(steps):
-                try:
-                    taken = _both(found, grounds, measure, number, index, progress)
-                except BenchmarkError as error:
-                    found.failures.append(f"round {number}, {measure.rows[0].title}: {error}")
-                    continue
-                for side, outcomes in taken.items():
-                    for name, outcome in outcomes.items():
-                        found.add(name, side, replace(outcome, cpu=outcome.server_cpu, notes={}), number)
-    progress.end()
-    found.seconds += time.monotonic() - began
+        yield grounds
+
+
+def _take(
+    found: Comparison, grounds: Mapping[str, Ground], measure: Measure, number: int, index: int, progress: Progress
+) -> None:
+    """Keep one sample of each side, or why there is none."""
+    try:
+        taken = _both(found, grounds, measure, number, index, progress)
+    except BenchmarkError as error:
+        found.failures.append(f"round {number}, {measure.rows[0].title}: {error}")
+        return
+    for side, outcomes in taken.items():
+        for name, outcome in outcomes.items():
+            found.add(name, side, replace(outcome, cpu=outcome.server_cpu, notes={}), number)
 
 
 def _both(

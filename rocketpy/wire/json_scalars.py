@@ -11,6 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Generator
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rocketpy.wire.json_dialect import Literal
@@ -70,8 +71,6 @@ def read_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, Literal):
-        from decimal import Decimal  # takes a server 1.5 ms to load, and few ever meet a fraction in place of a text
-
         return str(Decimal(value.literal))
     return write_json(value)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import StoreError
 from rocketpy.wire.enums import BoundaryType
 from rocketpy_broker_sim.store.disk.failure import store_error
-from rocketpy_broker_sim.store.queue import consume_queue
 from rocketpy_broker_sim.store.read_check import ReadCheck
 from rocketpy_broker_sim.store.reading import MAX_PULL_BYTES, QueueReader
 from rocketpy_broker_sim.store.running_flags import RunningFlags
@@ -78,8 +77,10 @@ class MessageReads:
         """
         if self.flags.bits and not self.flags.is_readable:
             raise StoreError(f"nothing is read for now: the store is marked {self.flags}")
-        with self._translated("reading messages", f"{consume_queue.FOLDER}/{topic}"):
+        try:  # without a context manager: every pull comes here
             return self._reader.get(topic, queue_id, offset, max_count, max_bytes, match, wanted)
+        except OSError as exc:
+            raise store_error(exc, "reading messages", self._storage.describe("")) from exc
 
     def read(self, position: int, size: int | None = None) -> bytes | None:
         """The record at a position of the log; None when there is none. With a size, whatever bytes stand there.

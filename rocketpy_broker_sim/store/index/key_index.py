@@ -90,7 +90,7 @@ class KeyIndex:
         position: Where the log goes on behind what was put.
         progress: How far the disk has it.
         is_behind: Whether messages before the newest are still to be read from the log; new ones are among those then.
-        is_busy: Whether that is so because of a message with very many keys, and whoever dispatches goes on with it.
+        is_busy: Whether that is so because of a message with very many keys; each `reput` of the store goes on with it.
         failed: Whether it was given up for now, because the disk refused.
     """
 
