@@ -1,4 +1,4 @@
-"""The servers of two trees: a pair of each is up in every round, and the same raw loops drive them in turn.
+"""The servers of two trees: a new pair of each for every sample, and the same raw loops drive them in turn.
 
 Clients stay out of it, so whatever differs is of the servers. Their CPU is the broker's. Starting, idling and stopping
 are taken on further pairs, which are started for that.
@@ -62,9 +62,10 @@ def run(found: Comparison, wanted: set[str], size: Size) -> None:
         found.rows += [replace(row, kind="server") for row in measure.rows]
     progress = Progress(2 * found.rounds * len(steps))
     for number in range(1, found.rounds + 1):
-        # New processes each time: one and the same can be a tenth faster or slower than the next for all of its life.
-        with _pairs(found, size) as grounds:
-            for index, measure in enumerate(steps):
+        for index, measure in enumerate(steps):
+            # New processes for each sample. One can be a tenth faster than the next for all of its life, and who has
+            # sent more in one loop has more to write to the disk during the next one.
+            with _pairs(found, size) as grounds:
                 _take(found, grounds, measure, number, index, progress)
     progress.end()
     found.seconds += time.monotonic() - began
