@@ -10,14 +10,13 @@ from __future__ import annotations
 import json.decoder
 import re
 from collections.abc import Callable, Generator
-from typing import Any, NoReturn, Self, cast
+from typing import Any, NoReturn, cast
 
 from rocketpy.errors import RemoteProtocolError
+from rocketpy.wire.json_literal import MAX_DIGITS, Literal
 
-__all__ = ["MAX_DIGITS", "Literal", "read_dialect"]
+__all__ = ["read_dialect"]
 
-MAX_DIGITS = 256
-"""Characters of a number. Reading one takes time that grows with the square of them."""
 _STEP = 64
 """Values of one step."""
 _MAX_ODD_ESCAPES = 40_000
@@ -44,25 +43,6 @@ _SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
 _scan_text: Callable[[str, int, bool], tuple[str, int]] = cast(Any, json.decoder).scanstring
-
-
-class Literal(float):
-    """A number with a fraction or an exponent, and how it was written: Java keeps all of its digits.
-
-    Attributes:
-        literal: The text.
-    """
-
-    __slots__ = ("literal",)
-    literal: str
-
-    def __new__(cls, literal: str) -> Self:
-        """Read it; ValueError when it is no number, or too long a one."""
-        if len(literal) > MAX_DIGITS:
-            raise ValueError(f"number of {len(literal)} characters")
-        made = super().__new__(cls, literal)
-        made.literal = literal
-        return made
 
 
 class _Escaped(str):
@@ -257,7 +237,11 @@ class _Reader:
         try:
             return int(text)
         except ValueError:
+            pass
+        try:
             return Literal(text)
+        except ValueError:
+            self.fail("number that is out of range")
 
     def skip(self, pattern: re.Pattern[str]) -> Generator[None, None, None]:
         """Move past what does not count."""

@@ -11,10 +11,9 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Generator
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rocketpy.wire.json_dialect import Literal
+from rocketpy.wire.json_literal import Literal
 from rocketpy.wire.lenient_json import write_json
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def read_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, Literal):
-        return str(Decimal(value.literal))
+        return value.java_text
     return write_json(value)
 
 

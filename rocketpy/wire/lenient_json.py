@@ -17,7 +17,8 @@ from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, NoReturn, cast
 
 from rocketpy.errors import LocalProtocolError, RemoteProtocolError
-from rocketpy.wire.json_dialect import MAX_DIGITS, Literal, read_dialect
+from rocketpy.wire.json_dialect import read_dialect
+from rocketpy.wire.json_literal import MAX_DIGITS, Literal
 from rocketpy.wire.steps import run_steps
 
 __all__ = ["ObjectKey", "parse_json", "parse_json_steps", "write_json"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rocketpy.wire.codes import RequestCode, ResponseCode
-from rocketpy.wire.json_dialect import _MAX_ODD_ESCAPES, MAX_DIGITS
+from rocketpy.wire.json_dialect import _MAX_ODD_ESCAPES
+from rocketpy.wire.json_literal import MAX_DIGITS
 from rocketpy.wire.limits import DEFAULT_LIMITS, REQUEST_LIMITS, SMALL_REQUEST_LIMITS
 from rocketpy_broker_sim.config import MAX_UPDATE
 from tests.hostile.frames import header_text, raw, request
