@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +14,6 @@ from rocketpy.logs import get_logger
 from rocketpy.producer.pending import PendingResume, PendingSend
 
 if TYPE_CHECKING:
-    import asyncio
     import socket
 
     from rocketpy.aio.bridge import Bridge
@@ -65,6 +65,11 @@ class DirectSends:
         task.add_done_callback(self._tasks.discard)
         # One that is cancelled before its first step has closed nothing.
         task.add_done_callback(lambda ended: connection.close() if ended.cancelled() else None)
+
+    async def wait_connected(self) -> None:
+        """Wait until no connection is being made: of a socket that is connected, that takes a turn or two."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def _connect(self, link: socket.socket, address: str, stands: Callable[[DataConnection], object]) -> None:
         bridge, pool, handler = self._bridge, self.outside.client.pool, self.outside.client.callbacks

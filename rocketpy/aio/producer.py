@@ -82,6 +82,8 @@ class Producer(Lifetime[TrioProducer]):
                 await super()._close(cancelled)
                 raise
         await super()._close(error)
+        if error is None and not bridge.crossed_fork:
+            await direct.wait_connected()
 
     async def send(
         self,

@@ -10,6 +10,8 @@ import pytest
 import trio
 
 from rocketpy.aio import Message, MQClientInstance, Producer, SendStatus
+from rocketpy.aio.direct import DirectSends
+from rocketpy.aio.lifetime import Lifetime
 from rocketpy.errors import (
     ClientClosedError,
     ConfigError,
@@ -264,6 +266,28 @@ async def test_closing_waits_for_what_is_under_way(namesrv, topic):
         await asyncio.sleep(0)
     results = await asyncio.gather(*tasks)
     assert all(result.status is SendStatus.SEND_OK for result in results)
+
+
+@in_asyncio
+async def test_closing_waits_for_connections_that_are_being_made(namesrv, topic, monkeypatch):
+    connect, close, gate, made = DirectSends._connect, Lifetime._close, asyncio.Event(), []
+
+    async def slow(self, *args):
+        made.append("begun")
+        await gate.wait()
+        await connect(self, *args)
+        made.append("ended")
+
+    async def then_go_on(self, error):
+        await close(self, error)
+        gate.set()
+
+    monkeypatch.setattr(DirectSends, "_connect", slow)
+    monkeypatch.setattr(Lifetime, "_close", then_go_on)
+    async with Producer("pg", namesrv=namesrv) as producer:
+        while not made:
+            await producer.send(Message(topic, b"x"))
+    assert made.count("begun") == made.count("ended")
 
 
 def test_a_cancelled_task_leaves_in_order_and_says_goodbye(fakes):
