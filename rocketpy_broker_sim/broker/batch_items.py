@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from operator import itemgetter
+from typing import NamedTuple, Self
 
 from rocketpy.errors import BrokerError, MessageDecodeError
 from rocketpy.message import PropertyName
@@ -15,7 +16,7 @@ from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.properties import decode_properties, encode_properties
 from rocketpy.wire.steps import run_steps
 
-__all__ = ["FEW_ITEMS", "MOST_ITEMS", "SYSTEM_PROPERTIES", "few_items_of", "items_of"]
+__all__ = ["FEW_ITEMS", "MOST_ITEMS", "SYSTEM_PROPERTIES", "RefusedBatch", "few_items_of", "items_of"]
 
 MOST_ITEMS = 10_000
 """Messages of a batch. They are put in one go, which takes some 12 ms; their ids stand in the header of one answer."""
@@ -55,6 +56,21 @@ _STEP = 128
 """Items that are cleaned in one step."""
 
 
+class RefusedBatch(NamedTuple):
+    """Why a batch is not stored.
+
+    Kept in place of the error, which would hold the request by its traceback until the garbage collector comes by.
+    """
+
+    code: int
+    remark: str
+
+    @classmethod
+    def of(cls, error: BrokerError) -> Self:
+        """What an error says."""
+        return cls(error.code, error.remark)
+
+
 def items_of(body: bytes) -> Generator[None, None, list[BatchItem]]:
     """The items of a batch, without the properties that only a broker writes; in steps.
 
@@ -72,12 +88,12 @@ def items_of(body: bytes) -> Generator[None, None, list[BatchItem]]:
     return (yield from _cleaned(items))
 
 
-def few_items_of(body: bytes) -> Sequence[BatchItem] | BrokerError | None:
+def few_items_of(body: bytes) -> Sequence[BatchItem] | RefusedBatch | None:
     """The same at once, or what is wrong with them; None when they are many."""
     try:
         items = decode_batch(body, most=FEW_ITEMS + 1)
     except MessageDecodeError as exc:
-        return _illegal(f"the batch cannot be read: {exc}")
+        return RefusedBatch.of(_illegal(f"the batch cannot be read: {exc}"))
     if len(items) > FEW_ITEMS:
         return None
     properties = b"\x02".join([item[2] for item in items])
@@ -86,7 +102,7 @@ def few_items_of(body: bytes) -> Sequence[BatchItem] | BrokerError | None:
     try:
         _check(items)
     except BrokerError as exc:
-        return exc
+        return RefusedBatch.of(exc)
     return run_steps(_cleaned(items)) if _is_forged(properties) else items
 
 

@@ -21,6 +21,7 @@ from rocketpy.remoting.connection import Connection
 from rocketpy.wire.batch import BatchItem
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.send import SendMessageRequestHeader
+from rocketpy_broker_sim.broker.batch_items import RefusedBatch
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult
 
 __all__ = ["Place", "Put", "PutPipeline", "Sent", "Stage", "step"]
@@ -72,6 +73,20 @@ class Put:
         """Whether it may still be stored."""
         return self.refusal is None and self.error is None
 
+    def take_error(self) -> Exception | None:
+        """What failed. It is the caller's then: by its traceback it holds this message, which must not hold it too."""
+        error, self.error = self.error, None
+        return error
+
+    def check(self) -> None:
+        """Raises what failed."""
+        error = self.take_error()
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
+
 
 @attrs.define(eq=False)
 class Sent:
@@ -89,7 +104,7 @@ class Sent:
     connection: Connection
     request: RemotingCommand
     header: SendMessageRequestHeader
-    items: Sequence[BatchItem] | BrokerError | None = None
+    items: Sequence[BatchItem] | RefusedBatch | None = None
     queue_id: int = 0
     unique_key: str | None = None
 

@@ -26,7 +26,7 @@ from rocketpy.wire.names import (
 from rocketpy.wire.properties import decode_properties, encode_properties
 from rocketpy.wire.steps import run_steps
 from rocketpy.wire.sysflag import COMPRESSED, COMPRESSION_TYPE_MASK, INNER_BATCH, MULTI_TAGS, Permission, TopicSysFlag
-from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES, items_of
+from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES, RefusedBatch, items_of
 from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level
 from rocketpy_broker_sim.broker.put_pipeline import step
 from rocketpy_broker_sim.broker.putting import packed_address
@@ -238,7 +238,7 @@ def _redirect_dead_letter(
 def _fill_batch(
     broker: ChecksView,
     header: SendMessageRequestHeader,
-    items: Sequence[BatchItem] | BrokerError | None,
+    items: Sequence[BatchItem] | RefusedBatch | None,
     message: IncomingMessage,
     properties: dict[str, str],
 ) -> None:
@@ -253,8 +253,8 @@ def _fill_batch(
         _refuse(ResponseCode.MESSAGE_ILLEGAL, f"a batch cannot go to the retry topic {message.topic}")
     if header.sys_flag & INNER_BATCH:
         _refuse(ResponseCode.MESSAGE_ILLEGAL, "batches are not stored as one message here")
-    if isinstance(items, BrokerError):
-        raise items
+    if isinstance(items, RefusedBatch):
+        raise BrokerError.for_code(*items)
     if items is None:
         items = run_steps(items_of(message.body))
     message.batch = items

@@ -16,7 +16,7 @@ from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy.wire.send_layout import LaidOutSend
-from rocketpy_broker_sim.broker.batch_items import few_items_of, items_of
+from rocketpy_broker_sim.broker.batch_items import RefusedBatch, few_items_of, items_of
 from rocketpy_broker_sim.broker.plain_runs import PlainRuns
 from rocketpy_broker_sim.broker.put_pipeline import Put, Sent
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
@@ -62,8 +62,7 @@ class SendProcessor(RunProcessor):
         put = self._put_of(connection, request)
         self._broker.pipeline.take([put] if put.is_under_way else [])
         self._broker.turn.rests_on(put)
-        if put.error is not None:
-            raise put.error
+        put.check()
         return self._answer(connection, request, put)
 
     def take(self, connection: Connection, requests: Sequence[RemotingCommand]) -> Sequence[Replies]:
@@ -109,7 +108,7 @@ class SendProcessor(RunProcessor):
                 try:
                     put.sent.items = yield from items_of(request.body)
                 except BrokerError as exc:
-                    put.sent.items = exc
+                    put.sent.items = RefusedBatch.of(exc)
             self._broker.pipeline.take([put])
             reply = self._reply(connection, request, put)
             if not is_later:
@@ -146,8 +145,8 @@ class SendProcessor(RunProcessor):
 
     def _answer(self, connection: Connection, request: RemotingCommand, put: Put) -> RemotingCommand:
         identity, sent, result = self._broker.identity, put.sent, put.result
-        if put.error is not None:
-            return answer_for_error(request, put.error, connection.address)
+        if (error := put.take_error()) is not None:
+            return answer_for_error(request, error, connection.address)
         if put.refusal is not None or sent is None or result is None:
             code, remark = put.refusal or (ResponseCode.SYSTEM_ERROR, "")
             return request.answer(code, remark, dict(identity.send_fields))

@@ -56,8 +56,7 @@ def send_back(broker: SendBackView, connection: Connection, request: RemotingCom
     put.message, put.properties = record.message, record.properties
     broker.pipeline.take([put], behind=Place.CHECKS)
     broker.turn.rests_on(put)
-    if put.error is not None:
-        raise put.error
+    put.check()
     if put.result is None and put.refusal is not None:
         return request.answer(*put.refusal)
     if put.result is None or put.result.status is PutMessageStatus.PUT_OK:
