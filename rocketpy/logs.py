@@ -19,8 +19,6 @@ from types import TracebackType
 from typing import Any
 from weakref import WeakSet
 
-import attrs
-
 __all__ = ["MAX_TEXT", "Seldom", "get_logger", "printable", "quote", "tell_left_out"]
 
 MAX_TEXT = 256
@@ -161,15 +159,17 @@ class _Escaping(logging.Filter):
         return _Safe(value, max(self._longest, _MAX_ERROR) if isinstance(value, BaseException) else self._longest)
 
 
-@attrs.define
 class _Place:
     """What one place in the code may still log."""
 
-    left: float
-    since: float
-    left_out: int = 0
-    level: int = 0
-    text: str = ""
+    __slots__ = ("left", "left_out", "level", "since", "text")
+
+    def __init__(self, left: float, since: float) -> None:
+        self.left = left
+        self.since = since
+        self.left_out = 0
+        self.level = 0
+        self.text = ""
 
 
 class _Bounded(logging.Filter):

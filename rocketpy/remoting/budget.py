@@ -16,8 +16,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import attrs
-
 from rocketpy.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -29,11 +27,13 @@ CONNECTIONS = "connections"
 """The kind under which a server counts begun frames, requests in hand and unread answers."""
 
 
-@attrs.define(eq=False)
 class _Account:
-    host: str
-    order: int
-    kept: int = 0
+    __slots__ = ("host", "kept", "order")
+
+    def __init__(self, host: str, order: int) -> None:
+        self.host = host
+        self.order = order
+        self.kept = 0
 
 
 class Budget:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-import attrs
 import trio
 
 __all__ = ["HEARD_WITHIN", "Hearing", "Hearings"]
@@ -18,7 +17,6 @@ HEARD_WITHIN = 0.5
 """Seconds after which those who wait go on all the same."""
 
 
-@attrs.define(eq=False)
 class Hearing:
     """One who waits.
 
@@ -27,8 +25,11 @@ class Hearing:
         done: Called once, when all have or none is waited for any more.
     """
 
-    left: int
-    done: Callable[[], object] | None
+    __slots__ = ("done", "left")
+
+    def __init__(self, left: int, done: Callable[[], object]) -> None:
+        self.left = left
+        self.done: Callable[[], object] | None = done
 
     def told(self) -> None:
         """One name server has heard, or is not waited for any more."""

@@ -23,7 +23,6 @@ import attrs
 import trio
 
 from rocketpy.errors import ConnectionLostError
-from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.ranks import Ranks
@@ -31,6 +30,7 @@ from rocketpy_broker_sim.serving.memory import WAITING_REQUESTS, MemoryBudget, s
 from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Slices, is_sliced, kept_for
 
 if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.dispatch import Processor
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.turn import Turn
@@ -71,7 +71,6 @@ class _Job(NamedTuple):
     """Whether it had been parked: it is not refused any more."""
 
 
-@attrs.define(eq=False)
 class _Line:
     """What a connection has waiting in the lanes of one order. It stands as a whole in the lane of its head.
 
@@ -81,10 +80,13 @@ class _Line:
         since: When it began to wait again; waiting for its own sliced work is not waiting for the lane.
     """
 
-    key: tuple[Connection, str]
-    jobs: deque[_Job] = attrs.Factory(deque)
-    is_busy: bool = False
-    since: float = 0.0
+    __slots__ = ("is_busy", "jobs", "key", "since")
+
+    def __init__(self, key: tuple[Connection, str]) -> None:
+        self.key = key
+        self.jobs: deque[_Job] = deque()
+        self.is_busy = False
+        self.since = 0.0
 
 
 @attrs.frozen(kw_only=True)

@@ -81,12 +81,14 @@ class Waiter(ABC):
         """
 
 
-@attrs.define(eq=False)
 class Held:
     """What one connection has."""
 
-    waiters: dict[Waiter, None] = attrs.Factory(dict)
-    size: int = 0
+    __slots__ = ("size", "waiters")
+
+    def __init__(self) -> None:
+        self.waiters: dict[Waiter, None] = {}
+        self.size = 0
 
 
 class WaiterIndex:

@@ -14,19 +14,18 @@ from __future__ import annotations
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
 import trio
 
 from rocketpy_broker_sim.broker.waiter_index import Reason, Waiter, WaiterIndex
 from rocketpy_broker_sim.serving.memory import Uncounted
 from rocketpy_broker_sim.store.filtering import distinct, joined
-from rocketpy_broker_sim.store.put_result import Arrival
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy_broker_sim.serving.memory import Account
+    from rocketpy_broker_sim.store.put_result import Arrival
 
 __all__ = ["Bounds", "Reason", "Waiter", "Waiters"]
 
@@ -37,8 +36,7 @@ SLICE = 32
 _MIB = 1 << 20
 
 
-@attrs.frozen(kw_only=True)
-class Bounds:
+class Bounds(NamedTuple):
     """How much may wait."""
 
     number: int
@@ -48,16 +46,23 @@ class Bounds:
     """Bytes that those of a connection keep. What all keep counts against the budget of the broker."""
 
 
-@attrs.define(eq=False)
 class _Walk:
-    """Waiters that are still to be looked at for one event."""
+    """Waiters that are still to be looked at for one event.
 
-    waiters: deque[Waiter]
-    judge: Callable[[Waiter], Reason | None]
-    place: tuple[str, int] | None = None
-    """The queue, when the event is an arrival."""
-    later: list[Arrival] = attrs.Factory(list)
-    """What arrived there meanwhile: for one more walk, whatever it is."""
+    Attributes:
+        place: The queue, when the event is an arrival.
+        later: What arrived there meanwhile: for one more walk, whatever it is.
+    """
+
+    __slots__ = ("judge", "later", "place", "waiters")
+
+    def __init__(
+        self, waiters: deque[Waiter], judge: Callable[[Waiter], Reason | None], place: tuple[str, int] | None = None
+    ) -> None:
+        self.waiters = waiters
+        self.judge = judge
+        self.place = place
+        self.later: list[Arrival] = []
 
 
 class Waiters:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import linecache
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ def long_running() -> Iterator[None]:
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
+    linecache.clearcache()  # what attrs left there: the text of every method that it has made
     gc.collect(_YOUNG)  # a full one takes 10 ms, and after the imports it finds some thirty objects
     gc.freeze()
     _give_large_blocks_back()

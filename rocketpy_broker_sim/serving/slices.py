@@ -13,18 +13,17 @@ from collections.abc import Callable, Generator
 from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import attrs
 import trio
 
 from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
-from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import answer_for_error
 from rocketpy.remoting.rounds import Steadily, clock_here
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.serving.memory import WORK, MemoryBudget, size_of
 
 if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.dispatch import Processor
     from rocketpy.wire.command import RemotingCommand
 
@@ -85,13 +84,15 @@ def is_sliced(processor: Callable[..., object]) -> bool:
     return isgeneratorfunction(processor)
 
 
-@attrs.define(eq=False)
 class _Work:
-    steps: Steps
-    connection: Connection | None
-    done: Done
-    size: int = 0
-    must_end: bool = False
+    __slots__ = ("connection", "done", "must_end", "size", "steps")
+
+    def __init__(self, steps: Steps, connection: Connection | None, done: Done, size: int = 0) -> None:
+        self.steps = steps
+        self.connection = connection
+        self.done = done
+        self.size = size
+        self.must_end = False
 
     @property
     def is_wanted(self) -> bool:

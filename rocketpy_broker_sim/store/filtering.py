@@ -8,9 +8,7 @@ text is compared by the client, as with Apache's broker. Plays the part of Messa
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
-
-import attrs
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.wire.properties import decode_properties
 
@@ -27,8 +25,7 @@ ByMessage = Callable[[Mapping[str, str]], bool]
 """The same by the properties."""
 
 
-@attrs.frozen
-class MessageFilter:
+class MessageFilter(NamedTuple):
     """What one reader wants; a test that is None lets everything through.
 
     Attributes:
