@@ -12,6 +12,7 @@ import attrs
 
 from rocketpy_broker_sim.config.kinds import count, number, own, switch, text
 from rocketpy_broker_sim.config.server import NettyServerConfig
+from rocketpy_broker_sim.config.settings import Settings
 from rocketpy_broker_sim.config.store import MessageStoreConfig
 
 __all__ = ["BROKER_PORT", "MASTER_ID", "BrokerConfig"]
@@ -21,8 +22,8 @@ MASTER_ID = 0
 _CPUS = os.cpu_count() or 1
 
 
-@attrs.define(kw_only=True)
-class BrokerConfig:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class BrokerConfig(Settings):
     """What a broker is called, what it allows, and how much it takes on at once."""
 
     # --- who it is ---

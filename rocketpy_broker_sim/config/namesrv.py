@@ -6,14 +6,15 @@ import attrs
 
 from rocketpy_broker_sim.config.kinds import count, number, own, switch, text
 from rocketpy_broker_sim.config.server import NettyServerConfig
+from rocketpy_broker_sim.config.settings import Settings
 
 __all__ = ["NamesrvConfig"]
 
 NAMESRV_PORT = 9876
 
 
-@attrs.define(kw_only=True)
-class NamesrvConfig:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class NamesrvConfig(Settings):
     """What a name server does beyond listening. Times are milliseconds where Java's are."""
 
     kv_config_path: str = text("")

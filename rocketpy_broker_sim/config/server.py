@@ -5,12 +5,13 @@ from __future__ import annotations
 import attrs
 
 from rocketpy_broker_sim.config.kinds import count, number, text
+from rocketpy_broker_sim.config.settings import Settings
 
 __all__ = ["NettyServerConfig"]
 
 
-@attrs.define(kw_only=True)
-class NettyServerConfig:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class NettyServerConfig(Settings):
     """Where a server listens and how long it bears silence."""
 
     bind_address: str = text("127.0.0.1")

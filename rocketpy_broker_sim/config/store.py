@@ -10,6 +10,7 @@ import attrs
 from rocketpy.errors import ConfigError
 from rocketpy.wire.fields import camel_case
 from rocketpy_broker_sim.config.kinds import count, hours, number, own, switch, text
+from rocketpy_broker_sim.config.settings import Settings
 
 __all__ = ["BrokerRole", "FlushDiskType", "MessageStoreConfig"]
 
@@ -53,8 +54,8 @@ def _file_size(default: int, *, at_least: int, unit: int = 1) -> Any:
     return attrs.field(default=default, converter=_whole_units if unit > 1 else None, validator=check)
 
 
-@attrs.define(kw_only=True)
-class MessageStoreConfig:
+@attrs.define(kw_only=True, eq=False, repr=False)
+class MessageStoreConfig(Settings):
     """What the message store is told. Sizes may only change between runs, limits at any time."""
 
     # --- files
