@@ -22,7 +22,7 @@ from tests.rules import (
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("rocketpy", "rocketpy_broker_sim")
-FOLDERS = (*PACKAGES, "examples", "benchmarks", "tests", "docs")
+FOLDERS = (*PACKAGES, "examples", "benchmarks", "tools", "tests", "docs")
 
 # A shield keeps closing code alive under cancellation, always with a deadline. Files that have one are listed
 # here with their number, so that a new one is a decision.
