@@ -1,4 +1,4 @@
-"""What every test shares: Hypothesis settings, and the rule that nothing is skipped under CI."""
+"""What every test shares: Hypothesis settings, how they are shared out, and that nothing is skipped under CI."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
+from tests.durations import Durations
 from tests.once import made_once
+from tests.side_by_side import WholeFiles, long_ones_first
 
 # A busy machine is slow, not wrong: deadlines belong into the tests that are about time.
 hypothesis.settings.register_profile("default", deadline=None)
@@ -45,6 +48,25 @@ def build(out: Path) -> None:
 
 
 _skipped: list[str] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--durations-of-files", action="store_true", help="say at the end where the time went")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.durations_of_files and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeFiles:
+    return WholeFiles(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = long_ones_first(items)
 
 
 def _note(report: pytest.CollectReport | pytest.TestReport) -> None:

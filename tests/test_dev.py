@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -112,41 +113,85 @@ def test_run_passes_signals_on(dev: ModuleType) -> None:
         assert process.wait(timeout=10) == -signal.SIGTERM
 
 
-@pytest.mark.parametrize(("task", "runs"), [(["spark"], 2), (["test", "--all"], 2), (["test"], 1)])
-def test_spark_is_tried_on_both_lines(
-    dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, task: list[str], runs: int
-) -> None:
-    expected: list[str | None] = []
+@pytest.fixture
+def ran(dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What `dev` would have run, each followed by the line of Spark that it is told to expect; nothing is run."""
+    commands: list[tuple[str, ...]] = []
+
+    def run(*command: str, more: dict[str, str]) -> int:
+        commands.append((*command, more[second_spark.EXPECTED]))
+        return 0
+
+    @contextlib.contextmanager
+    def beside(_root: Path, *task: str) -> Iterator[Callable[[], int]]:
+        yield lambda: dev.main(list(task))
+
     monkeypatch.setattr(dev, "require_java", lambda *, hard: None)
     monkeypatch.setattr(dev, "require_java_for_spark", lambda: None)
     monkeypatch.setattr(dev.second_spark, "install", lambda *_arguments: None)
-    monkeypatch.setattr(dev, "waiting_tests", lambda: contextlib.nullcontext(lambda: 0))
-    monkeypatch.setattr(
-        dev, "run", lambda *_command, more: expected.append(more[second_spark.EXPECTED]) or len(expected)
-    )
-    assert dev.main(task) != 0, "one failure is a failure"
-    assert expected == ["4", "3.5"][:runs]
+    monkeypatch.setattr(dev, "newer_python_tests", lambda _arguments: 0)
+    monkeypatch.setattr(dev, "run", run)
+    monkeypatch.setattr(dev, "beside", beside)
+    monkeypatch.delenv("CI", raising=False)
+    return commands
 
 
-@pytest.mark.parametrize("status", [0, 1])
-def test_the_tests_that_wait_run_beside_the_others(
-    dev: ModuleType,
-    installed: list[tuple[str, ...]],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    status: int,
+@pytest.mark.parametrize(
+    ("task", "lines"),
+    [
+        (["spark"], ["4", "3.5"]),
+        (["spark", "--older"], ["3.5"]),
+        (["test"], ["4", "4"]),
+        (["test", "tests/aio"], ["4"]),
+    ],
+)
+def test_each_line_of_spark_is_tried_where_it_should_be(
+    dev: ModuleType, ran: list[tuple[str, ...]], task: list[str], lines: list[str]
 ) -> None:
-    ran: list[tuple[str, ...]] = []
-    monkeypatch.setattr(dev, "require_java", lambda *, hard: None)
-    monkeypatch.setattr(dev, "spark_again", lambda _arguments: 0)
-    monkeypatch.setattr(dev, "run", lambda *command, more: ran.append(command) or 0)
-    monkeypatch.setattr(dev, "environment", lambda: dict(os.environ))
-    monkeypatch.setattr(dev, "order", lambda: ["-c", f"print('beside'); raise SystemExit({status})"])
-    real = dev.subprocess.Popen
-    monkeypatch.setattr(dev.subprocess, "Popen", lambda command, **how: real([command[0], *command[3:5]], **how))
-    assert dev.main(["test", "--all"]) == status, "a failure of either is a failure"
-    assert "beside" in capsys.readouterr().out
-    assert {f"--ignore={folder}" for folder in dev.WAITING} <= set(ran[0])
+    assert dev.main(task) == 0
+    assert [command[-1] for command in ran] == lines
+
+
+def test_all_tests_run_side_by_side_but_those_that_want_the_machine_alone(
+    dev: ModuleType, ran: list[tuple[str, ...]]
+) -> None:
+    assert dev.main(["test", "--all"]) == 0
+    together, older, alone = ran
+    assert together[3:] == ("-m", "not alone", "-n", dev.WORKERS, "4")
+    assert older[3:] == ("-m", "spark and not one_spark", "3.5")
+    assert alone[3:] == ("-m", "alone", "4")
+    ran.clear()
+    assert dev.main(["test", "--durations"]) == 0
+    together, alone = ran
+    assert together[3:] == ("-m", f"({dev.QUICK}) and not alone", "-n", dev.WORKERS, "--durations-of-files", "4")
+    assert alone[3:] == ("-m", f"({dev.QUICK}) and alone", "--durations-of-files", "4")
+
+
+def test_what_is_asked_for_by_name_runs_in_one_process_alone_or_not(
+    dev: ModuleType, ran: list[tuple[str, ...]]
+) -> None:
+    assert dev.main(["test", "-x", "tests/aio"]) == 0
+    assert [command[3:] for command in ran] == [("-m", dev.QUICK, "-x", "tests/aio", "4")]
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_one_failure_among_the_parts_of_a_run_is_a_failure(
+    dev: ModuleType, ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    statuses = [int(part == failing) for part in range(4)]
+    of_newer = statuses.pop()
+    monkeypatch.setattr(dev, "newer_python_tests", lambda _arguments: of_newer)
+    monkeypatch.setattr(dev, "run", lambda *_command, more: statuses.pop(0))
+    assert dev.main(["test", "--all"]) == 1
+
+
+def test_a_selection_without_tests_for_the_machine_alone_is_no_failure(
+    dev: ModuleType, ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses = [0, dev.NO_TESTS]
+    monkeypatch.setattr(dev, "run", lambda *_command, more: statuses.pop(0))
+    assert dev.main(["test"]) == 0
+    assert statuses == []
 
 
 @pytest.mark.parametrize(("arguments", "markers"), [([], True), (["3.12", "-x"], True), (["-m", "slow"], False)])
