@@ -13,8 +13,14 @@ import socket
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tests.machine.asking import json_of, version_of
+from tools.asking import json_of, version_of
+from tools.newer_python import newer_pythons
+from tools.trouble import say
+
+if TYPE_CHECKING:
+    from tools.environment import Environment
 
 Row = tuple[str, str, str]
 OWNERS = """
@@ -52,6 +58,31 @@ class Tree:
     second_spark: Path
 
 
+def report(environment: Environment, needed: tuple[str, ...], second_spark: Path) -> int:
+    """Print all that was found; return 1 where something stands in the way.
+
+    Args:
+        environment: The one that tasks run in.
+        needed: The requirements of the library itself.
+        second_spark: Where the older PySpark is, or would be.
+    """
+    groups = environment.groups()
+    tree = Tree(
+        root=environment.root,
+        python=environment.python,
+        groups=None if groups is None else frozenset(groups),
+        needed=needed,
+        second_spark=second_spark,
+    )
+    rows = examine(tree)
+    width = max(len(name) for name, _, _ in rows)
+    for name, state, detail in rows:
+        say(f"{name:<{width}}  {state:<4}  {detail}")
+    failed = [name for name, state, _ in rows if state == "FAIL"]
+    say(f"doctor: {'FAILED: ' + ', '.join(failed) if failed else 'nothing stands in the way'}")
+    return 1 if failed else 0
+
+
 def examine(tree: Tree) -> list[Row]:
     """Look at everything."""
     return [
@@ -71,6 +102,8 @@ def check_python(tree: Tree) -> Iterator[Row]:
         yield "environment", "warn", ".venv is missing or out of date; the next task makes it"
     else:
         yield "environment", "ok", f"{tree.python.parent.parent}, groups: {', '.join(sorted(tree.groups)) or 'none'}"
+    found = ", ".join(map(str, newer_pythons()))
+    yield "newer Python", "ok", found or "none on PATH or among pyenv's versions; `./dev newer` has nothing to do"
 
 
 def check_packages(tree: Tree) -> Iterator[Row]:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ def version_of(*command: str) -> str | None:
     return None if ran.returncode else next((line for line in lines if re.search(r"\d\.\d", line)), "?")
 
 
-def json_of(python: Path | str, code: str, *, cwd: Path | None = None) -> Any:
+def json_of(python: Path | str, code: str, *, cwd: Path | None = None, options: Sequence[str] = ()) -> Any:
     """Return what `code`, run by another interpreter, prints as JSON; None where it cannot run."""
     try:
-        ran = subprocess.run([str(python), "-c", code], capture_output=True, text=True, cwd=cwd)
+        ran = subprocess.run([str(python), *options, "-c", code], capture_output=True, text=True, cwd=cwd)
         return json.loads(ran.stdout) if ran.returncode == 0 else None
     except (OSError, ValueError):
         return None
