@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("rocketpy", "rocketpy_broker_sim")
-FOLDERS = (*PACKAGES, "examples", "benchmarks", "tests", "docs")
+FOLDERS = (*PACKAGES, "examples", "benchmarks", "tools", "tests", "docs")
 SOURCES = [ROOT / "dev", *sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))]
 LIBRARY = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in PACKAGES]
 
