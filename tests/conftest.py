@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.once import made_once
 
 # A busy machine is slow, not wrong: deadlines belong into the tests that are about time.
 hypothesis.settings.register_profile("default", deadline=None)
@@ -19,6 +24,25 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree, built once in a run: from the source distribution, so that both are whole."""
+    (built,) = made_once(tmp_path_factory, "dist", build).glob("*.whl")
+    return built
+
+
+def build(out: Path) -> None:
+    """Build both."""
+    env = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    command = [sys.executable, "-m", "build", "--outdir", out, ROOT]
+    ran = subprocess.run(command, cwd=out, env=env, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert list(out.glob("*.tar.gz"))
+
 
 _skipped: list[str] = []
 

@@ -50,6 +50,7 @@ def portal_held_up(seconds):
         timer.join()
 
 
+@pytest.mark.waits("the loop is asyncio's, which has no virtual clock")
 @pytest.mark.parametrize("scope", ["move_on_after", "task group"])
 def test_a_send_that_is_cancelled_has_ended_and_the_loop_has_not_spun(fakes, scope):
     broker = SendBroker(script=[0, "silence"])
@@ -133,6 +134,7 @@ async def test_waiting_for_queues_and_closing_in_scopes(namesrv, topic):
     assert asyncio.current_task().cancelling() == 0
 
 
+@pytest.mark.waits("the loop is asyncio's, which has no virtual clock")
 def test_without_anyio_the_wait_is_the_same(fakes, monkeypatch):
     monkeypatch.delitem(sys.modules, "anyio")
     broker = SendBroker(script=[0, "silence"])

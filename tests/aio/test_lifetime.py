@@ -59,6 +59,7 @@ def test_what_was_started_works_and_a_block_may_be_left_after_aclose(fakes):
         run(main)
 
 
+@pytest.mark.waits("looks until the start has begun in the loop of the portal")
 @in_asyncio
 async def test_aclose_ends_a_start_that_hangs(hole):
     consumer = PushConsumer("hangs", namesrv=hole, request_timeout=600.0)

@@ -12,6 +12,8 @@ from rocketpy.aio import PushConsumer
 from rocketpy.aio.signals import first_signal
 from tests.aio.running import LIMIT
 
+pytestmark = pytest.mark.waits("real signals to a loop of asyncio")
+
 LOOPS = {"asyncio": asyncio.new_event_loop}
 try:
     import uvloop

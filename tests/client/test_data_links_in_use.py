@@ -12,6 +12,8 @@ from rocketpy import Message
 from rocketpy.remoting.hooks import RequestHook
 from rocketpy_broker_sim import BlockingLocalCluster
 
+pytestmark = pytest.mark.waits("looks until real threads on real sockets have come to a state")
+
 PATIENCE = 10.0
 
 

@@ -19,6 +19,8 @@ from rocketpy.consumer.subscription import Subscriptions
 from rocketpy.message import MessageExt, MessageQueue
 from tests.consumer.helpers import QUEUE, stored_range
 
+pytestmark = pytest.mark.waits("listeners in real threads, which only the system wakes")
+
 
 class Offsets:
     """An offset store with nobody behind it."""

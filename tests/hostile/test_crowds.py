@@ -23,7 +23,11 @@ from tests.hostile.samples import small_fields
 from tests.hostile.shapes import dump
 from tests.hostile.world import ROLES, Served, World
 
-pytestmark = [pytest.mark.matrix, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.matrix,
+    pytest.mark.slow,
+    pytest.mark.waits("looks at real servers for seconds, while crowds of connections come and go"),
+]
 
 CROWD = 64 * MIB
 """What a crowd may have a server take while it is there."""

@@ -18,7 +18,11 @@ from tests.hostile.shapes import dump
 from tests.hostile.test_crowds import finish
 from tests.hostile.world import Served, World
 
-pytestmark = [pytest.mark.matrix, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.matrix,
+    pytest.mark.slow,
+    pytest.mark.waits("entries of a server's tables grow old by the second"),
+]
 
 TOPICS = 50_000
 STARTS_WITHIN = 5.0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.waits("waits for Apache's server")]
 
 DELAYS = "4s 1s 1s"
 SIZES = {"mappedFileSizeCommitLog": 65_536, "mappedFileSizeConsumeQueue": 1_000, "messageDelayLevel": DELAYS}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.interop.apache import Apache, Cluster
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.waits("waits for Apache's server")]
 
 GRACEFUL = {"enableShutdownGracefully": True, "shutdownWaitTimeSeconds": 3}
 

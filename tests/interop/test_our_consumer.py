@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.interop.apache import Apache, Cluster
     from tests.interop.drivers import JavaAdmin, Sent
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.waits("waits for Apache's server")]
 
 FROM_FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 GET_MAX_OFFSET = 30

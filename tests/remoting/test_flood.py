@@ -18,6 +18,8 @@ from rocketpy.wire.frame import FrameDecoder
 from rocketpy.wire.serialize import decode_command, encode_command
 from tests.remoting.helpers import ECHO
 
+pytestmark = pytest.mark.waits("floods a server in a process of its own")
+
 resource = pytest.importorskip("resource")
 
 STATE = 7010

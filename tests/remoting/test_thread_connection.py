@@ -19,6 +19,8 @@ from rocketpy.wire.frame import Frame
 from rocketpy.wire.serialize import encode_command
 from tests.remoting.socket_peer import PATIENCE, Clock, Peer, request_frame
 
+pytestmark = pytest.mark.waits("real threads on a real socket")
+
 
 class Held:
     """A slot that keeps what completes it."""

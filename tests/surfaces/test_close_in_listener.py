@@ -14,6 +14,8 @@ from rocketpy import ConfigError, ConsumeFromWhere, Message
 from rocketpy.sync import Producer as BlockingProducer
 from tests.surfaces.surface import SURFACES, call
 
+pytestmark = pytest.mark.waits("listeners that work on while another thread or loop closes")
+
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 SOON = 4.0
 """Less than half of the ten seconds that closing gives to listeners."""

@@ -14,7 +14,10 @@ from rocketpy.portal import portal
 from rocketpy.sync.signals import Signals
 from tests.aio.running import LIMIT
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here"),
+    pytest.mark.waits("real signals to forked processes"),
+]
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -78,6 +78,7 @@ def test_threat_L12_a_child_has_no_socket_of_ours_and_the_parent_keeps_its_conne
     surface.run(main)
 
 
+@pytest.mark.waits("looks until the broker has seen what a process closed")
 def test_threat_L12_what_the_parent_closes_is_closed_though_a_child_lives(surface, topic):
     with BlockingLocalCluster() as cluster:
         before = connections(cluster)

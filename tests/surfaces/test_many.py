@@ -107,11 +107,11 @@ def test_what_cannot_be_iterated_over_is_refused(surface, namesrv):
 @pytest.mark.parametrize("name", ASYNC)
 def test_async_iterables_are_taken_where_they_can_be_awaited(name, cluster, namesrv, topic):
     surface = SURFACES[name]
-    sleep = trio.sleep if name == "trio" else asyncio.sleep
+    step = trio.lowlevel.checkpoint if name == "trio" else partial(asyncio.sleep, 0)
 
     async def messages():
         for number in range(100):
-            await sleep(0)
+            await step()
             yield Message(topic, b"%d" % number)
 
     async def main():

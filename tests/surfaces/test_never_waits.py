@@ -17,6 +17,8 @@ from rocketpy.portal import portal
 from rocketpy.sync import Producer as BlockingProducer
 from tests.surfaces.surface import SURFACES, call, entered
 
+pytestmark = pytest.mark.waits("the loop is asyncio's, which has no virtual clock")
+
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 SOON = 3.0
 """Seconds: none of this takes any, but the machine may be busy."""

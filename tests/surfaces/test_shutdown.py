@@ -43,6 +43,7 @@ def test_S11_two_producers_of_one_group_share_no_client_and_are_fine_with_one_ea
     surface.run(main)
 
 
+@pytest.mark.waits("a listener works on while its consumer closes")
 def test_closing_waits_for_listeners_that_are_at_work(surface, namesrv, topic):
     fill(namesrv, topic, 1)
     begun, got = threading.Event(), []
@@ -74,6 +75,7 @@ def test_closing_waits_for_listeners_that_are_at_work(surface, namesrv, topic):
     surface.run(main)
 
 
+@pytest.mark.waits("a listener hangs for as long as closing may wait for it")
 def test_a_listener_that_hangs_delays_closing_by_await_termination_only(surface, namesrv, topic, caplog):
     fill(namesrv, topic, 1)
     begun, release = threading.Event(), threading.Event()

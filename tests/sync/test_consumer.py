@@ -111,6 +111,7 @@ def test_S10_a_large_body_travels_compressed_and_arrives_as_it_was(namesrv, topi
     assert stored < len(body) / 10
 
 
+@pytest.mark.waits("looks until the loop of the portal has come to a state")
 def test_two_consumers_of_a_group_share_the_queues(namesrv, topic, producer):
     inbox = Inbox(100)
     with (
@@ -178,6 +179,7 @@ def test_LC2_a_producer_and_a_consumer_share_a_client(namesrv, topic, producer):
             assert inbox.wait() == {b"hello": 1}
 
 
+@pytest.mark.waits("looks until the loop of the portal has come to a state")
 def test_a_consumer_that_was_closed_by_another_thread_ends_run_forever(namesrv, topic):
     consumer = PushConsumer("forever", namesrv=namesrv)
     thread = threading.Thread(target=consumer.run_forever)
