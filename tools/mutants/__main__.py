@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import queue
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tools.mutants import report
 from tools.mutants.covering import Covering, covering_of
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     covering.read_imports((source.path, source.tree) for source in sources.files.values())
     if covering.failed:
         CONSOLE.print(f"{len(covering.failed)} tests did not pass without a change and are left out", markup=False)
-    verdicts = try_all(options, sources, covering, mutants)
+    verdicts = Trying(options, sources, covering, mutants).run()
     report.show(CONSOLE, sources, mutants, verdicts)
     return 1 if any(verdict.state not in report.KILLED for verdict in verdicts) else 0
 
@@ -71,35 +71,48 @@ def asked_for(options: argparse.Namespace, sources: Sources) -> list[Mutant]:
     return [mutant for mutant in mutants if mutant is not None]
 
 
-def try_all(
-    options: argparse.Namespace, sources: Sources, covering: Covering, mutants: Sequence[Mutant]
-) -> list[Verdict]:
-    """Let the jobs take the mutants one by one."""
-    waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
-    for mutant in mutants:
-        waiting.put(mutant)
-    verdicts: list[Verdict] = []
-    files = files_of(options.tree)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=CONSOLE) as progress:
-        bar = progress.add_task("collecting the tests", total=len(mutants))
+class Trying:
+    """The mutants that wait, and the verdicts on the others."""
 
-        def work() -> None:
-            job = Job(sources, covering, options.marks, options.budget)
-            with job.open(options.tree, files), suppress(queue.Empty):
-                while True:
-                    verdicts.append(job.try_(waiting.get_nowait()))
-                    noticed = sum(verdict.state in report.KILLED for verdict in verdicts)
-                    progress.update(bar, advance=1, description=f"{noticed} killed, {len(verdicts) - noticed} not")
-                    if options.json:
-                        report.write(options.json, options.seed, sources, mutants, verdicts)
+    def __init__(
+        self, options: argparse.Namespace, sources: Sources, covering: Covering, mutants: Sequence[Mutant]
+    ) -> None:
+        self._options, self._sources, self._covering, self._mutants = options, sources, covering, mutants
+        self._waiting = list(reversed(mutants))
+        self._one_at_a_time = threading.Lock()
+        self._files = files_of(options.tree)
+        self.verdicts: list[Verdict] = []
 
-        workers = [threading.Thread(target=work) for _ in range(min(options.jobs, len(mutants)))]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    return verdicts
+    def run(self) -> list[Verdict]:
+        """Let the jobs take the mutants one by one; an interruption ends each after the one that it has."""
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        jobs = min(self._options.jobs, len(self._mutants)) or 1
+        with Progress(*columns, console=CONSOLE) as progress, ThreadPoolExecutor(jobs) as pool:
+            bar = progress.add_task("collecting the tests", total=len(self._mutants))
+            workers = [pool.submit(self._work, progress, bar) for _ in range(jobs)]
+            try:
+                for worker in workers:
+                    worker.result()
+            finally:
+                self._waiting.clear()
+        return self.verdicts
+
+    def _work(self, progress: Progress, bar: TaskID) -> None:
+        options = self._options
+        job = Job(self._sources, self._covering, options.marks, options.budget)
+        with job.open(options.tree, self._files), suppress(IndexError):
+            while True:
+                verdict = job.try_(self._waiting.pop())
+                with self._one_at_a_time:
+                    self._note(verdict)
+                    noticed = sum(each.state in report.KILLED for each in self.verdicts)
+                    missed = len(self.verdicts) - noticed
+                    progress.update(bar, advance=1, description=f"{noticed} killed, {missed} not")
+
+    def _note(self, verdict: Verdict) -> None:
+        self.verdicts.append(verdict)
+        if self._options.json:
+            report.write(self._options.json, self._options.seed, self._sources, self._mutants, self.verdicts)
 
 
 if __name__ == "__main__":
