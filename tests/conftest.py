@@ -1,12 +1,20 @@
-"""What every test shares: Hypothesis settings, and the rule that nothing is skipped under CI."""
+"""What every test shares: Hypothesis settings, how they are shared out, and that nothing is skipped under CI."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+
+from tests.durations import Durations
+from tests.once import made_once
+from tests.side_by_side import WholeFiles, long_ones_first
 
 # A busy machine is slow, not wrong: deadlines belong into the tests that are about time.
 hypothesis.settings.register_profile("default", deadline=None)
@@ -20,7 +28,45 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)
 
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree, built once in a run: from the source distribution, so that both are whole."""
+    (built,) = made_once(tmp_path_factory, "dist", build).glob("*.whl")
+    return built
+
+
+def build(out: Path) -> None:
+    """Build both."""
+    env = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    command = [sys.executable, "-m", "build", "--outdir", out, ROOT]
+    ran = subprocess.run(command, cwd=out, env=env, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert list(out.glob("*.tar.gz"))
+
+
 _skipped: list[str] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--durations-of-files", action="store_true", help="say at the end where the time went")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.durations_of_files and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeFiles:
+    return WholeFiles(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = long_ones_first(items)
 
 
 def _note(report: pytest.CollectReport | pytest.TestReport) -> None:

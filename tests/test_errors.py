@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,6 +19,7 @@ from rocketpy.errors import (
     SendAttempt,
     SendError,
 )
+from tests.rules import listed
 
 FACTS = {
     "topic": "Orders", "tried": ("a:1", "b:2"), "address": "a:1", "timeout": 1.5, "position": 7, "decoded": (1, 2),
@@ -41,14 +43,46 @@ def facts(error: BaseException) -> dict[str, object]:
     return {name: repr(value) for name, value in vars(error).items()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def differences(error: RocketMQError, again: Callable[[RocketMQError], RocketMQError]) -> Iterator[str]:
+    """How the copy of an error is not the whole of it."""
+    try:
+        other = again(error)
+    except Exception as failure:  # noqa: BLE001 - listed with the others
+        yield f"{type(error).__name__} cannot be copied: {failure!r}"
+        return
+    if type(other) is not type(error) or other is error:
+        yield f"{type(error).__name__} became {other!r}"
+    ours, theirs = ((str(each), each.args, facts(each)) for each in (error, other))
+    if ours != theirs:
+        yield f"{type(error).__name__} knew {ours}, its copy {theirs}"
+
+
 @pytest.mark.parametrize("again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))], ids=["copy", "pickle"])
-def test_an_error_is_copied_and_pickled_whole(kind: type[RocketMQError], again) -> None:
-    error = made(kind)
-    other = again(error)
-    assert type(other) is kind
-    assert other is not error
-    assert (str(other), other.args, facts(other)) == (str(error), error.args, facts(error))
+def test_an_error_of_every_kind_is_copied_and_pickled_whole(again) -> None:
+    errors_made = [made(kind) for kind in KINDS]
+    listed(
+        (each for error in errors_made for each in differences(error, again)),
+        "let RocketMQError.__reduce__ see all that the constructor is given",
+    )
+
+
+def test_errors_that_forget_are_found() -> None:
+    class ForgetfulError(RocketMQError):
+        def __init__(self, message: str, *, topic: str = "") -> None:
+            super().__init__(message)
+            self.topic = topic
+
+    def become(other: RocketMQError) -> list[str]:
+        return list(differences(error, lambda _: other))
+
+    error = ForgetfulError("gone", topic="Orders")
+    assert become(ForgetfulError("gone", topic="Orders")) == []
+    assert [each.partition(" knew")[0] for each in become(ForgetfulError("gone"))] == ["ForgetfulError"]
+    assert become(error) == ["ForgetfulError became ForgetfulError('gone')"]
+    assert len(become(RocketMQError("gone"))) == 2
+    assert list(differences(error, lambda _: error.missing)) == [  # type: ignore[attr-defined]
+        "ForgetfulError cannot be copied: AttributeError(\"'ForgetfulError' object has no attribute 'missing'\")"
+    ]
 
 
 def test_there_are_errors_of_every_kind_of_constructor() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,6 +12,7 @@ import rocketpy
 import rocketpy.aio
 import rocketpy.spark
 import rocketpy.sync
+from tests.rules import listed
 
 FACADE = {
     "ClientConfig",
@@ -117,17 +119,34 @@ PUBLIC: dict[str, set[str]] = {
 }
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_public_names(module: str) -> None:
-    assert set(importlib.import_module(module).__all__) == PUBLIC[module]
+def other_names(module: str, exported: list[str], expected: set[str]) -> Iterator[str]:
+    """Names that came or went, stand twice, or are not there."""
+    yield from (f"{module} exports {name}, which is not listed" for name in sorted({*exported} - expected))
+    yield from (f"{module} no longer exports {name}" for name in sorted(expected - {*exported}))
+    yield from (f"{module} exports {name} twice" for name in sorted({*exported}) if exported.count(name) > 1)
+    found = importlib.import_module(module)
+    yield from (f"{module} has no {name}" for name in exported if not hasattr(found, name))
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_public_names_exist_once_and_resolve(module: str) -> None:
-    names = importlib.import_module(module).__all__
-    assert len(names) == len(set(names))
-    for public in names:
-        assert hasattr(importlib.import_module(module), public), f"{module}.{public}"
+def test_public_names_are_listed_exist_and_stand_once() -> None:
+    listed(
+        (
+            each
+            for module in PUBLIC
+            for each in other_names(module, importlib.import_module(module).__all__, PUBLIC[module])
+        ),
+        "a public name comes or goes by a decision; then write it into PUBLIC",
+    )
+
+
+def test_names_that_came_or_went_are_found() -> None:
+    assert list(other_names("rocketpy", ["Message", "Producer"], {"Message", "Producer"})) == []
+    assert list(other_names("rocketpy", ["Message", "Message", "nobody"], {"Message", "Producer"})) == [
+        "rocketpy exports nobody, which is not listed",
+        "rocketpy no longer exports Producer",
+        "rocketpy exports Message twice",
+        "rocketpy has no nobody",
+    ]
 
 
 # --- the surfaces: the same names and parameters -------------------------------------------------------
@@ -183,36 +202,94 @@ def methods(cls: str) -> list[str]:
     return ["__init__", *sorted(name for name in public("trio", cls) if callable(getattr(trio, name)))]
 
 
-@pytest.mark.parametrize("cls", INTERNAL)
-def test_the_surfaces_have_the_same_names(cls: str) -> None:
-    assert public("trio", cls) == public("asyncio", cls) - ASYNCIO_ONLY == public("blocking", cls) - BLOCKING_ONLY
+def other_members(cls: str) -> Iterator[str]:
+    """Names of a class that one surface has and the trio surface has not, or the other way round."""
+    trio = public("trio", cls)
+    for surface, only in (("blocking", BLOCKING_ONLY), ("asyncio", ASYNCIO_ONLY)):
+        there = public(surface, cls) - only
+        yield from (f"{surface} {cls} lacks {name}" for name in sorted(trio - there))
+        yield from (f"{surface} {cls}.{name} is not on trio" for name in sorted(there - trio))
 
 
-@pytest.mark.parametrize("surface", ["blocking", "asyncio"])
-@pytest.mark.parametrize(("cls", "method"), [(cls, method) for cls in INTERNAL for method in methods(cls)])
-def test_the_surfaces_have_the_same_parameters(surface: str, cls: str, method: str) -> None:
-    assert signature(surface, cls, method) == signature("trio", cls, method)
+def other_parameters(surface: str, cls: str, method: str) -> Iterator[str]:
+    """Parameters and what is returned, where a surface has others than trio."""
+    if signature(surface, cls, method) != signature("trio", cls, method):
+        yield f"{surface} {cls}.{method}{inspect.signature(getattr(getattr(SURFACES[surface], cls), method))}"
 
 
-@pytest.mark.parametrize(("cls", "method"), [(cls, method) for cls in INTERNAL for method in methods(cls)])
-def test_what_is_awaited_on_trio_is_awaited_on_asyncio(cls: str, method: str) -> None:
-    on = {name: inspect.iscoroutinefunction(getattr(getattr(SURFACES[name], cls), method)) for name in SURFACES}
-    assert on["asyncio"] == on["trio"]
-    assert not on["blocking"]
+def other_waiting(surface: str, cls: str, method: str) -> Iterator[str]:
+    """Methods that are awaited where they should not be, or the other way round."""
+    awaited = {name: inspect.iscoroutinefunction(getattr(getattr(SURFACES[name], cls), method)) for name in SURFACES}
+    if awaited[surface] != (awaited["trio"] and surface == "asyncio"):
+        yield f"{surface} {cls}.{method} is {'a coroutine' if awaited[surface] else 'a plain'} function"
 
 
-@pytest.mark.parametrize("cls", INTERNAL)
-def test_properties_are_properties_on_every_surface(cls: str) -> None:
-    trio = getattr(rocketpy, cls)
+def other_properties(surface: str, cls: str) -> Iterator[str]:
+    """Properties of the trio surface that are something else on this one."""
+    trio, facade = getattr(rocketpy, cls), getattr(SURFACES[surface], cls)
     properties = {name for name in public("trio", cls) if isinstance(getattr(trio, name), property)} | ATTRIBUTES
-    for surface in ("blocking", "asyncio"):
-        facade = getattr(SURFACES[surface], cls)
-        for name in properties & set(dir(facade)):
-            assert isinstance(getattr(facade, name), property), f"{surface} {cls}.{name}"
+    for name in sorted(properties & set(dir(facade))):
+        if not isinstance(getattr(facade, name), property):
+            yield f"{surface} {cls}.{name} is no property"
 
 
-@pytest.mark.parametrize(
-    "cls", ["Message", "MessageExt", "ProducerConfig", "SendResult", "ConsumeResult", "RetryLater"]
-)
-def test_values_are_the_very_same_on_every_surface(cls: str) -> None:
-    assert getattr(rocketpy.aio, cls) is getattr(rocketpy.sync, cls) is getattr(rocketpy, cls)
+FACADES = ("blocking", "asyncio")
+METHODS = [(surface, cls, method) for surface in FACADES for cls in INTERNAL for method in methods(cls)]
+
+
+def test_the_surfaces_have_the_same_names() -> None:
+    listed(
+        (each for cls in INTERNAL for each in other_members(cls)),
+        "give it to every surface, or list why not (INTERNAL, BLOCKING_ONLY, ASYNCIO_ONLY)",
+    )
+
+
+def test_the_surfaces_have_the_same_parameters() -> None:
+    assert len(METHODS) >= 30
+    listed((each for row in METHODS for each in other_parameters(*row)), "names, kinds, defaults and types are trio's")
+
+
+def test_what_is_awaited_on_trio_is_awaited_on_asyncio_and_nothing_on_the_blocking_surface() -> None:
+    listed((each for row in METHODS for each in other_waiting(*row)), "wait as the trio surface does")
+
+
+def test_properties_are_properties_on_every_surface() -> None:
+    listed(
+        (each for surface in FACADES for cls in INTERNAL for each in other_properties(surface, cls)),
+        "make it a property, as on trio",
+    )
+
+
+def test_what_differs_between_surfaces_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def send(self: object, *, extra: int) -> None: ...
+
+    for broken in (rocketpy.sync.Producer, rocketpy.aio.Producer):
+        monkeypatch.setattr(broken, "send", send)
+    monkeypatch.setattr(rocketpy.aio.Producer, "more", send, raising=False)
+    monkeypatch.setattr(rocketpy.aio.Producer, "send_many", lambda self: None)
+    monkeypatch.setattr(rocketpy.sync.Producer, "is_open", "no property")
+    monkeypatch.setattr(rocketpy.Producer, "alone", send, raising=False)
+    assert list(other_members("Producer")) == [
+        "blocking Producer lacks alone", "asyncio Producer lacks alone", "asyncio Producer.more is not on trio",
+    ]  # fmt: skip
+    assert list(other_parameters("asyncio", "Producer", "send")) == [
+        "asyncio Producer.send(self: 'object', *, extra: 'int') -> 'None'"
+    ]
+    assert list(other_parameters("asyncio", "Producer", "queues")) == []
+    assert list(other_waiting("blocking", "Producer", "send")) == ["blocking Producer.send is a coroutine function"]
+    assert list(other_waiting("asyncio", "Producer", "send")) == []
+    assert list(other_waiting("asyncio", "Producer", "send_many")) == ["asyncio Producer.send_many is a plain function"]
+    assert list(other_properties("blocking", "Producer")) == ["blocking Producer.is_open is no property"]
+
+
+def test_values_are_the_very_same_on_every_surface() -> None:
+    values = ("Message", "MessageExt", "ProducerConfig", "SendResult", "ConsumeResult", "RetryLater")
+    listed(
+        (
+            f"{surface} {cls}"
+            for cls in values
+            for surface in FACADES
+            if getattr(SURFACES[surface], cls) is not getattr(rocketpy, cls)
+        ),
+        "take values from rocketpy as they are",
+    )

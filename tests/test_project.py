@@ -65,7 +65,20 @@ def test_every_extra_is_part_of_all() -> None:
 def test_dev_lists_its_tasks() -> None:
     listed = dev("help")
     assert listed.returncode == 0
-    for task in ("quickstart", "test", "check", "bench", "build", "docs", "interop", "spark", "doctor", "run", "help"):
+    for task in (
+        "quickstart",
+        "test",
+        "check",
+        "bench",
+        "build",
+        "docs",
+        "interop",
+        "spark",
+        "newer",
+        "doctor",
+        "run",
+        "help",
+    ):
         assert re.search(rf"^  {task} +\S", listed.stdout, re.MULTILINE), task
 
 
@@ -77,15 +90,14 @@ def test_dev_refuses_an_unknown_task_in_one_line() -> None:
     assert len(refused.stderr.splitlines()) == 1
 
 
-def test_dev_imports_nothing_but_the_standard_library() -> None:
-    """Nor does what it imports: it runs before anything is installed."""
-    own = ("tests.machine", "examples.spark_demo.java")
-    paths = [ROOT / "dev", *(ROOT / "tests" / "machine").glob("*.py"), ROOT / "examples" / "spark_demo" / "java.py"]
-    packages = [ROOT / "tests", ROOT / "examples", ROOT / "examples" / "spark_demo"]
-    for path in [*paths, *(package / "__init__.py" for package in packages)]:
-        imported = set(re.findall(r"^ *(?:import|from) ([\w.]+)", path.read_text("utf-8"), re.MULTILINE))
-        foreign = {name for name in imported if name.partition(".")[0] not in sys.stdlib_module_names}
-        assert all(name.startswith(own) for name in foreign), (path, foreign)
+def test_the_source_distribution_holds_the_tree_and_the_wheel_the_packages_alone() -> None:
+    """The tools of `dev` come with the source, as `dev` itself does; nobody's environment gets a package `tools`."""
+    targets = pyproject()["tool"]["hatch"]["build"]["targets"]
+    assert targets["wheel"]["packages"] == ["rocketpy", "rocketpy_broker_sim"]
+    source = set(targets["sdist"]["include"])
+    folders = {f"/{path.parent.name}" for path in ROOT.glob("*/__init__.py")}
+    assert folders | {"/dev", "/docs"} <= source
+    assert all((ROOT / name.removeprefix("/")).exists() for name in source)
 
 
 def test_scripts_can_be_executed() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,42 +10,66 @@ from rocketpy.wire.bodies.pop import BatchAck
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.exchanges import body_name, header_class
 from rocketpy.wire.json_body import members_of
+from tests.pages import DOCS, extension
+from tests.rules import listed
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-
-
-@pytest.fixture(scope="module")
-def extension() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("request_codes", DOCS / "_ext" / "request_codes.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+EXTENSION = extension("request_codes")
+SHARED = {"ns", "nsd", "bname", "oway", "lo"}
+"""Fields of any request, which the page lists once."""
 
 
 @pytest.fixture(scope="module")
-def page(extension: ModuleType) -> str:
-    text = extension.page()
+def page() -> str:
+    text = EXTENSION.page()
     assert isinstance(text, str)
     return text
 
 
-@pytest.mark.parametrize("code", RequestCode, ids=lambda code: code.name)
-def test_every_code_with_its_headers_and_bodies(code: RequestCode, page: str, extension: ModuleType) -> None:
-    unused = f"| {int(code)} | {code.name} |"
-    if unused in page:
-        assert header_class(code) is None
+def left_out(code: RequestCode, page: str) -> Iterator[str]:
+    """What the page does not say of a code."""
+    if f"| {int(code)} | {code.name} |" in page:
+        if header_class(code) is not None:
+            yield f"{code.name} is shown as unused"
         return
     section = page.partition(f"### {code.name} ({int(code)})\n")[2].partition("\n### ")[0]
-    assert section.strip(), code
+    if not section.strip():
+        yield f"{code.name} has no section"
     for answer in (False, True):
         kind = header_class(code, answer=answer)
-        fields = kind.wire_fields if kind is not None else ()
-        for field in fields:
-            assert f"`{field.name}`" in section or field.name in {"ns", "nsd", "bname", "oway", "lo"}, field.name
+        for field in kind.wire_fields if kind is not None else ():
+            if f"`{field.name}`" not in section and field.name not in SHARED:
+                yield f"{code.name} lacks the field {field.name}"
         name = body_name(code, answer=answer).strip("[]").rpartition(".")[2]
-        assert extension.WORDS.get(name, f"[{name}](#{name.lower()})" if name else "") in section
+        if EXTENSION.WORDS.get(name, f"[{name}](#{name.lower()})" if name else "") not in section:
+            yield f"{code.name} lacks the body {name}"
+
+
+def test_every_code_with_its_headers_and_bodies(page: str) -> None:
+    listed(
+        (each for code in RequestCode for each in left_out(code, page)),
+        "docs/_ext/request_codes.py leaves out what is declared",
+    )
+
+
+def test_what_is_left_out_is_found(page: str) -> None:
+    field, body, code = (
+        "| `defaultTopic` (`c`) | text | yes |\n",
+        "Body: [BatchAckMessageRequestBody](#batchackmessagerequestbody)\n",
+        RequestCode.BATCH_ACK_MESSAGE,
+    )
+    assert field in page
+    assert body in page
+    assert set(left_out(RequestCode.SEND_MESSAGE_V2, page.replace(field, ""))) == {
+        "SEND_MESSAGE_V2 lacks the field defaultTopic"
+    }
+    assert list(left_out(code, page.replace(body, ""))) == [
+        "BATCH_ACK_MESSAGE lacks the body BatchAckMessageRequestBody"
+    ]
+    assert "PULL_MESSAGE has no section" in list(
+        left_out(RequestCode.PULL_MESSAGE, page.replace("### PULL_MESSAGE (", ""))
+    )
+    unused = page + "| 11 | PULL_MESSAGE | nobody knows |\n"
+    assert list(left_out(RequestCode.PULL_MESSAGE, unused)) == ["PULL_MESSAGE is shown as unused"]
 
 
 def test_required_fields_and_short_names(page: str) -> None:
@@ -63,11 +85,11 @@ def test_bodies_with_their_members(page: str) -> None:
     }
 
 
-def test_the_marker_stands_in_the_page_once(extension: ModuleType) -> None:
+def test_the_marker_stands_in_the_page_once() -> None:
     source = [(DOCS / "reference/request-codes.md").read_text("utf-8")]
-    assert source[0].count(extension.MARKER) == 1
-    extension.fill_page(None, "reference/request-codes", source)
+    assert source[0].count(EXTENSION.MARKER) == 1
+    EXTENSION.fill_page(None, "reference/request-codes", source)
     assert "### PULL_MESSAGE (11)" in source[0]
-    other = [extension.MARKER]
-    extension.fill_page(None, "protocol", other)
-    assert other == [extension.MARKER]
+    other = [EXTENSION.MARKER]
+    EXTENSION.fill_page(None, "protocol", other)
+    assert other == [EXTENSION.MARKER]

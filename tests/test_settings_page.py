@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import attrs
 import pytest
 
 from rocketpy.config import ProducerConfig, PushConsumerConfig
 from rocketpy.config.java import NOT_THERE
 from rocketpy_broker_sim.config.table import broker_keys, namesrv_keys
-
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-
-
-def extension() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("settings_tables", DOCS / "_ext" / "settings_tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.pages import DOCS, extension
 
 
 @pytest.fixture(scope="module")
 def page() -> str:
     source = [(DOCS / "reference/settings.md").read_text("utf-8")]
-    extension().fill_page(None, "reference/settings", source)
+    extension("settings_tables").fill_page(None, "reference/settings", source)
     return source[0]
 
 
@@ -47,4 +33,4 @@ def test_every_setting_says_what_it_means(page: str) -> None:
 
 def test_a_marker_that_asks_for_no_table_is_an_error() -> None:
     with pytest.raises(KeyError):
-        extension().fill_page(None, "reference/settings", ["<!-- settings: nothing -->"])
+        extension("settings_tables").fill_page(None, "reference/settings", ["<!-- settings: nothing -->"])

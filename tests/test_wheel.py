@@ -24,13 +24,21 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the source distribution, and the wheel from it, so that both are whole."""
-    out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--outdir", out, ROOT, cwd=out)
-    assert list(out.glob("*.tar.gz"))
-    (wheel,) = out.glob("*.whl")
-    return wheel
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that holds the wheel and what it requires, and nothing else: nobody installs into it."""
+    place = tmp_path_factory.mktemp("installed") / "venv"
+    run(sys.executable, "-m", "venv", place, cwd=place.parent)
+    run(place / "bin" / "python", "-m", "pip", "install", "--quiet", wheel, cwd=place.parent)
+    return place
+
+
+def beside(installed: Path, place: Path) -> Path:
+    """Make an environment that has all that another one has, for what is to be installed on top; its Python."""
+    run(sys.executable, "-m", "venv", "--without-pip", place, cwd=installed)
+    (site,) = installed.glob("lib/python*/site-packages")
+    (own,) = place.glob("lib/python*/site-packages")
+    (own / "installed.pth").write_text(f"{site}\n", "utf-8")
+    return place / "bin" / "python"
 
 
 def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
@@ -46,10 +54,8 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith("licenses/NOTICE") for name in names)
 
 
-def test_the_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
-    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
-    bin_dir = tmp_path / "venv" / "bin"
-    run(bin_dir / "python", "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+def test_the_wheel_works_in_a_clean_environment(installed: Path, tmp_path: Path) -> None:
+    bin_dir = installed / "bin"
     said = run(bin_dir / "python", ROOT / "tests" / "wheel_smoke.py", cwd=tmp_path)
     assert "one message sent and stored" in said
     run(bin_dir / "python", "-c", "import rocketpy.spark; rocketpy.spark.archive('rocketpy.zip')", cwd=tmp_path)
@@ -61,16 +67,16 @@ def test_the_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> 
         assert "usage" in run(bin_dir / script, "--help", cwd=tmp_path).lower(), script
 
 
-def test_the_pytest_plugin_of_the_wheel_works_beside_others_and_without_them(wheel: Path, tmp_path: Path) -> None:
-    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
-    python = tmp_path / "venv" / "bin" / "python"
+def test_the_pytest_plugin_of_the_wheel_works_beside_others_and_without_them(installed: Path, tmp_path: Path) -> None:
+    python = beside(installed, tmp_path / "venv")
     smoke = tmp_path / "test_smoke.py"
     smoke.write_text((ROOT / "tests" / "wheel_plugin_smoke.py").read_text("utf-8"), "utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\naddopts = --strict-markers\n", "utf-8")
     pytest_smoke = (python, "-m", "pytest", "-rs", smoke)
-    run(python, "-m", "pip", "install", "--quiet", wheel, "pytest", cwd=tmp_path)
+    install = (python, "-m", "pip", "install", "--quiet")
+    run(*install, "pytest", cwd=tmp_path)
     assert "3 passed" in run(*pytest_smoke, cwd=tmp_path)
-    run(python, "-m", "pip", "install", "--quiet", "pytest-trio", "pytest-asyncio", "anyio", cwd=tmp_path)
+    run(*install, "pytest-trio", "pytest-asyncio", "anyio", cwd=tmp_path)
     said = run(*pytest_smoke, "-o", "asyncio_default_fixture_loop_scope=function", cwd=tmp_path)
     assert "8 passed" in said
     assert "skipped" not in said

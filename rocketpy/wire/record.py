@@ -84,7 +84,6 @@ _FLAG_AND_TIME: Final = struct.Struct(">iq")
 _RETRY_AND_PREPARED: Final = struct.Struct(">iq")
 _BATCH_HEADS: Final = {size: struct.Struct(f">iiiiiqq{size}si") for size in (48, 60, 72)}
 """The fixed part with everything that is the same for a batch as one piece, by its size: hosts take 8 or 20 bytes."""
-_BATCH_HEAD_SIZE: Final = _FRONT.size - _FLAG_AND_TIME.size + 4
 _SYS_FLAG: Final = struct.Struct(">i")
 _LENGTH_16: Final = struct.Struct(">H")
 _TOPIC_PREFIX: Final = [
@@ -167,10 +166,12 @@ def encode_record(
 
 
 def encode_batch_records(
-    items: Sequence[tuple[int, bytes, bytes]],
+    bodies: Sequence[bytes],
     *,
     topic: bytes,
+    flags: Sequence[int],
     properties: Sequence[bytes],
+    sizes: Sequence[int],
     queue_id: int,
     queue_offset: int,
     physical_offset: int,
@@ -185,7 +186,7 @@ def encode_batch_records(
     """The records of a batch, each at the next offset and behind the one before; as `encode_record` makes them.
 
     What is the same for all of them is packed once; the rest goes column by column, so that the loops are the
-    interpreter's own. `properties` are stored in place of those of the items.
+    interpreter's own. `sizes` are those that `record_size` tells.
 
     Raises:
         LocalProtocolError: a part does not fit the layout, as for `encode_record`.
@@ -193,19 +194,16 @@ def encode_batch_records(
     text_sizes = list(map(len, properties))
     _check_fit(len(topic), max(text_sizes, default=0), len(born_host), len(store_host), sys_flag)
     magic, topic_prefix = _TOPIC_PREFIX[len(topic)]
-    bodies = [item[1] for item in items]
     try:
         middle = _FLAG_AND_TIME.pack(sys_flag, born_timestamp) + born_host + _LONG.pack(store_timestamp) + store_host
         middle += _RETRY_AND_PREPARED.pack(reconsume_times, prepared_transaction_offset)
-        fixed_size = _BATCH_HEAD_SIZE + len(middle) + len(topic_prefix) + len(topic) + 2
-        sizes = [fixed_size + body + text for body, text in zip(map(len, bodies), text_sizes, strict=True)]
         heads = map(
             _BATCH_HEADS[len(middle)].pack,
             sizes,
             repeat(magic),
             [crc32(body) & 0x7FFFFFFF for body in bodies],
             repeat(queue_id),
-            [item[0] for item in items],
+            flags,
             count(queue_offset),
             accumulate(sizes, initial=physical_offset),
             repeat(middle),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, count, repeat
+from operator import add
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import LocalProtocolError, StoreError
@@ -33,7 +34,6 @@ from rocketpy_broker_sim.store.put_result import (
 from rocketpy_broker_sim.store.queue.consume_queue import MAX_QUEUE_ID, UNIT
 
 if TYPE_CHECKING:
-    from rocketpy.wire.batch import BatchItem
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.clock import StoredClock
     from rocketpy_broker_sim.store.log.commit_log import CommitLog
@@ -183,19 +183,22 @@ class MessageWriter:
         sys_flag = _with_host_bits(message)
         if sys_flag & TRANSACTION_MASK:
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
-        properties = self._stored_properties(message.batch, self._encoded(message.properties))
+        flags, bodies, sent = zip(*message.batch, strict=True)
+        properties = self._stored_properties(sent, self._encoded(message.properties))
+        body_sizes, text_sizes = list(map(len, bodies)), list(map(len, properties))
         fixed = record_size(queue.topic_bytes, b"", b"", sys_flag)
-        sizes = [fixed + len(item[1]) + len(text) for item, text in zip(message.batch, properties, strict=True)]
-        refusal = self._judge_batch(message.batch, properties, sizes)
+        sizes = [fixed + size for size in map(add, body_sizes, text_sizes)]
+        refusal = self._judge_batch(body_sizes, sum(map(len, sent)), max(text_sizes), sizes)
         if refusal is not None:
             return PutMessageResult(refusal)
-        return self._add_batch(queue, message, message.batch, properties, sizes, sys_flag)
+        return self._add_batch(queue, message, flags, bodies, properties, sizes, sys_flag)
 
     def _add_batch(
         self,
         queue: ConsumeQueue,
         message: IncomingMessage,
-        items: Sequence[BatchItem],
+        flags: Sequence[int],
+        bodies: Sequence[bytes],
         properties: list[bytes],
         sizes: list[int],
         sys_flag: int,
@@ -206,9 +209,11 @@ class MessageWriter:
         first = queue.next_offset
         try:
             records = encode_batch_records(
-                items,
+                bodies,
                 topic=queue.topic_bytes,
+                flags=flags,
                 properties=properties,
+                sizes=sizes,
                 queue_id=message.queue_id,
                 queue_offset=first,
                 physical_offset=begin,
@@ -352,15 +357,22 @@ class MessageWriter:
         return None
 
     def _judge_batch(
-        self, items: Sequence[BatchItem], properties: list[bytes], sizes: list[int]
+        self, bodies: list[int], sent_properties: int, longest: int, sizes: list[int]
     ) -> PutMessageStatus | None:
-        """Why a batch may not be stored: as sent it is too long, or one of its records is; None when it may."""
-        _, each_body, each_text = zip(*items, strict=True)
-        bodies = list(map(len, each_body))
-        sent = sum(bodies) + sum(map(len, each_text)) + ITEM_OVERHEAD * len(items)
-        if sent > self._config.max_message_size or not self._log.fits(sum(sizes)):
+        """Why a batch may not be stored: as sent it is too long, or one of its records is; None when it may.
+
+        Args:
+            bodies: bytes of each body.
+            sent_properties: bytes of all properties as they were sent.
+            longest: bytes of the longest properties as they are stored.
+            sizes: bytes of each record.
+        """
+        sent, total = sum(bodies) + sent_properties + ITEM_OVERHEAD * len(bodies), sum(sizes)
+        if sent > self._config.max_message_size or not self._log.fits(total):
             return PutMessageStatus.MESSAGE_ILLEGAL
-        return self._judge(max(bodies), max(map(len, properties)), max(sizes))
+        # No body is longer than all of them together; a record is too long only where all of them are.
+        refusal = self._judge(0, longest, total)
+        return None if refusal is None else self._judge(0, longest, max(sizes))
 
     def _encoded(self, text: str | bytes) -> bytes:
         """The bytes of a property text; a checksum that a sender put there would be taken for ours."""
@@ -374,9 +386,9 @@ class MessageWriter:
         """The properties as they are stored: with room for the checksum when records carry one."""
         return reserve_crc_property(properties) if self._with_crc else properties
 
-    def _stored_properties(self, batch: Sequence[BatchItem], added: bytes) -> list[bytes]:
+    def _stored_properties(self, sent: Sequence[bytes], added: bytes) -> list[bytes]:
         """The properties of each item with the broker's behind them."""
-        own = [item[2] for item in batch]
+        own = list(sent)
         if self._with_crc:
             own = [self._encoded(text.decode("utf-8", "replace")) for text in own]
         if added:

@@ -1,4 +1,4 @@
-"""The Spark demo and the example of a sink: what they count, and, with a JVM, as a user starts them."""
+"""The Spark demo and the example of a sink without Spark: what they count, compare and say. tests/spark starts them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,19 +19,12 @@ from examples.spark_demo.compare import show, verdict
 from examples.spark_demo.interrupts import interrupts_wait, quiet_when_interrupted
 from examples.spark_demo.progress import shown
 from examples.spark_demo.server import own_server
-from examples.spark_demo.session import FailedJobError, told_in_a_line
 from examples.spark_demo.source import check_columns
 from examples.spark_demo.tally import Tally
 from rocketpy.message import Message, MessageExt
 from rocketpy.sync import Producer
-from rocketpy_broker_sim import BlockingLocalCluster
-from tests.interop.requirement import require
-from tests.spark.local_spark import missing_for_spark
 
 ROOT = Path(__file__).resolve().parents[2]
-CSV = 'shop,cups,"price.€"\n' + "".join(f'"{"NS"[n % 2]}, street",{n},{n}.25\n' for n in range(600)) + "\n,7,\n"
-
-
 QUIET = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false pyspark-shell"}
 
 
@@ -41,80 +33,8 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=os.environ | QUIET, capture_output=True, text=True, timeout=200)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[BlockingLocalCluster]:
-    with BlockingLocalCluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
-def a_spark() -> None:
-    require(missing_for_spark())
-
-
-# --- with Spark ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("a_spark")
-def test_a_file_of_the_users_own_and_any_name_server(tmp_path: Path, cluster: BlockingLocalCluster) -> None:
-    file = tmp_path / "own.csv"
-    file.write_text(CSV, "utf-8")
-    ran = run("examples.spark_demo", file, "--namesrv", cluster.name_server_addresses)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    lines = [" ".join(line.split()) for line in ran.stdout.splitlines()]
-    assert "N, street 300 300 89,700 89,700 89,775 89,775" in lines
-    assert "S, street 300 300 90,000 90,000 90,075 90,075" in lines
-    assert "(none) 1 1 7 7 - -" in lines
-    assert lines[-1] == "totals from the messages equal Spark's: 601 of 601 rows, 3 groups by shop"
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("a_spark")
-def test_a_message_that_spark_has_not_sent_makes_the_totals_differ(
-    tmp_path: Path, cluster: BlockingLocalCluster
-) -> None:
-    file = tmp_path / "own.csv"
-    file.write_text(CSV, "utf-8")
-    command = [sys.executable, "-m", "examples.spark_demo", file, "--namesrv", cluster.name_server_addresses]
-    with subprocess.Popen(command, cwd=ROOT, env=os.environ | QUIET, stdout=subprocess.PIPE, text=True) as demo:
-        assert demo.stdout is not None
-        _, topic, *_ = demo.stdout.readline().split()
-        cluster.send(Message(topic, json.dumps({"shop": "N, street", "cups": 1, "price.€": 0}).encode()))
-        said = demo.stdout.read()
-    assert demo.returncode == 1, said
-    assert said.splitlines()[-1].startswith("TOTALS FROM THE MESSAGES DIFFER FROM SPARK'S: 60")
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("a_spark")
-def test_a_job_that_failed_is_one_line() -> None:
-    from pyspark.errors import PySparkException
-
-    pages = "An exception\n  File x\nrocketpy.SendError: a\nrocketpy.RowError: row 3 of partition 1: b\n\tat java"
-    with pytest.raises(FailedJobError, match=r"^rocketpy\.RowError: row 3 of partition 1: b$"), told_in_a_line():
-        raise PySparkException(pages)
-    with pytest.raises(FailedJobError, match=r"^out of disk$"), told_in_a_line():
-        raise PySparkException("out of disk\n\tat java")
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("a_spark")
-def test_the_example_of_a_sink(cluster: BlockingLocalCluster) -> None:
-    ran = run("examples.spark_sink", "--namesrv", cluster.name_server_addresses)
-    assert ran.returncode == 0, ran.stderr
-    sent = cluster.messages("Orders")
-    assert ran.stdout == f"3 orders sent, {sum(len(message.body) for message in sent)} bytes\n"
-    assert sorted(message.keys for message in sent) == [("42",), ("43",), ("44",)]
-    bodies = {message.tags: json.loads(message.body) for message in sent if message.keys != ("42",)}
-    assert bodies["tea"] == {"id": "43", "drink": "tea", "price": 2.0}
-
-
 def test_the_example_is_short() -> None:
     assert len((ROOT / "examples" / "spark_sink.py").read_text("utf-8").splitlines()) < 40
-
-
-# --- without ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop import jvm
+from tests.interop import jobs, jvm
 from tests.interop.apache import LINES, Apache, Cluster, unavailable
 from tests.interop.drivers import JavaAdmin, java_admin
 from tests.interop.mixed import Mixed, mixed_cluster
@@ -42,11 +42,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def apache(request: pytest.FixtureRequest) -> Apache:
-    """A release of Apache RocketMQ, resolved; its servers start with the quick JVM options."""
+def apache(request: pytest.FixtureRequest) -> Iterator[Apache]:
+    """A release of Apache RocketMQ, resolved; its servers start with the quick JVM options, its clients share a JVM."""
     version: str = request.param
     require(unavailable(version))
-    return Apache.resolve(version, options=jvm.QUICK)
+    release = Apache.resolve(version, options=jvm.QUICK)
+    with jobs.shared(release):
+        yield release
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,6 @@
-"""Our Java drivers as seen from Python: a producer, a push consumer and an admin, each a JVM of its own.
+"""Our Java drivers as seen from Python: a producer, a push consumer and an admin.
+
+Each has a JVM of its own, unless producers and consumers of the release share one (`jobs`).
 
 They print one JSON object a line (`java/Events.java`); here the lines become dictionaries. Options of the
 drivers are given as keywords, `body_size=1024` for `--body-size 1024`; what they mean stands in the Java files.
@@ -11,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tests.interop import jvm, settings
+from tests.interop import jobs, jvm, settings
 from tests.interop.failure import InteropError
 from tests.interop.process import JavaProcess
 from tests.interop.servers import temporary_home
@@ -31,7 +33,7 @@ END_SECONDS = 60.0
 class Driver:
     """A running driver and the events it has printed."""
 
-    process: JavaProcess
+    process: JavaProcess | jobs.Job
     _events: list[Event] = field(default_factory=list)
     _kinds: dict[str, list[Event]] = field(default_factory=dict)
     _read: int = 0
@@ -80,6 +82,13 @@ class Driver:
 @contextmanager
 def running(apache: Apache, main: str, *, jvm_options: Sequence[str] = (), **options: object) -> Iterator[Driver]:
     """Start a driver class; it is killed at the end if it has not finished."""
+    job = None if jvm_options else jobs.begun(apache, main, arguments(options))
+    if job is not None:
+        try:
+            yield Driver(job)
+        finally:
+            job.kill()
+        return
     with temporary_home(main.lower()) as home:
         settings.prepare_home(home)
         command = jvm.driver_command(home, apache.driver_class_path(), main, options=jvm_options)
@@ -185,6 +194,7 @@ class JavaAdmin(Driver):
             InteropError: The admin client raised; the message is its exception's.
         """
         before = self._answers()
+        assert isinstance(self.process, JavaProcess)
         self.process.write_line(json.dumps({"command": command, **arguments}))
 
         def answer() -> Event | None:

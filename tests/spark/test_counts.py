@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rocketpy.spark import sink
 from rocketpy_broker_sim import BlockingLocalCluster
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.one_spark("no task of Spark runs")
 def test_nothing_is_counted_before_anything_ran(spark: SparkSession, servers: BlockingLocalCluster) -> None:
     counts = sink("Counted", namesrv=servers.name_server_addresses).counts
     assert (counts.sent, counts.failed, counts.skipped, counts.bytes) == (0, 0, 0, 0)
@@ -34,6 +37,7 @@ def test_what_an_rdd_of_plain_values_sent_is_counted(spark: SparkSession, server
     assert {message.keys for message in servers.wait_messages("Dicts", 30)} == {(f"k{n}",) for n in range(30)}
 
 
+@pytest.mark.one_spark("what is counted is ours; that accumulators add up is asked on both lines")
 def test_sends_that_are_given_up_are_counted_on_request(spark: SparkSession, servers: BlockingLocalCluster) -> None:
     rows = spark.createDataFrame([("short",), ("x" * 6000,), ("brief",)], "value string").coalesce(1)
     to = sink(
@@ -48,6 +52,7 @@ def test_sends_that_are_given_up_are_counted_on_request(spark: SparkSession, ser
     assert {message.body for message in servers.wait_messages("Given-up", 2)} == {b"short", b"brief"}
 
 
+@pytest.mark.one_spark("each has accumulators of its own on the driver, whichever Spark it is")
 def test_two_sinks_count_apart(spark: SparkSession, servers: BlockingLocalCluster) -> None:
     one = sink("One", namesrv=servers.name_server_addresses, value_format="string")
     two = sink("Two", namesrv=servers.name_server_addresses, value_format="string")

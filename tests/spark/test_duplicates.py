@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from rocketpy.spark import provenance_of, sink
 from rocketpy_broker_sim import BlockingLocalCluster
 
@@ -43,6 +45,7 @@ def test_origins_tell_repetitions_from_new_rows(spark: SparkSession, servers: Bl
     assert {body for same in found.values() for _, body in same} == {row["value"] for row in rows}
 
 
+@pytest.mark.one_spark("the numbers of stages are asked on both lines where tasks fail and batches come again")
 def test_two_writes_of_one_sink_are_no_repetitions(
     spark: SparkSession, servers: BlockingLocalCluster, topic: str
 ) -> None:
@@ -55,6 +58,7 @@ def test_two_writes_of_one_sink_are_no_repetitions(
     assert len(set(origins)) == len(origins) == 20
 
 
+@pytest.mark.one_spark("the parts are counted by the sink, without Spark")
 def test_a_partition_that_is_given_in_parts_repeats_nothing(
     spark: SparkSession, servers: BlockingLocalCluster, topic: str
 ) -> None:

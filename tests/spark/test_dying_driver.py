@@ -8,6 +8,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from rocketpy.spark import provenance_of
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.interop.requirement import require
@@ -26,6 +28,7 @@ def drive(home: Path, namesrv: str, killed_in: int) -> int:
         return subprocess.run(command, cwd=ROOT, stdout=said, stderr=said, timeout=LONG, check=False).returncode
 
 
+@pytest.mark.one_spark("a batch that runs again from its checkpoint is asked on both lines in test_streams")
 def test_a_driver_that_dies_loses_no_row_and_repeats_only_what_says_so(
     servers: BlockingLocalCluster, tmp_path: Path
 ) -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import venv
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,21 +22,18 @@ from rocketpy.serialization import serializer
 from rocketpy.spark.archive import PACKAGES
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.interop.requirement import require
-from tests.spark.local_spark import missing_for_spark
+from tests.spark.local_spark import QUICK_JVM, missing_for_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 JOB = Path(__file__).with_name("executors_job.py")
-ROWS = 2_000
+ROWS = 500
 JOB_ENDS_WITHIN = 300.0
 QUIET = "rootLogger.level = warn\nrootLogger.appenderRef.err.ref = err\nappender.err.type = Console\n"
 QUIET += "appender.err.name = err\nappender.err.target = SYSTEM_ERR\nappender.err.layout.type = PatternLayout\n"
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For JVMs that live for some seconds: compiling well would cost them more than it saves."""
 SETTINGS = {
-    "spark.driver.extraJavaOptions": BRIEF,
-    "spark.executor.extraJavaOptions": BRIEF,
+    "spark.driver.extraJavaOptions": QUICK_JVM,
+    "spark.executor.extraJavaOptions": QUICK_JVM,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -123,6 +119,7 @@ def check(answer: dict[str, Any], cluster: BlockingLocalCluster, topic: str, exe
     assert answer["bytes"] == sum(len(message.body) for message in messages)
 
 
+@pytest.mark.one_spark("that executors use an archive is asked on both lines; here the driver has made it")
 def test_a_driver_sends_what_it_has_installed(
     home: Path, bare: Path, tmp_path: Path, servers: BlockingLocalCluster, topic: str
 ) -> None:
@@ -145,16 +142,13 @@ def test_an_archive_reaches_driver_and_executors_that_have_nothing(
 
 
 @pytest.mark.wheel
+@pytest.mark.one_spark("it goes the way of the archive, which is asked on both lines")
 def test_a_wheel_reaches_executors_that_have_what_it_needs(
-    home: Path, tmp_path: Path, servers: BlockingLocalCluster, topic: str
+    home: Path, tmp_path: Path, wheel: Path, servers: BlockingLocalCluster, topic: str
 ) -> None:
     executors = environment(tmp_path / "equipped", set(PACKAGES) - {"rocketpy"})
     assert has(executors, "trio")
     assert not has(executors, "rocketpy")
-    out = tmp_path / "dist"
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, ROOT]
-    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
-    (wheel,) = out.glob("*.whl")
     shutil.copy(wheel, tmp_path / "rocketpy.zip")  # Spark passes over files that end in .whl
     carried = str(tmp_path / "rocketpy.zip")
     answer = submit(home, executors, "--py-files", carried, topic=topic, namesrv=servers.name_server_addresses)

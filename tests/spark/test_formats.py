@@ -17,6 +17,10 @@ from rocketpy_broker_sim import BlockingLocalCluster
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
+pytestmark = pytest.mark.one_spark(
+    "test_columns_of_frames asks on both lines what rows become; here they go on to a broker"
+)
+
 SCHEMA = "flight string, delay double, seats int, fare decimal(8,2), day date, legs array<string>, crew map<string,int>"
 FLIGHTS: list[tuple[Any, ...]] = [
     ("AA-1", -3.5, 189, decimal.Decimal("99.90"), datetime.date(2013, 1, 1), ["JFK", "LAX"], {"pilots": 2}),

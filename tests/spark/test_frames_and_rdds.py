@@ -43,6 +43,7 @@ def test_every_row_of_an_rdd_is_a_message(spark: SparkSession, servers: Blocking
     assert written.counts.sent == ROWS
 
 
+@pytest.mark.one_spark("an iterator without rows is the same to a sink on both lines")
 @pytest.mark.parametrize("partitions", [1, 8])
 def test_partitions_without_rows_send_nothing(
     spark: SparkSession, servers: BlockingLocalCluster, topic: str, partitions: int
@@ -54,6 +55,7 @@ def test_partitions_without_rows_send_nothing(
     assert written.counts.sent == 0
 
 
+@pytest.mark.one_spark("an iterator without rows is the same to a sink on both lines")
 def test_empty_partitions_stand_beside_full_ones(
     spark: SparkSession, servers: BlockingLocalCluster, topic: str
 ) -> None:

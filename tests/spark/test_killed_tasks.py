@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rocketpy.spark import provenance_of, sink
 from rocketpy_broker_sim import BlockingLocalCluster
 
@@ -65,6 +67,7 @@ def test_a_task_killed_in_the_middle_is_run_again_and_nothing_is_missing(
     assert written.counts.sent == ROWS, "what failed attempts have sent is not counted"
 
 
+@pytest.mark.one_spark("our producer sends again; Spark has no part in it")
 def test_a_broker_that_restarts_during_the_job_costs_no_row(spark: SparkSession, tmp_path: Path) -> None:
     reached, back = tmp_path / "reached", tmp_path / "back"
     for pipe in (reached, back):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tests.machine.second_spark import EXPECTED
+from tools.second_spark import EXPECTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.spark.local_spark import ROOT
 from tests.spark.secret_job import SENT, TALKATIVE, TOPIC
@@ -36,6 +38,7 @@ def files_below(home: Path) -> Iterator[Path]:
     return (path for path in home.rglob("*") if path.is_file() and "jars" not in path.parts)
 
 
+@pytest.mark.one_spark("it asks the search, without Spark")
 def test_the_search_finds_what_it_searches_for() -> None:
     for before in (b"", b"x", b"xy"):
         hidden = base64.b64encode(before + b"the-secret-of-the-test" + b"more")

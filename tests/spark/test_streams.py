@@ -141,6 +141,7 @@ def test_a_batch_that_is_run_again_says_so(files: Files, servers: BlockingLocalC
         assert twins[0].body == twins[1].body
 
 
+@pytest.mark.one_spark("other streams run on both lines; this one differs by its source alone")
 def test_a_stream_of_ticks_arrives_while_it_runs(spark: SparkSession, servers: BlockingLocalCluster) -> None:
     ticks = spark.readStream.format("rate").option("rowsPerSecond", 200).option("numPartitions", 3).load()
     to = sink("Ticks", namesrv=servers.name_server_addresses, columns={"value": "*"}, value_format="json")
@@ -155,6 +156,7 @@ def test_a_stream_of_ticks_arrives_while_it_runs(spark: SparkSession, servers: B
     assert len({each["value"] for each in found}) == len(found)
 
 
+@pytest.mark.one_spark("the example is made of what other tests ask on both lines")
 def test_the_example_goes_on_where_it_was(
     spark: SparkSession,
     servers: BlockingLocalCluster,
@@ -180,6 +182,7 @@ def test_the_example_goes_on_where_it_was(
     assert len((ROOT / "examples" / "spark_stream.py").read_text("utf-8").splitlines()) < 40
 
 
+@pytest.mark.one_spark("counts and streams are asked on both lines, each by itself")
 def test_two_streams_have_counts_of_their_own(files: Files, servers: BlockingLocalCluster) -> None:
     mine = sink("Mine", namesrv=servers.name_server_addresses, value_format="string", bad_rows="skip")
     other = sink("Other", namesrv=servers.name_server_addresses, value_format="string")

@@ -1,4 +1,4 @@
-"""Ten thousand partitions of one row: a producer a worker process, not a producer a partition."""
+"""A thousand partitions of one row: a producer a worker process, not a producer a partition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rocketpy.spark import Sink
 
-PARTITIONS = 10_000
+PARTITIONS = 1_000
 
 
 def write_with_process(written: Sink, numbers: Iterable[int]) -> None:
@@ -31,7 +31,7 @@ def write_with_process(written: Sink, numbers: Iterable[int]) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_partitions_make_no_more_producers_than_worker_processes(
+def test_a_thousand_partitions_make_no_more_producers_than_worker_processes(
     spark: SparkSession, servers: BlockingLocalCluster, topic: str
 ) -> None:
     written = sink(topic, namesrv=servers.name_server_addresses, value_format="string")

@@ -19,6 +19,7 @@ from rocketpy.wire.properties import decode_properties
 from rocketpy.wire.record import encode_record
 from rocketpy.wire.sysflag import INNER_BATCH, NEED_UNWRAP
 from tests.strategies import messages
+from tests.tables import Table
 from tests.vectors import java_cases
 from tests.wire.test_record import PLAIN
 
@@ -125,20 +126,20 @@ def test_names_are_taken_as_they_are_and_values_of_none_are_left_out() -> None:
 ITEM = encode_batch([Message("T", b"body")])
 
 
-@pytest.mark.parametrize(
-    ("at", "layout", "value"),
-    [
+def test_threat_M1_lengths_of_items_must_add_up() -> None:
+    rows = [
         (0, ">i", 0), (0, ">i", -1), (0, ">i", 21), (0, ">i", len(ITEM) - 1), (0, ">i", len(ITEM) + 1),
         (0, ">i", 2**31 - 1),
         (16, ">i", -1), (16, ">i", 3), (16, ">i", 5), (16, ">i", 2**31 - 1), (16, ">i", -(2**31)),
         (24, ">h", -1), (24, ">h", 0), (24, ">h", 32767),
-    ],
-)  # fmt: skip
-def test_threat_M1_lengths_of_items_must_add_up(at: int, layout: str, value: int) -> None:
-    damaged = bytearray(ITEM)
-    struct.pack_into(layout, damaged, at, value)
-    with pytest.raises(MessageDecodeError, match="item 1 of a batch"):
-        decode_batch(ITEM + bytes(damaged))
+    ]  # fmt: skip
+    with Table() as table:
+        for at, layout, value in rows:
+            with table.row(f"{value} at {at}"):
+                damaged = bytearray(ITEM)
+                struct.pack_into(layout, damaged, at, value)
+                with pytest.raises(MessageDecodeError, match="item 1 of a batch"):
+                    decode_batch(ITEM + bytes(damaged))
 
 
 @pytest.mark.parametrize("size", [32767, 32768, 65535])
@@ -151,10 +152,12 @@ def test_threat_F6_properties_of_a_negative_length_are_an_error(size: int) -> No
             decode_batch(item)
 
 
-@pytest.mark.parametrize("cut", range(1, len(ITEM)))
-def test_threat_M1_a_cut_batch_is_an_error(cut: int) -> None:
-    with pytest.raises(MessageDecodeError):
-        decode_batch(ITEM + ITEM[:cut])
+def test_threat_M1_a_cut_batch_is_an_error() -> None:
+    with Table() as table:
+        for cut in range(1, len(ITEM)):
+            with table.row(cut):
+                with pytest.raises(MessageDecodeError):
+                    decode_batch(ITEM + ITEM[:cut])
 
 
 @given(st.binary(max_size=200))

@@ -26,6 +26,7 @@ from rocketpy.wire.headers.common import RpcHeader
 from rocketpy.wire.headers.route import GetRouteInfoRequestHeader
 from rocketpy.wire.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
 from rocketpy.wire.json_body import Body, members_of
+from tests.tables import Table
 from tests.wire.golden import header_classes
 
 ROWS = {code: exchange for codes in EXCHANGES.values() for code, exchange in codes.items()}
@@ -51,17 +52,21 @@ def test_every_request_code_has_a_row_and_only_one() -> None:
     assert len(ROWS) == sum(len(codes) for codes in EXCHANGES.values())
 
 
-@pytest.mark.parametrize("code", RequestCode, ids=lambda code: code.name)
-def test_rows_name_what_is_declared(code: RequestCode) -> None:
-    row = ROWS[code]
-    request, answer = header_class(code), header_class(code, answer=True)
-    assert (request, answer) == (header_classes().get((code, False)), header_classes().get((code, True)))
-    assert bool(row.headers) == (request is not None or answer is not None)
-    assert bool(row.about) == (request is None and not row.unused), "one of them says what the request is for"
-    for is_answer in (False, True):
-        assert (body_codec(code, answer=is_answer) is None) == (body_name(code, answer=is_answer) == "")
-    if row.unused:
-        assert row[:4] == ("", "", "", "")
+def test_rows_name_what_is_declared() -> None:
+    with Table() as table:
+        for code in RequestCode:
+            with table.row(code.name):
+                row = ROWS[code]
+                request, answer = header_class(code), header_class(code, answer=True)
+                assert (request, answer) == (header_classes().get((code, False)), header_classes().get((code, True)))
+                assert bool(row.headers) == (request is not None or answer is not None)
+                assert bool(row.about) == (request is None and not row.unused), (
+                    "one of them says what the request is for"
+                )
+                for is_answer in (False, True):
+                    assert (body_codec(code, answer=is_answer) is None) == (body_name(code, answer=is_answer) == "")
+                if row.unused:
+                    assert row[:4] == ("", "", "", "")
 
 
 def test_known_rows() -> None:

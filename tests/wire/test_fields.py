@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from rocketpy.errors import LocalProtocolError
 from rocketpy.wire.fields import (
-    Header,
     HeaderFieldError,
     boolean,
     camel_case,
@@ -28,6 +27,7 @@ from rocketpy.wire.headers.offset import QueryConsumerOffsetRequestHeader
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.headers.route import GetRouteInfoRequestHeader
 from rocketpy.wire.headers.send import SendMessageRequestHeader
+from tests.tables import Table
 from tests.wire.golden import header_classes
 from tests.wire.strategies import INT32, INT64, TEXT, read
 
@@ -106,18 +106,20 @@ def test_P5_where_apache_answers_without_a_field_so_can_we() -> None:
         GetRouteInfoRequestHeader(topic=None).to_ext()  # type: ignore[arg-type]  # what a caller without mypy does
 
 
-@pytest.mark.parametrize("kind", sorted({*header_classes().values()}, key=lambda kind: kind.__name__))
-def test_P5_every_declared_header(kind: type[Header]) -> None:
+def test_P5_every_declared_header() -> None:
     """There and back with every field, and with the required ones only."""
-    samples: dict[str, Any] = {"text": "x", "int32": 7, "int64": 2**40, "boolean": True, "float64": 0.5}
-    values = {field.attribute: samples[field.kind] for field in kind.wire_fields if field.kind in samples}
-    least = {field.attribute: values[field.attribute] for field in kind.wire_fields if field.required}
-    for given_ in (values, least):
-        made = kind(**given_)
-        assert kind.from_ext(made.to_ext()) == made
-        assert kind.from_short_ext(made.to_short_ext()) == made
-    names = [field.name for field in kind.wire_fields]
-    assert len(set(names)) == len(names)
+    with Table() as table:
+        for kind in sorted({*header_classes().values()}, key=lambda kind: kind.__name__):
+            with table.row(kind.__name__):
+                samples: dict[str, Any] = {"text": "x", "int32": 7, "int64": 2**40, "boolean": True, "float64": 0.5}
+                values = {field.attribute: samples[field.kind] for field in kind.wire_fields if field.kind in samples}
+                least = {field.attribute: values[field.attribute] for field in kind.wire_fields if field.required}
+                for given_ in (values, least):
+                    made = kind(**given_)
+                    assert kind.from_ext(made.to_ext()) == made
+                    assert kind.from_short_ext(made.to_short_ext()) == made
+                names = [field.name for field in kind.wire_fields]
+                assert len(set(names)) == len(names)
 
 
 SENDS = st.builds(
@@ -163,9 +165,8 @@ def test_P6_what_has_no_letter_keeps_its_name() -> None:
     assert found.to_short_ext() == ext
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_threat_F13_what_is_no_number_counts_as_missing() -> None:
+    rows = [
         *(
             "",
             " ",
@@ -187,12 +188,13 @@ def test_P6_what_has_no_letter_keeps_its_name() -> None:
             "true",
         ),
         *("2147483648", "-2147483649", "9223372036854775808", "9" * 21, "9" * 100_000),
-    ],
-)
-def test_threat_F13_what_is_no_number_counts_as_missing(value: str) -> None:
-    with pytest.raises(HeaderFieldError, match="queueId is not a valid int32"):
-        Everything.from_ext(EXT | {"queueId": value})
-    assert Everything.from_ext(EXT | {"count": value}).count == -1
+    ]
+    with Table() as table:
+        for value in rows:
+            with table.row(f"{value!a:.30}"):
+                with pytest.raises(HeaderFieldError, match="queueId is not a valid int32"):
+                    Everything.from_ext(EXT | {"queueId": value})
+                assert Everything.from_ext(EXT | {"count": value}).count == -1
 
 
 @pytest.mark.parametrize(("value", "number"), [("0", 0), ("-0", 0), ("+7", 7), ("007", 7), ("-2147483648", -(2**31))])

@@ -15,7 +15,6 @@ from collections import Counter
 from typing import Any
 
 import attrs
-import pytest
 
 from rocketpy.wire.bodies.registration import RegisterBrokerBody
 from rocketpy.wire.codes import RequestCode, ResponseCode, SerializeType
@@ -26,6 +25,7 @@ from rocketpy.wire.headers.common import EXTRA_FIELDS
 from rocketpy.wire.json_body import Body
 from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.serialize import decode_command, encode_command
+from tests.tables import Table
 from tests.wire.golden import FILES, SHORT_FORM, GoldenFrame, has_one_binary_form, load, whole_frames
 
 # POP codes in a ROCKETMQ header, which has 16 bits for them: what arrives is no code at all.
@@ -187,23 +187,27 @@ def timeless(value: Any) -> Any:
 # --- the whole frame -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_P8_every_frame_into_its_declarations_and_back(file: str) -> None:
-    for golden in load(file):
-        if golden.is_cut:
-            continue
-        frame = golden.frame()
-        command = decode_command(frame)
-        fields = {name: value for name, value in command.ext_fields.items() if name not in EXTRA_FIELDS}
-        again = written_again(golden, fields)
-        assert again == fields, f"{file} {golden}: a field that is not declared, or not for this code"
-        body = body_again(golden, command) if command.body else b""
-        ours = attrs.evolve(
-            command, ext_fields={name: again.get(name, value) for name, value in command.ext_fields.items()}, body=body
-        )
-        assert ours == command, golden
-        if frame.serialize_type == SerializeType.ROCKETMQ and has_one_binary_form(frame.header):
-            assert encode_command(ours) == golden.data, golden
+def test_P8_every_frame_into_its_declarations_and_back() -> None:
+    with Table() as table:
+        for file in FILES:
+            with table.row(file):
+                for golden in load(file):
+                    if golden.is_cut:
+                        continue
+                    frame = golden.frame()
+                    command = decode_command(frame)
+                    fields = {name: value for name, value in command.ext_fields.items() if name not in EXTRA_FIELDS}
+                    again = written_again(golden, fields)
+                    assert again == fields, f"{file} {golden}: a field that is not declared, or not for this code"
+                    body = body_again(golden, command) if command.body else b""
+                    ours = attrs.evolve(
+                        command,
+                        ext_fields={name: again.get(name, value) for name, value in command.ext_fields.items()},
+                        body=body,
+                    )
+                    assert ours == command, golden
+                    if frame.serialize_type == SerializeType.ROCKETMQ and has_one_binary_form(frame.header):
+                        assert encode_command(ours) == golden.data, golden
 
 
 def test_every_code_of_a_capture_is_known() -> None:

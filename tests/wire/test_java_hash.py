@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketpy.wire.java_hash import index_key_hash, string_hash, tags_code
+from tests.tables import Table
 from tests.vectors import java_cases, vector
 
 
-@pytest.mark.parametrize(("text", "expected"), [*java_cases("string_hash"), *vector("java_string_hash").items()])
-def test_string_hash_is_java_s(text: str, expected: int) -> None:
-    assert string_hash(text) == expected
+def test_string_hash_is_java_s() -> None:
+    with Table() as table:
+        for text, expected in [*java_cases("string_hash"), *vector("java_string_hash").items()]:
+            with table.row(f"{text!a:.40}"):
+                assert string_hash(text) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), [*java_cases("tags_code"), *java_cases("tags_code_null_filter")])
-def test_tags_code_is_the_sign_extended_hash(text: str | None, expected: int) -> None:
-    assert tags_code(text) == expected
+def test_tags_code_is_the_sign_extended_hash() -> None:
+    with Table() as table:
+        for text, expected in [*java_cases("tags_code"), *java_cases("tags_code_null_filter")]:
+            with table.row(f"{text!a:.40}"):
+                assert tags_code(text) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), [*java_cases("index_key_hash"), *vector("index_key_hash").items()])
-def test_index_key_hash_is_never_negative(text: str, expected: int) -> None:
-    assert index_key_hash(text) == expected
+def test_index_key_hash_is_never_negative() -> None:
+    with Table() as table:
+        for text, expected in [*java_cases("index_key_hash"), *vector("index_key_hash").items()]:
+            with table.row(f"{text!a:.40}"):
+                assert index_key_hash(text) == expected
 
 
 def reference(text: str) -> int:

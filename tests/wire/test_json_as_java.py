@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,7 @@ from rocketpy.wire.frame import Frame
 from rocketpy.wire.json_body import Body, body
 from rocketpy.wire.serialize import decode_command
 from rocketpy.wire.steps import run_steps
+from tests.tables import Table
 from tests.wire.json_cases import Row, cases, read_golden
 
 if TYPE_CHECKING:
@@ -109,22 +111,22 @@ def test_the_golden_table_has_every_text() -> None:
     assert [row.case for row in ROWS] == cases()
 
 
-@pytest.mark.parametrize(
-    "row",
-    [row for row in UNDERSTOOD if row not in EXCEPTIONS],
-    ids=lambda row: f"{row.case.kind} {row.case.text[:60]!a}",
-)
-def test_read_as_java_reads_it(row: Row) -> None:
-    found, wanted = plain(ours(*row.case)), expected(row)
-    assert found is not None
-    assert wanted.keys() - found.keys() <= NO_MEMBERS
-    common = found.keys() & wanted.keys()
-    assert {name: found[name] for name in common} == {name: wanted[name] for name in common}
+def test_read_as_java_reads_it() -> None:
+    with Table() as table:
+        for row in [row for row in UNDERSTOOD if row not in EXCEPTIONS]:
+            with table.row(f"{row.case.kind} {row.case.text[:60]!a}"):
+                found, wanted = plain(ours(*row.case)), expected(row)
+                assert found is not None
+                assert wanted.keys() - found.keys() <= NO_MEMBERS
+                common = found.keys() & wanted.keys()
+                assert {name: found[name] for name in common} == {name: wanted[name] for name in common}
 
 
-@pytest.mark.parametrize("row", EXCEPTIONS, ids=lambda row: f"{row.case.kind} {row.case.text[:60]!a}")
-def test_the_exceptions_are_such(row: Row) -> None:
-    assert plain(ours(*row.case)) != expected(row)
+def test_the_exceptions_are_such() -> None:
+    with Table() as table:
+        for row in EXCEPTIONS:
+            with table.row(f"{row.case.kind} {row.case.text[:60]!a}"):
+                assert plain(ours(*row.case)) != expected(row)
 
 
 def test_the_heartbeat_of_the_cpp_client() -> None:
@@ -138,13 +140,15 @@ def test_the_heartbeat_of_the_cpp_client() -> None:
     assert (subscription.sub_version, subscription.code_set) == (1_700_000_000_000, {2598919})
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.case.kind in BODIES], ids=lambda row: f"{row.case.text!a:.60}"
-)
-def test_read_in_steps_as_at_once(row: Row) -> None:
-    kind, data = BODIES[row.case.kind], row.case.text.encode()
-    with wall_clock(lambda: 5):
-        assert outcome(lambda: run_steps(kind.decode_steps(data))) == outcome(lambda: kind.decode(data))
+def test_read_in_steps_as_at_once() -> None:
+    with Table() as table:
+        for kind, text in (row.case for row in ROWS if row.case.kind in BODIES):
+            with table.row(f"{text!a:.60}"), wall_clock(lambda: 5):
+                at_once, in_steps = (
+                    partial(BODIES[kind].decode, text.encode()),
+                    BODIES[kind].decode_steps(text.encode()),
+                )
+                assert outcome(partial(run_steps, in_steps)) == outcome(at_once)
 
 
 def outcome(read: Callable[[], Body]) -> Any:

@@ -10,6 +10,7 @@ import pytest
 from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.json_body import Body, Int32, body, member
 from rocketpy.wire.limits import WireLimits
+from tests.tables import Table
 
 
 class Colour(Enum):
@@ -155,9 +156,8 @@ def test_references_are_put_back() -> None:
     assert found.inners == [Inner(name="one"), Inner(name="b"), Inner(name="b")]
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
+def test_paths_of_references() -> None:
+    rows = [
         ("$.inner", "one"),
         ("$['inner']", "one"),
         ("$.inners[0]", "zero"),
@@ -166,12 +166,13 @@ def test_references_are_put_back() -> None:
         ("$.inner.name.x", None),
         ("$!", None),
         ("inner", None),
-    ],
-)
-def test_paths_of_references(path: str, name: str | None) -> None:
-    data = '{"inner":{"name":"one"},"inners":[{"name":"zero"},{"$ref":"PATH"}]}'.replace("PATH", path)
-    found = Everything.decode(data.encode()).inners
-    assert [each.name for each in found] == ["zero"] + ([name] if name else [])
+    ]
+    with Table() as table:
+        for path, name in rows:
+            with table.row(path):
+                data = '{"inner":{"name":"one"},"inners":[{"name":"zero"},{"$ref":"PATH"}]}'.replace("PATH", path)
+                found = Everything.decode(data.encode()).inners
+                assert [each.name for each in found] == ["zero"] + ([name] if name else [])
 
 
 def test_a_reference_to_the_parent_is_the_structure_around_it() -> None:

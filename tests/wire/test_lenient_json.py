@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from rocketpy.errors import LocalProtocolError, RemoteProtocolError
 from rocketpy.wire.lenient_json import parse_json, write_json
+from tests.tables import Table
 from tests.wire.strategies import read
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=10)
@@ -84,14 +86,17 @@ def test_dialect(text: str, value: Any) -> None:
     assert read(lambda: parse_json(text)) == value
 
 
-@pytest.mark.parametrize("depth", [33, 1000, 100_000])
-@pytest.mark.parametrize("pattern", ["[", '{"a":', "{a:", "[[],", "[{},", '{"a":"]","b":'])
-def test_threat_F11_depth_is_counted_before_it_is_built(depth: int, pattern: str) -> None:
-    with pytest.raises(RemoteProtocolError):
-        parse_json(pattern * depth, max_depth=32)
-    closed = "[" * depth + "]" * depth
-    with pytest.raises(RemoteProtocolError, match="deeper"):
-        parse_json(closed, max_depth=32)
+def test_threat_F11_depth_is_counted_before_it_is_built() -> None:
+    with Table() as table:
+        for pattern, depth in itertools.product(
+            ["[", '{"a":', "{a:", "[[],", "[{},", '{"a":"]","b":'], [33, 1000, 100_000]
+        ):
+            with table.row(f"{depth} of {pattern}"):
+                with pytest.raises(RemoteProtocolError):
+                    parse_json(pattern * depth, max_depth=32)
+                closed = "[" * depth + "]" * depth
+                with pytest.raises(RemoteProtocolError, match="deeper"):
+                    parse_json(closed, max_depth=32)
 
 
 def test_threat_F11_as_deep_as_allowed() -> None:

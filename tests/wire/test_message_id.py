@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from calendar import timegm
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,6 +29,7 @@ from rocketpy.wire.message_id import (
     uniq_id_time,
 )
 from tests.strategies import OFFSETS, PORTS, ipv4, ipv6
+from tests.tables import Table
 from tests.vectors import java_cases, raises, vector
 
 V4 = bytes((192, 0, 2, 2))
@@ -44,28 +44,34 @@ def ms(*date: int) -> int:
 # --- offset ids ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("place", "text"), java_cases("message_id_create"), ids=str)
-def test_P12_offset_ids_are_those_of_java(place: dict[str, str], text: str) -> None:
-    assert offset_message_id(pack_host(place["host"], int(place["port"])), int(place["offset"])) == text
-    assert decode_offset_message_id(text) == (place["host"], place["port"], place["offset"])
+def test_P12_offset_ids_are_those_of_java() -> None:
+    with Table() as table:
+        for place, text in java_cases("message_id_create"):
+            with table.row(place):
+                assert offset_message_id(pack_host(place["host"], int(place["port"])), int(place["offset"])) == text
+                assert decode_offset_message_id(text) == (place["host"], place["port"], place["offset"])
 
 
-@pytest.mark.parametrize(("place", "text"), vector("offset_msg_id").items())
-def test_P12_offset_ids_of_the_vectors(place: str, text: str) -> None:
-    address, offset = place.split("@")
-    ip, port = address.split(":")
-    assert offset_message_id_of(ip, int(port), int(offset)) == text
+def test_P12_offset_ids_of_the_vectors() -> None:
+    with Table() as table:
+        for place, text in vector("offset_msg_id").items():
+            with table.row(place):
+                address, offset = place.split("@")
+                ip, port = address.split(":")
+                assert offset_message_id_of(ip, int(port), int(offset)) == text
 
 
-@pytest.mark.parametrize(("text", "expected"), java_cases("message_id_decode"), ids=str)
-def test_P12_offset_ids_are_read(text: str, expected: dict[str, object]) -> None:
-    if raises(expected) or "z" in text:  # Java reads a digit that is none as 0xFF; we say so
-        with pytest.raises(ConfigError):
-            decode_offset_message_id(text)
-        return
-    ip, port, offset = decode_offset_message_id(text)
-    assert (port, offset) == (expected["port"], expected["offset"])
-    assert pack_host(ip, port) == pack_host(str(expected["host"]), port)
+def test_P12_offset_ids_are_read() -> None:
+    with Table() as table:
+        for text, expected in java_cases("message_id_decode"):
+            with table.row(text):
+                if raises(expected) or "z" in text:  # Java reads a digit that is none as 0xFF; we say so
+                    with pytest.raises(ConfigError):
+                        decode_offset_message_id(text)
+                    continue
+                ip, port, offset = decode_offset_message_id(text)
+                assert (port, offset) == (expected["port"], expected["offset"])
+                assert pack_host(ip, port) == pack_host(str(expected["host"]), port)
 
 
 @given(ipv4() | ipv6(), PORTS, OFFSETS)
@@ -96,19 +102,25 @@ def test_any_text_is_an_id_or_a_config_error(text: str) -> None:
 # --- unique ids ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "ip"), java_cases("uniq_id_ip"))
-def test_P15_the_address_is_recoverable(text: str, ip: str) -> None:
-    assert pack_host(uniq_id_ip(text), 0) == pack_host(ip, 0)
+def test_P15_the_address_is_recoverable() -> None:
+    with Table() as table:
+        for text, ip in java_cases("uniq_id_ip"):
+            with table.row(text):
+                assert pack_host(uniq_id_ip(text), 0) == pack_host(ip, 0)
 
 
-@pytest.mark.parametrize(("text", "pid"), java_cases("uniq_id_pid"))
-def test_P15_the_process_is_recoverable(text: str, pid: int) -> None:
-    assert uniq_id_pid(text) == pid
+def test_P15_the_process_is_recoverable() -> None:
+    with Table() as table:
+        for text, pid in java_cases("uniq_id_pid"):
+            with table.row(text):
+                assert uniq_id_pid(text) == pid
 
 
-@pytest.mark.parametrize(("text", "offset"), java_cases("uniq_id_time_offset_in_month_ms"))
-def test_P15_the_time_is_recoverable(text: str, offset: int) -> None:
-    assert uniq_id_offset_in_month(text) == offset
+def test_P15_the_time_is_recoverable() -> None:
+    with Table() as table:
+        for text, offset in java_cases("uniq_id_time_offset_in_month_ms"):
+            with table.row(text):
+                assert uniq_id_offset_in_month(text) == offset
 
 
 @pytest.mark.parametrize(("ip", "text"), [(V4, "192.0.2.2"), (V6, "fd00::2")])
@@ -131,11 +143,14 @@ def test_P15_an_id_tells_address_process_time_and_counter(ip: bytes, text: str) 
         assert decode_unique_id(second) == read
 
 
-@pytest.mark.parametrize("read", [decode_unique_id, decode_offset_message_id])
-@pytest.mark.parametrize("what", [None, b"7F00000100002A9F0000000000000000", 5, "", "7F" * 15, "0x" * 16])
-def test_Q1_what_is_no_id_is_a_config_error(read: Callable[[Any], object], what: Any) -> None:
-    with pytest.raises(ConfigError, match=r"is not an? \w+ message id"):
-        read(what)
+def test_Q1_what_is_no_id_is_a_config_error() -> None:
+    others = [None, b"7F00000100002A9F0000000000000000", 5, "", "7F" * 15, "0x" * 16]
+    readers = [decode_unique_id, decode_offset_message_id]
+    with Table() as table:
+        for what, read in itertools.product(others, readers):
+            with table.row(f"{read.__name__} of {what!r}"):
+                with pytest.raises(ConfigError, match=r"is not an? \w+ message id"):
+                    read(what)
 
 
 def test_an_offset_id_tells_its_parts_by_name() -> None:

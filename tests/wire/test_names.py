@@ -29,6 +29,7 @@ from rocketpy.wire.names import (
     retry_topic,
 )
 from tests.strategies import names
+from tests.tables import Table
 from tests.vectors import java_cases
 
 HOSTILE = [
@@ -38,19 +39,25 @@ HOSTILE = [
 """No entry may accept one of these, for names become folders, keys of tables and parts of other names."""
 
 
-@pytest.mark.parametrize(("name", "valid"), java_cases("validate_topic"), ids=lambda value: str(value)[:20])
-def test_P18_a_broker_takes_the_topics_that_java_takes(name: str, valid: bool) -> None:
-    assert is_valid_topic(name) is valid
+def test_P18_a_broker_takes_the_topics_that_java_takes() -> None:
+    with Table() as table:
+        for name, valid in java_cases("validate_topic"):
+            with table.row(f"{name!a:.40}"):
+                assert is_valid_topic(name) is valid
 
 
-@pytest.mark.parametrize(("name", "system"), java_cases("is_system_topic"), ids=lambda value: str(value)[:20])
-def test_P18_system_topics(name: str, system: bool) -> None:
-    assert is_system_topic(name) is system
+def test_P18_system_topics() -> None:
+    with Table() as table:
+        for name, system in java_cases("is_system_topic"):
+            with table.row(f"{name!a:.40}"):
+                assert is_system_topic(name) is system
 
 
-@pytest.mark.parametrize(("name", "refused"), java_cases("not_allowed_send"), ids=lambda value: str(value)[:20])
-def test_P18_topics_that_nobody_may_send_to(name: str, refused: bool) -> None:
-    assert (name in NOT_ALLOWED_SEND) is refused
+def test_P18_topics_that_nobody_may_send_to() -> None:
+    with Table() as table:
+        for name, refused in java_cases("not_allowed_send"):
+            with table.row(f"{name!a:.40}"):
+                assert (name in NOT_ALLOWED_SEND) is refused
 
 
 def test_P18_a_broker_adds_system_topics_of_its_own() -> None:
@@ -108,15 +115,17 @@ def test_system_groups(name: str) -> None:
     assert not is_system_group(f"my_{name}")
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=repr)
-def test_threat_A1_one_validator_refuses_hostile_names(name: str) -> None:
-    assert not is_valid_topic(name)
-    assert not is_valid_stored_topic(name)
-    assert not is_valid_stored_topic(f"%RETRY%{name}+x/y")
-    assert not is_valid_group(name)
-    for check in (check_topic, check_group):
-        with pytest.raises(ConfigError):
-            check(name)
+def test_threat_A1_one_validator_refuses_hostile_names() -> None:
+    with Table() as table:
+        for name in HOSTILE:
+            with table.row(repr(name)):
+                assert not is_valid_topic(name)
+                assert not is_valid_stored_topic(name)
+                assert not is_valid_stored_topic(f"%RETRY%{name}+x/y")
+                assert not is_valid_group(name)
+                for check in (check_topic, check_group):
+                    with pytest.raises(ConfigError):
+                        check(name)
 
 
 @given(st.text(max_size=40) | names(300))
@@ -137,13 +146,15 @@ def test_a_name_that_is_no_text_is_refused(name: object) -> None:
         check_topic(name)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("given_names", "expected"), java_cases("pop_retry_topic"), ids=str)
-def test_P20_pop_retry_topics_of_both_forms(given_names: dict[str, str], expected: dict[str, str]) -> None:
-    topic, group = given_names["topic"], given_names["group"]
-    first, second = pop_retry_topic_v1(topic, group), pop_retry_topic_v2(topic, group)
-    assert (first, second) == (expected["v1"], expected["v2"])
-    assert normal_topic(first, group) == expected["normal_of_v1"]
-    assert normal_topic(second, group) == expected["normal_of_v2"]
+def test_P20_pop_retry_topics_of_both_forms() -> None:
+    with Table() as table:
+        for given_names, expected in java_cases("pop_retry_topic"):
+            with table.row(given_names):
+                topic, group = given_names["topic"], given_names["group"]
+                first, second = pop_retry_topic_v1(topic, group), pop_retry_topic_v2(topic, group)
+                assert (first, second) == (expected["v1"], expected["v2"])
+                assert normal_topic(first, group) == expected["normal_of_v1"]
+                assert normal_topic(second, group) == expected["normal_of_v2"]
 
 
 @given(names(100), names(100))

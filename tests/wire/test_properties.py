@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -21,6 +22,7 @@ from rocketpy.wire.properties import (
     put_property,
 )
 from tests.strategies import property_maps, texts
+from tests.tables import Table
 from tests.vectors import GOLDEN, java_cases, vector
 
 
@@ -81,11 +83,13 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:24]))
-def test_threat_M6_odd_property_text_is_read_without_an_error(text: str) -> None:
-    found = decode_properties(text)
-    assert all(name and value for name, value in found.items())
-    assert all("\x01" not in name and "\x02" not in name + value for name, value in found.items())
+def test_threat_M6_odd_property_text_is_read_without_an_error() -> None:
+    with Table() as table:
+        for text in HOSTILE:
+            with table.row(f"{text!a:.30}"):
+                found = decode_properties(text)
+                assert all(name and value for name, value in found.items())
+                assert all("\x01" not in name and "\x02" not in name + value for name, value in found.items())
 
 
 @given(st.text("\x01\x02ab", max_size=60) | st.text(max_size=60))
@@ -118,13 +122,14 @@ def test_threat_M6_many_empty_pairs_are_searched_in_linear_time() -> None:
     assert find_property(b"a\x01b\x02" + b"a\x01\x02" * 500_000, b"a") == b"b"
 
 
-@pytest.mark.parametrize("encoder", [Message("T", b"x", properties={"a": "b"}).properties, {"a": "b", "c": "d"}])
-@pytest.mark.parametrize(
-    "odd", [("n\x01", "v"), ("n\x02", "v"), ("n", "v\x01"), ("n", "v\x02w\x01x"), ("n", "\x01\x02")]
-)
-def test_threat_M7_a_sender_refuses_separators(encoder: dict[str, str], odd: tuple[str, str]) -> None:
-    with pytest.raises(LocalProtocolError, match="separate properties"):
-        encode_properties({**encoder, odd[0]: odd[1]}, refuse_separators=True)
+def test_threat_M7_a_sender_refuses_separators() -> None:
+    odd_ones = [("n\x01", "v"), ("n\x02", "v"), ("n", "v\x01"), ("n", "v\x02w\x01x"), ("n", "\x01\x02")]
+    encoders = [Message("T", b"x", properties={"a": "b"}).properties, {"a": "b", "c": "d"}]
+    with Table() as table:
+        for odd, encoder in itertools.product(odd_ones, encoders):
+            with table.row(f"{odd!a} beside {encoder!a}"):
+                with pytest.raises(LocalProtocolError, match="separate properties"):
+                    encode_properties({**encoder, odd[0]: odd[1]}, refuse_separators=True)
 
 
 @given(st.dictionaries(st.text("\x01\x02ab", max_size=4), st.text("\x01\x02ab", max_size=4), max_size=4))
@@ -140,9 +145,11 @@ def test_threat_M7_a_broker_takes_them_as_separators() -> None:
     assert decode_properties("n\x01v\x02TAGS\x01forged\x02") == {"n": "v", "TAGS": "forged"}
 
 
-@pytest.mark.parametrize(("given_text", "left"), java_cases("properties_delete"), ids=str)
-def test_a_property_is_deleted_as_in_java(given_text: dict[str, str], left: str) -> None:
-    assert delete_property(hex_text(given_text["hex"]), given_text["name"]) == hex_text(left)
+def test_a_property_is_deleted_as_in_java() -> None:
+    with Table() as table:
+        for given_text, left in java_cases("properties_delete"):
+            with table.row(given_text):
+                assert delete_property(hex_text(given_text["hex"]), given_text["name"]) == hex_text(left)
 
 
 @given(property_maps(), texts(), texts())
@@ -162,11 +169,13 @@ def test_a_missing_last_separator_is_put_in_before_a_new_pair() -> None:
     assert put_property("", "c", "d") == "c\x01d\x02"
 
 
-@pytest.mark.parametrize(("crc", "encoded"), java_cases("prop_crc_text"))
-def test_the_crc_property_has_its_lowest_digit_first(crc: int, encoded: str) -> None:
-    assert encode_crc_property(crc).hex() == encoded
-    assert len(encode_crc_property(crc)) == CRC_PROPERTY_SIZE
-    assert encode_crc_property(123).decode() == vector("prop_crc_field_for_crc_123")
+def test_the_crc_property_has_its_lowest_digit_first() -> None:
+    with Table() as table:
+        for crc, encoded in java_cases("prop_crc_text"):
+            with table.row(crc):
+                assert encode_crc_property(crc).hex() == encoded
+                assert len(encode_crc_property(crc)) == CRC_PROPERTY_SIZE
+                assert encode_crc_property(123).decode() == vector("prop_crc_field_for_crc_123")
 
 
 def test_names_are_those_of_the_golden_messages() -> None:

@@ -6,12 +6,11 @@ import base64
 import json
 from typing import Any
 
-import pytest
-
 from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import FrameDecoder
 from rocketpy.wire.serialize import decode_command
+from tests.tables import Table
 from tests.wire.golden import FOLDER
 
 CASES: list[dict[str, Any]] = json.loads((FOLDER / "raw_behaviour.json").read_text("utf-8"))
@@ -38,34 +37,38 @@ def outcome(data: bytes) -> str | list[RemotingCommand]:
         return "refused"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['case']}-{case['server'].replace(' ', '-')}")
-def test_read_as_apache_reads(case: dict[str, Any]) -> None:
-    found = outcome(base64.b64decode(case["sent_b64"]))
-    if case["case"] in OWN:
-        assert found == OWN[case["case"]]
-    elif case["result"] == "closed":
-        assert found == "refused"
-    else:
-        assert isinstance(found, list)
-        (command,) = found
-        assert command.is_response == (case["case"] == "response_flag_unknown_opaque")
-        if case["result"] == "answered":
-            assert command.opaque == case["answer"]["opaque"]
-            assert not command.is_oneway
+def test_read_as_apache_reads() -> None:
+    with Table() as table:
+        for case in CASES:
+            with table.row(f"{case['case']} at {case['server']}"):
+                found = outcome(base64.b64decode(case["sent_b64"]))
+                if case["case"] in OWN:
+                    assert found == OWN[case["case"]]
+                elif case["result"] == "closed":
+                    assert found == "refused"
+                else:
+                    assert isinstance(found, list)
+                    (command,) = found
+                    assert command.is_response == (case["case"] == "response_flag_unknown_opaque")
+                    if case["result"] == "answered":
+                        assert command.opaque == case["answer"]["opaque"]
+                        assert not command.is_oneway
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.get("answer")], ids=lambda case: f"{case['case']}")
-def test_answers_are_read(case: dict[str, Any]) -> None:
-    found = outcome(base64.b64decode(case["answer_b64"]))
-    assert isinstance(found, list)
-    (command,) = found
-    noted = case["answer"]
-    assert (command.code, command.opaque, command.flag) == (noted["code"], noted["opaque"], noted["flag"])
-    assert (command.version, command.remark, command.serialize_type.name) == (
-        noted["version"],
-        noted["remark"],
-        noted["serialize"],
-    )
+def test_answers_are_read() -> None:
+    with Table() as table:
+        for case in [case for case in CASES if case.get("answer")]:
+            with table.row(f"{case['case']} at {case['server']}"):
+                found = outcome(base64.b64decode(case["answer_b64"]))
+                assert isinstance(found, list)
+                (command,) = found
+                noted = case["answer"]
+                assert (command.code, command.opaque, command.flag) == (noted["code"], noted["opaque"], noted["flag"])
+                assert (command.version, command.remark, command.serialize_type.name) == (
+                    noted["version"],
+                    noted["remark"],
+                    noted["serialize"],
+                )
 
 
 def test_what_is_left_open_by_the_language_is_told() -> None:

@@ -23,6 +23,7 @@ from rocketpy.wire.pop_info import (
 )
 from rocketpy.wire.recall_handle import RecallHandle
 from rocketpy.wire.receipt_handle import ReceiptHandle, TopicKind, topic_kind
+from tests.tables import Table
 from tests.wire.golden import whole_frames
 from tests.wire.strategies import read
 
@@ -48,20 +49,22 @@ def receipt(**changes: Any) -> ReceiptHandle:
     return ReceiptHandle(**{**values, **changes})
 
 
-@pytest.mark.parametrize(("given_input", "expected"), cases("pop_extra_info"))
-def test_P19_receipts_are_spelled_as_javas(given_input: dict[str, Any], expected: str) -> None:
-    ours = ReceiptHandle(
-        start_offset=given_input["ckQueueOffset"],
-        retrieve_time=given_input["popTime"],
-        invisible_time=given_input["invisible"],
-        revive_queue_id=given_input["reviveQid"],
-        topic_kind=topic_kind(given_input["topic"]),
-        broker_name=given_input["broker"],
-        queue_id=given_input["queueId"],
-        offset=given_input["msgQueueOffset"],
-    )
-    assert ours.encode() == expected
-    assert ReceiptHandle.decode(expected) == ours
+def test_P19_receipts_are_spelled_as_javas() -> None:
+    with Table() as table:
+        for given_input, expected in cases("pop_extra_info"):
+            with table.row(expected):
+                ours = ReceiptHandle(
+                    start_offset=given_input["ckQueueOffset"],
+                    retrieve_time=given_input["popTime"],
+                    invisible_time=given_input["invisible"],
+                    revive_queue_id=given_input["reviveQid"],
+                    topic_kind=topic_kind(given_input["topic"]),
+                    broker_name=given_input["broker"],
+                    queue_id=given_input["queueId"],
+                    offset=given_input["msgQueueOffset"],
+                )
+                assert ours.encode() == expected
+                assert ReceiptHandle.decode(expected) == ours
 
 
 def test_P19_receipts_in_captured_requests() -> None:

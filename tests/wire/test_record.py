@@ -14,7 +14,7 @@ from rocketpy.wire import record as layout
 from rocketpy.wire.hosts import pack_host
 from rocketpy.wire.message_codec import decode_record
 from rocketpy.wire.properties import CRC_PROPERTY_SIZE, MAX_PROPERTIES_SIZE, encode_properties
-from rocketpy.wire.record import encode_batch_records, encode_record, read_head
+from rocketpy.wire.record import encode_batch_records, encode_record, read_head, record_size
 from rocketpy.wire.sysflag import BORN_HOST_V6
 from tests.strategies import record_arguments
 from tests.vectors import java_cases, raises, vector
@@ -181,7 +181,7 @@ def test_a_head_that_is_not_whole_is_a_decode_error(size: int) -> None:
     assert caught.value.position == 0
 
 
-@given(st.lists(st.tuples(st.integers(-1, 1), st.binary(max_size=40), st.binary(max_size=200)), max_size=4))
+@given(st.lists(st.tuples(st.integers(-1, 1), st.binary(max_size=40), st.binary(max_size=200)), min_size=1, max_size=4))
 def test_records_of_a_batch_are_those_of_messages_one_after_the_other(items: list[tuple[int, bytes, bytes]]) -> None:
     for born_host, sys_flag, topic in ((PLAIN["born_host"], 0, b"T"), (bytes(20), BORN_HOST_V6, b"T" * 200)):
         common = {**PLAIN, "born_host": born_host, "sys_flag": sys_flag, "topic": topic}
@@ -193,12 +193,14 @@ def test_records_of_a_batch_are_those_of_messages_one_after_the_other(items: lis
             expected.append(encode_record(**{**common, **own, **place}))
             position += len(expected[-1])
         shared = {name: value for name, value in common.items() if name not in ("flag", "body")}
-        shared |= {"properties": [each[2] for each in items], "queue_offset": 7, "physical_offset": 1000}
-        assert encode_batch_records(items, **shared) == expected
+        flags, bodies, texts = zip(*items, strict=True)
+        shared |= {"flags": flags, "properties": texts, "queue_offset": 7, "physical_offset": 1000}
+        shared["sizes"] = [record_size(topic, body, properties, sys_flag) for _, body, properties in items]
+        assert encode_batch_records(bodies, **shared) == expected
 
 
 @pytest.mark.parametrize("change", [{"properties": [b"x" * 32768]}, {"born_host": b""}, {"queue_id": 1 << 31}])
 def test_a_batch_that_does_not_fit_the_layout_is_refused(change: dict[str, Any]) -> None:
     shared = {name: value for name, value in PLAIN.items() if name not in ("flag", "body")}
     with pytest.raises(LocalProtocolError):
-        encode_batch_records([(0, b"hi", b"")], **{**shared, "properties": [b""], **change})
+        encode_batch_records([b"hi"], **{**shared, "flags": [0], "properties": [b""], "sizes": [100], **change})

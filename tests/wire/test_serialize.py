@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 from typing import Any
@@ -16,6 +17,7 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import Frame, encode_frame
 from rocketpy.wire.limits import WireLimits
 from rocketpy.wire.serialize import decode_command, encode_command
+from tests.tables import Table
 from tests.wire.golden import FOLDER, whole_frames
 from tests.wire.strategies import commands, cut, read
 
@@ -44,12 +46,12 @@ def pair(key: bytes, value: bytes) -> bytes:
 # --- there and back ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("body", [b"", b"\x00\xffbody"])
-@pytest.mark.parametrize("ext", EXT)
-@pytest.mark.parametrize("remark", [None, "", 'said "so"\nü'])
-def test_P1_json_header(body: bytes, ext: dict[str, str], remark: str | None) -> None:
-    command = RemotingCommand(105, ext, body, 7, 0, remark)
-    assert again(command) == command
+def test_P1_json_header() -> None:
+    with Table() as table:
+        for remark, ext, body in itertools.product([None, "", 'said "so"\nü'], EXT, [b"", b"\x00\xffbody"]):
+            with table.row(f"{remark!r}, {ext}, {body!r}"):
+                command = RemotingCommand(105, ext, body, 7, 0, remark)
+                assert again(command) == command
 
 
 def test_P1_json_header_as_java_writes_it() -> None:
@@ -62,12 +64,15 @@ def test_P1_json_header_as_java_writes_it() -> None:
     )
 
 
-@pytest.mark.parametrize("remark", [None, "said ü"])
-@pytest.mark.parametrize("ext", [{}, {"topic": "T"}, {"ü": "\x01\x02中", "n": "5"}])
-@pytest.mark.parametrize("body", [b"", b"\x00\xffbody"])
-def test_P2_binary_header(remark: str | None, ext: dict[str, str], body: bytes) -> None:
-    command = RemotingCommand(105, ext, body, 7, 2, remark, serialize_type=SerializeType.ROCKETMQ)
-    assert again(command) == command
+def test_P2_binary_header() -> None:
+    bodies = [b"", b"\x00\xffbody"]
+    fields = [{}, {"topic": "T"}, {"ü": "\x01\x02中", "n": "5"}]
+    remarks = [None, "said ü"]
+    with Table() as table:
+        for body, ext, remark in itertools.product(bodies, fields, remarks):
+            with table.row(f"{remark!r}, {ext}, {body!r}"):
+                command = RemotingCommand(105, ext, body, 7, 2, remark, serialize_type=SerializeType.ROCKETMQ)
+                assert again(command) == command
 
 
 def test_P2_binary_header_as_java_writes_it() -> None:
@@ -166,9 +171,8 @@ def test_numbers_stand_for_text_and_text_for_numbers() -> None:
     assert (found.code, found.remark, found.opaque) == (105, "7", 0)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
+def test_headers_that_are_none() -> None:
+    rows = [
         b"[]",
         b"5",
         b'"x"',
@@ -183,11 +187,12 @@ def test_numbers_stand_for_text_and_text_for_numbers() -> None:
         b'{"extFields":5}',
         b'{"extFields":[]}',
         b'{"version":1e400}',
-    ],
-)
-def test_headers_that_are_none(header: bytes) -> None:
-    with pytest.raises(RemoteProtocolError):
-        decode_command(Frame(0, header, b""))
+    ]
+    with Table() as table:
+        for header in rows:
+            with table.row(header):
+                with pytest.raises(RemoteProtocolError):
+                    decode_command(Frame(0, header, b""))
 
 
 # --- damaged binary headers ------------------------------------------------------------------------------------
@@ -210,9 +215,8 @@ def test_threat_F6_negative_lengths(frame: Frame) -> None:
         decode_command(frame)
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
+def test_threat_F7_lengths_past_the_end() -> None:
+    rows = [
         binary_header(b"", ext_length=1),
         binary_header(b"", ext_length=2**31 - 1),
         binary_header(pair(b"a", b"b")[:-1]),
@@ -222,18 +226,21 @@ def test_threat_F6_negative_lengths(frame: Frame) -> None:
         binary_header(pair(b"a", b"b") + b"\x00"),
         Frame(1, struct.pack(">hBhiii", 105, 3, 479, 5, 0, 100) + b"remark", b""),
         Frame(1, struct.pack(">hBhiii", 105, 3, 479, 5, 0, 0), b""),
-    ],
-)
-def test_threat_F7_lengths_past_the_end(frame: Frame) -> None:
-    with pytest.raises(RemoteProtocolError, match=r"left|before the length"):
-        decode_command(frame)
+    ]
+    with Table() as table:
+        for frame in rows:
+            with table.row(frame):
+                with pytest.raises(RemoteProtocolError, match=r"left|before the length"):
+                    decode_command(frame)
 
 
-@pytest.mark.parametrize("size", range(21))
-def test_threat_F7_header_cut_in_its_fixed_part(size: int) -> None:
-    whole = struct.pack(">hBhiiii", 105, 3, 479, 5, 0, 0, 0)
-    with pytest.raises(RemoteProtocolError):
-        decode_command(Frame(1, whole[:size], b""))
+def test_threat_F7_header_cut_in_its_fixed_part() -> None:
+    with Table() as table:
+        for size in range(21):
+            with table.row(size):
+                whole = struct.pack(">hBhiiii", 105, 3, 479, 5, 0, 0, 0)
+                with pytest.raises(RemoteProtocolError):
+                    decode_command(Frame(1, whole[:size], b""))
 
 
 def test_threat_F7_fields_never_read_past_their_own_length() -> None:

@@ -5,38 +5,45 @@ from __future__ import annotations
 import pytest
 
 from rocketpy.wire.sysflag import Permission, PullSysFlag, clear_compressed, transaction_type, with_transaction_type
+from tests.tables import Table
 from tests.vectors import java_cases
 
 
-@pytest.mark.parametrize(("flag", "expected"), java_cases("transaction_bits"))
-def test_transaction_bits(flag: int, expected: dict[str, int]) -> None:
-    assert transaction_type(flag) == expected["value"]
-    assert with_transaction_type(flag, 8) == expected["resetTo8"]
-    assert clear_compressed(flag) == expected["clearCompressed"]
+def test_transaction_bits() -> None:
+    with Table() as table:
+        for flag, expected in java_cases("transaction_bits"):
+            with table.row(flag):
+                assert transaction_type(flag) == expected["value"]
+                assert with_transaction_type(flag, 8) == expected["resetTo8"]
+                assert clear_compressed(flag) == expected["clearCompressed"]
 
 
-@pytest.mark.parametrize(("flag", "expected"), java_cases("pull_sysflag"))
-def test_pull_flag(flag: int, expected: dict[str, bool]) -> None:
-    bits = {
-        "commit": PullSysFlag.COMMIT_OFFSET,
-        "suspend": PullSysFlag.SUSPEND,
-        "subscription": PullSysFlag.SUBSCRIPTION,
-        "classFilter": PullSysFlag.CLASS_FILTER,
-        "litePull": PullSysFlag.LITE_PULL,
-    }
-    assert {name: flag & bit != 0 for name, bit in bits.items()} == expected
+def test_pull_flag() -> None:
+    with Table() as table:
+        for flag, expected in java_cases("pull_sysflag"):
+            with table.row(flag):
+                bits = {
+                    "commit": PullSysFlag.COMMIT_OFFSET,
+                    "suspend": PullSysFlag.SUSPEND,
+                    "subscription": PullSysFlag.SUBSCRIPTION,
+                    "classFilter": PullSysFlag.CLASS_FILTER,
+                    "litePull": PullSysFlag.LITE_PULL,
+                }
+                assert {name: flag & bit != 0 for name, bit in bits.items()} == expected
 
 
-@pytest.mark.parametrize("flag", range(32))
-def test_a_pull_flag_is_built_from_its_bits(flag: int) -> None:
-    built = PullSysFlag.build(
-        commit_offset=bool(flag & 1),
-        suspend=bool(flag & 2),
-        subscription=bool(flag & 4),
-        class_filter=bool(flag & 8),
-        lite_pull=bool(flag & 16),
-    )
-    assert built == flag
+def test_a_pull_flag_is_built_from_its_bits() -> None:
+    with Table() as table:
+        for flag in range(32):
+            with table.row(flag):
+                built = PullSysFlag.build(
+                    commit_offset=bool(flag & 1),
+                    suspend=bool(flag & 2),
+                    subscription=bool(flag & 4),
+                    class_filter=bool(flag & 8),
+                    lite_pull=bool(flag & 16),
+                )
+                assert built == flag
 
 
 @pytest.mark.parametrize(

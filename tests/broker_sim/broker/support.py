@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.codes import LanguageCode
@@ -11,8 +9,8 @@ from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, MessageModel
 from rocketpy_broker_sim.broker.tables.clients import ClientChannel
 from rocketpy_broker_sim.config import parse_properties
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from tests.golden_store import FOLDER, unpacked
 
-_GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 BAD_NAMES = [
     "../x",
     "../../../../etc/x",
@@ -73,18 +71,18 @@ def consumer(
 
 def golden_file(version: str, name: str) -> bytes:
     """A configuration file that Apache's broker wrote."""
-    return (_GOLDEN / version / "store" / "config" / name).read_bytes()
+    return (unpacked(version) / "config" / name).read_bytes()
 
 
 def golden_settings(version: str) -> dict[str, str]:
     """The settings under which that broker ran, by Java's keys."""
-    return parse_properties((_GOLDEN / version / "broker.conf").read_text("utf-8"))
+    return parse_properties((FOLDER / version / "broker.conf").read_text("utf-8"))
 
 
 def golden_storage(version: str, folder: str = "config") -> MemoryStorage:
     """A store directory with a folder ("" for all of them) as Apache's broker left it."""
     storage = MemoryStorage()
-    root = _GOLDEN / version / "store"
+    root = unpacked(version)
     for path in sorted((root / folder).rglob("*")):
         if path.is_file() and path.name != "lock" and path.suffix != ".bak":
             storage.write_bytes_atomic(path.relative_to(root).as_posix(), path.read_bytes())

@@ -37,8 +37,14 @@ def test_no_usual_name_is_the_end_of_another_name_that_counts() -> None:
     assert not [(one, other) for one, other in permutations(names, 2) if one in USUAL and other.endswith(one)]
 
 
+def test_every_name_that_only_a_broker_writes_is_seen_by_its_underscores() -> None:
+    assert not [name for name in SYSTEM_PROPERTIES if "_" not in name]
+    assert PropertyName.UNIQUE_KEY.count("_") == 1
+
+
 @pytest.mark.parametrize("name", sorted(SYSTEM_PROPERTIES))
 def test_one_forged_property_among_a_hundred_messages_is_dropped(name: str) -> None:
-    usual = "UNIQ_KEY\x01u\x02WAIT\x01true\x02"
-    found = read([usual] * 50 + [f"{usual}{name}\x01v\x02"] + [usual] * 49)
-    assert found == [["UNIQ_KEY", "WAIT"]] * 100
+    for value in ("u", "u_v", "UNIQ_KEY"):
+        usual = f"UNIQ_KEY\x01{value}\x02WAIT\x01true\x02"
+        found = read([usual] * 50 + [f"{usual}{name}\x01v\x02"] + [usual] * 49)
+        assert found == [["UNIQ_KEY", "WAIT"]] * 100

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from rocketpy_broker_sim.cli.store import main as program
 from rocketpy_broker_sim.config import MessageStoreConfig
 from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
-from tests.broker_sim.store.golden import FOLDER, NAMES
 from tests.broker_sim.store.helpers import message, put_all
+from tests.golden_store import FOLDER, NAMES, copy
 
 __all__ = ["GOLDEN", "NAMES", "Look", "fill", "golden_copy", "golden_rows", "ours"]
 
@@ -44,7 +43,7 @@ class Look:
 
 def golden_copy(name: str, folder: Path) -> Path:
     """A store of Apache's to write to."""
-    shutil.copytree(FOLDER / name / "store", folder / name)
+    copy(name, folder / name)
     return folder / name
 
 

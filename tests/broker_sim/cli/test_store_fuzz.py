@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rocketpy_broker_sim.cli.store import main as program
-from tests.broker_sim.cli.store_kit import GOLDEN, ours
+from tests.broker_sim.cli.store_kit import ours
 from tests.broker_sim.store.helpers import message, put_all
+from tests.golden_store import unpacked
 
 LOOKS = (
     ("ls",),
@@ -95,7 +96,7 @@ def stores(tmp_path_factory) -> dict[str, Path]:
             ],
         )
         store.close() if name == "closed" else store.abandon()
-    return {**{name: root / name for name in ("closed", "killed")}, "apache": GOLDEN / "5.3.3-v2-topic" / "store"}
+    return {**{name: root / name for name in ("closed", "killed")}, "apache": unpacked("5.3.3-v2-topic")}
 
 
 @given(name=st.sampled_from(["closed", "killed", "apache"]), damages=damages)

@@ -20,6 +20,7 @@ from rocketpy_broker_sim.store.disk.real import RealStorage
 from tests.broker_sim.cli.store_kit import GOLDEN, NAMES, Look, fill, golden_copy, golden_rows, ours
 from tests.broker_sim.store.golden import GoldenStore
 from tests.broker_sim.store.helpers import message, put_all
+from tests.golden_store import unpacked
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def test_a_store_that_may_only_be_read(look, tmp_path, monkeypatch):
     opened = []
     real = os.open
     monkeypatch.setattr(os, "open", lambda path, flags, *more: opened.append(flags) or real(path, flags, *more))
-    look("commitlog", GOLDEN / "5.3.3-clean" / "store")
+    look("commitlog", unpacked("5.3.3-clean"))
     assert opened
     assert not any(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC) for flags in opened)
 
@@ -168,13 +169,13 @@ def test_a_store_that_may_only_be_read(look, tmp_path, monkeypatch):
 
 
 def test_a_part_of_the_log(look):
-    store, known = GOLDEN / "5.3.3-clean" / "store", golden_rows("5.3.3-clean")
+    store, known = unpacked("5.3.3-clean"), golden_rows("5.3.3-clean")
     rows = look.rows("commitlog", store, "--from", known[10]["physicalOffset"], "--limit", 5)
     assert rows == known[10:15]
 
 
 def test_a_part_of_a_queue(look):
-    store = GOLDEN / "5.3.3-clean" / "store"
+    store = unpacked("5.3.3-clean")
     rows = look.rows("messages", store, "-t", "GS_A", "-q", 2, "--from", 10, "--limit", 7)
     assert [row["queueOffset"] for row in rows] == list(range(10, 17))
     units = look.rows("consumequeue", store, "-t", "GS_A", "-q", 2, "--from", 10, "--limit", 7)
@@ -183,7 +184,7 @@ def test_a_part_of_a_queue(look):
 
 
 def test_all_bodies_on_request(look):
-    store = GOLDEN / "5.3.3-clean" / "store"
+    store = unpacked("5.3.3-clean")
     rows = look.rows("messages", store, "-t", "GS_A", "-q", 1, "--bodies")
     assert any(row["bodyLength"] > 512 for row in rows)
     for row in rows:
@@ -304,7 +305,7 @@ def test_threat_M12_files_that_cannot_be_read(look, tmp_path, monkeypatch):
 
 
 def test_queues_that_are_not_there(look):
-    store = GOLDEN / "5.3.3-clean" / "store"
+    store = unpacked("5.3.3-clean")
     assert "it has 0, 1, 2, 3" in refusal(look, "messages", store, "-t", "GS_A", "-q", 9)
     assert look.status == 2
     assert "there are no queues of topic 'None'" in refusal(look, "consumequeue", store, "-t", "None", "-q", 0)
@@ -331,14 +332,14 @@ def test_sizes_come_from_the_settings_or_from_the_files(look, tmp_path):
 
 def test_settings_say_nothing_of_a_port_that_is_not_opened(look, tmp_path):
     (tmp_path / "b.conf").write_text("mappedFileSizeCommitLog=131072\nmappedFileSizeComitLog=1\n")
-    look("commitlog", GOLDEN / "5.3.3-clean" / "store", "-c", tmp_path / "b.conf")
+    look("commitlog", unpacked("5.3.3-clean"), "-c", tmp_path / "b.conf")
     assert look.status == 0
     assert "do you mean mappedFileSizeCommitLog?" in look.err
     assert len(look.err.splitlines()) == 1
 
 
 def test_names_of_files_and_topics_are_shown_whole(look):
-    store = GOLDEN / "5.3.3-v2-topic" / "store"
+    store = unpacked("5.3.3-v2-topic")
     topics = {row["topic"] for row in look.rows("ls", store, "--queues")}
     assert max(map(len, topics)) > 200
     assert {line.split()[0] for line in look("ls", store, "--queues")[1:]} == topics
@@ -354,9 +355,7 @@ def test_a_store_in_which_nothing_is_yet(look, tmp_path):
     assert look("query", tmp_path, "-t", "T", "--key", "k") == ["no such message"]
     assert look("commitlog", tmp_path, "--json") == []
     assert "there are none at all" in refusal(look, "messages", tmp_path, "-t", "T", "-q", "0")
-    assert look("messages", GOLDEN / "5.3.3-clean" / "store", "-t", "GS_A", "-q", "0", "--from", "65") == [
-        "no messages there"
-    ]
+    assert look("messages", unpacked("5.3.3-clean"), "-t", "GS_A", "-q", "0", "--from", "65") == ["no messages there"]
 
 
 def test_a_log_that_lies_elsewhere(look, tmp_path):
@@ -373,7 +372,7 @@ def test_a_log_that_lies_elsewhere(look, tmp_path):
 def test_a_reader_that_goes_away_is_no_error():
     command = [sys.executable, "-m", "rocketpy_broker_sim.cli.store.main", "commitlog"]
     process = subprocess.Popen(
-        [*command, str(GOLDEN / "5.3.3-clean" / "store"), "--json", "--bodies"],
+        [*command, str(unpacked("5.3.3-clean")), "--json", "--bodies"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -406,7 +405,7 @@ def test_a_terminal_that_knows_few_letters_gets_the_others_escaped(tmp_path):
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_output_that_cannot_be_written_is_one_line(options):
     with Path("/dev/full").open("w") as full:
-        done = at_once("ls", str(GOLDEN / "5.3.3-clean" / "store"), *options, stdout=full)
+        done = at_once("ls", str(unpacked("5.3.3-clean")), *options, stdout=full)
     assert done.returncode == 2
     assert done.stderr == (
         "rocketpy-store: error: writing the output failed: No space left on device; send it to another place\n"
@@ -414,7 +413,7 @@ def test_output_that_cannot_be_written_is_one_line(options):
 
 
 def test_output_that_nobody_wants_is_no_error():
-    store = GOLDEN / "5.3.3-clean" / "store"
+    store = unpacked("5.3.3-clean")
     done = at_once("check", str(store), before=["sh", "-c", 'exec "$0" "$@" >&-'])
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -424,7 +423,7 @@ def test_ctrl_c_is_quiet(look, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rocketpy_broker_sim.cli.store.checkpoint.checkpoint_row", interrupted)
-    look("checkpoint", GOLDEN / "5.3.3-clean" / "store")
+    look("checkpoint", unpacked("5.3.3-clean"))
     assert (look.status, look.out, look.err) == (130, "", "")
 
 

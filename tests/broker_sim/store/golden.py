@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tarfile
 from pathlib import Path
 
 from rocketpy_broker_sim.config import read_broker_properties
 from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
+from tests.golden_store import FOLDER, NAMES, copy
 
-FOLDER = Path(__file__).resolve().parents[2] / "golden" / "store"
-NAMES = sorted(path.name for path in FOLDER.iterdir())
+__all__ = ["NAMES", "GoldenStore"]
 
 
 class GoldenStore:
@@ -21,7 +19,7 @@ class GoldenStore:
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
         self.root = folder / name
-        _unpack(FOLDER / name, self.root)
+        copy(name, self.root)
         self.facts = json.loads((FOLDER / name / "facts.json").read_text())
         self.lines = [json.loads(line) for line in (FOLDER / name / "messages.jsonl").read_text().splitlines()]
         self.messages = [line for line in self.lines if line["kind"] == "message"]
@@ -40,14 +38,3 @@ class GoldenStore:
             for topic, queues in table.items()
             for queue_id, offsets in queues.items()
         }
-
-
-def _unpack(source: Path, root: Path) -> None:
-    """Copy a directory. One of them is packed, because its timer wheel takes 38 MB, nearly all of them zero."""
-    if (source / "store").is_dir():
-        shutil.copytree(source / "store", root)
-        return
-    with tarfile.open(source / "store.tar.xz") as packed:
-        wanted = [member for member in packed if member.name != "store/timerwheel"]
-        packed.extractall(root.parent, wanted, filter="data")
-    (root.parent / "store").rename(root)

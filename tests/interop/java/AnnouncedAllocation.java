@@ -8,10 +8,12 @@ import org.apache.rocketmq.common.message.MessageQueue;
 /** A strategy that hands out queues as another one does and prints an "assigned" line whenever a topic's share changes. */
 final class AnnouncedAllocation implements AllocateMessageQueueStrategy {
     private final AllocateMessageQueueStrategy strategy;
+    private final Events events;
     private final Map<String, List<MessageQueue>> shares = new HashMap<>();
 
-    AnnouncedAllocation(AllocateMessageQueueStrategy strategy) {
+    AnnouncedAllocation(AllocateMessageQueueStrategy strategy, Events events) {
         this.strategy = strategy;
+        this.events = events;
     }
 
     @Override
@@ -21,7 +23,7 @@ final class AnnouncedAllocation implements AllocateMessageQueueStrategy {
         synchronized (this) {
             List<MessageQueue> before = shares.put(topic, share);
             if (!share.equals(before)) {
-                Events.emit("assigned", "topic", topic, "queues", described(share), "clients", clients);
+                events.tell("assigned", "topic", topic, "queues", described(share), "clients", clients);
             }
             notifyAll();
         }

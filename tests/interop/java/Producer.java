@@ -18,14 +18,16 @@ import org.apache.rocketmq.common.message.Message;
  */
 public final class Producer {
     private final Options options;
+    private final Events events;
     private final DefaultMQProducer producer;
     private final String mode;
     private final boolean quiet;
     private final AtomicInteger sent = new AtomicInteger();
     private final AtomicInteger failed = new AtomicInteger();
 
-    private Producer(Options options) {
+    private Producer(Options options, Events events) {
         this.options = options;
+        this.events = events;
         mode = options.text("mode", "sync");
         quiet = options.flag("quiet");
         producer = new DefaultMQProducer(options.text("group", "java-producer"));
@@ -35,20 +37,25 @@ public final class Producer {
     }
 
     public static void main(String[] arguments) throws Exception {
-        Producer driver = new Producer(new Options(arguments));
+        send(new Options(arguments), Events.ALONE);
+        System.exit(0);
+    }
+
+    /** Send it all. */
+    static void send(Options options, Events events) throws Exception {
+        Producer driver = new Producer(options, events);
         driver.producer.start();
         try {
             driver.run();
         } finally {
             driver.producer.shutdown();
         }
-        System.exit(0);
     }
 
     private void run() throws Exception {
         int first = options.number("first", 0);
         int count = options.number("count", 1);
-        Events.emit("ready");
+        events.tell("ready");
         long begun = System.nanoTime();
         switch (mode) {
             case "sync":
@@ -74,7 +81,7 @@ public final class Producer {
                 throw new IllegalArgumentException("no such mode: " + mode);
         }
         long micros = (System.nanoTime() - begun) / 1000;
-        Events.emit("done", "sent", sent.get(), "failed", failed.get(), "micros", micros);
+        events.tell("done", "sent", sent.get(), "failed", failed.get(), "micros", micros);
     }
 
     private void sendAndWait(int number) {
@@ -182,7 +189,7 @@ public final class Producer {
     private void report(int number, SendResult result) {
         sent.incrementAndGet();
         if (!quiet) {
-            Events.emit("sent", "number", number, "status", result.getSendStatus().name(),
+            events.tell("sent", "number", number, "status", result.getSendStatus().name(),
                 "msgId", result.getMsgId(), "offsetMsgId", result.getOffsetMsgId(),
                 "topic", result.getMessageQueue().getTopic(), "brokerName", result.getMessageQueue().getBrokerName(),
                 "queueId", result.getMessageQueue().getQueueId(), "queueOffset", result.getQueueOffset(),
@@ -192,6 +199,6 @@ public final class Producer {
 
     private void reportFailure(int number, Throwable error) {
         failed.incrementAndGet();
-        Events.emit("failed", "number", number, "error", Events.describe(error));
+        events.tell("failed", "number", number, "error", Events.describe(error));
     }
 }

@@ -27,6 +27,7 @@ public final class PushConsumer {
     private static final int PAUSE_MS = 10;
 
     private final Options options;
+    private final Events events;
     private final DefaultMQPushConsumer consumer;
     private final AnnouncedAllocation allocation;
     private final AtomicInteger received = new AtomicInteger();
@@ -34,29 +35,45 @@ public final class PushConsumer {
     private final int retryLevel;
     private final boolean quiet;
 
-    private PushConsumer(Options options) throws Exception {
+    private PushConsumer(Options options, Events events) throws Exception {
         this.options = options;
+        this.events = events;
         failFirst = options.number("fail-first", 0);
         retryLevel = options.number("retry-level", 0);
         quiet = options.flag("quiet");
         allocation = new AnnouncedAllocation(options.flag("circle")
-            ? new AllocateMessageQueueAveragelyByCircle() : new AllocateMessageQueueAveragely());
+            ? new AllocateMessageQueueAveragelyByCircle() : new AllocateMessageQueueAveragely(), events);
         consumer = new DefaultMQPushConsumer(options.required("group"));
         configure();
         subscribe();
     }
 
     public static void main(String[] arguments) throws Exception {
-        PushConsumer driver = new PushConsumer(new Options(arguments));
-        driver.consumer.start();
-        driver.awaitAssignment();
-        Events.emit("ready", "clientId", driver.clientId());
-        while (System.in.read() >= 0) {
-            continue;
-        }
-        driver.consumer.shutdown();
-        Events.emit("stopped", "received", driver.received.get());
+        consume(new Options(arguments), Events.ALONE, () -> {
+            while (System.in.read() >= 0) {
+                continue;
+            }
+        });
         System.exit(0);
+    }
+
+    /** Consume until {@code end} returns. */
+    static void consume(Options options, Events events, End end) throws Exception {
+        PushConsumer driver = new PushConsumer(options, events);
+        try {
+            driver.consumer.start();
+            driver.awaitAssignment();
+            events.tell("ready", "clientId", driver.clientId());
+            end.await();
+        } finally {
+            driver.consumer.shutdown();
+        }
+        events.tell("stopped", "received", driver.received.get());
+    }
+
+    /** What a consumer waits for before it stops. */
+    interface End {
+        void await() throws Exception;
     }
 
     private void configure() {
@@ -109,7 +126,7 @@ public final class PushConsumer {
             received.incrementAndGet();
             success &= accepted;
             if (!quiet) {
-                Events.emit(described(message, accepted));
+                events.tell(described(message, accepted));
             }
         }
         return success;

@@ -1,0 +1,111 @@
+"""The rules of this tree that no linter knows, each a function from one source to what offends it.
+
+`tests/test_layout.py` holds every file against them and lists all offenders of a rule at once; `tests/test_rules.py`
+holds the rules against small texts that break them.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import io
+import tokenize
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+__all__ = [
+    "MAX_FUNCTION_LINES",
+    "MAX_LINES",
+    "Source",
+    "cancelled_caught",
+    "left_to_do",
+    "listed",
+    "long_file",
+    "long_functions",
+    "no_docstring",
+    "shields",
+]
+
+MAX_LINES = 500
+MAX_FUNCTION_LINES = 50
+MARKS = ("TO" + "DO", "FIX" + "ME", "X" * 3)
+
+
+class Source:
+    """One file, parsed at most once.
+
+    Args:
+        name: as messages have it, from the top of the tree.
+        text: what it holds.
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+
+    @classmethod
+    def read(cls, path: Path, root: Path) -> Source:
+        return cls(path.relative_to(root).as_posix(), path.read_text("utf-8"))
+
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, filename=self.name)
+
+    @functools.cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+
+def listed(offences: Iterable[str], remedy: str) -> None:
+    """Fail with all offences and what to do about them, if there are any."""
+    found = list(offences)
+    assert not found, f"{remedy}:\n" + "\n".join(f"  {each}" for each in found)
+
+
+def long_file(source: Source) -> Iterator[str]:
+    lines = len(source.text.splitlines())
+    if lines > MAX_LINES:
+        yield f"{source.name} has {lines} lines"
+
+
+def long_functions(source: Source) -> Iterator[str]:
+    for node in source.nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+            lines = node.end_lineno - node.lineno + 1
+            if lines > MAX_FUNCTION_LINES:
+                yield f"{source.name}:{node.lineno} {node.name} has {lines} lines"
+
+
+def no_docstring(source: Source) -> Iterator[str]:
+    if not ast.get_docstring(source.tree):
+        yield source.name
+
+
+def _sets_shield(node: ast.AST) -> bool:
+    """True for the argument `shield=...` of a call and for an assignment to `.shield`."""
+    if isinstance(node, ast.keyword):
+        return node.arg == "shield"
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return any(isinstance(target, ast.Attribute) and target.attr == "shield" for target in targets)
+
+
+def shields(source: Source) -> int:
+    """How many shields are set."""
+    return sum(map(_sets_shield, source.nodes))
+
+
+def cancelled_caught(source: Source) -> Iterator[tuple[str, str]]:
+    """Where cancellation is caught, and as what."""
+    for node in source.nodes:
+        if isinstance(node, ast.ExceptHandler) and node.type and "Cancelled" in ast.unparse(node.type):
+            yield f"{source.name}:{node.lineno}", ast.unparse(node.type)
+
+
+def left_to_do(source: Source) -> Iterator[str]:
+    """Stubs, and marks of work put off."""
+    if not any(word in source.text for word in (*MARKS, "NotImplementedError")):
+        return
+    for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
+        marked = token.type == tokenize.COMMENT and any(mark in token.string for mark in MARKS)
+        if marked or (token.type == tokenize.NAME and token.string == "NotImplementedError"):
+            yield f"{source.name}:{token.start[0]} {token.string}"

@@ -1,0 +1,45 @@
+"""How tests are shared out among processes that run side by side: whole files, and some folders whole.
+
+A file keeps its servers and its other fixtures to itself; what folders share, Apache's servers or a Spark session, is
+started in one process. Long ones begin first, so that no process is left with one at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+__all__ = ["TOGETHER", "WholeFiles", "long_ones_first", "scope_of"]
+
+TOGETHER = ("tests/interop/", "tests/spark/", "tests/hostile/")
+"""Folders that run in one process."""
+_LONG = (*TOGETHER, *(f"tests/{name}/" for name in ("ways_out", "matrix", "crash", "chaos", "kill", "surfaces")))
+
+
+class WholeFiles(LoadScopeScheduling):
+    """Hands out files and folders whole, in the order in which they were collected."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        config.option.loadscopereorder = False
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
+
+
+def scope_of(nodeid: str) -> str:
+    """What a test is handed out with."""
+    file = nodeid.partition("::")[0]
+    return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+
+def long_ones_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The same tests: folders that take long, then the others as they were."""
+
+    def place(item: pytest.Item) -> int:
+        return next((at for at, folder in enumerate(_LONG) if item.nodeid.startswith(folder)), len(_LONG))
+
+    return sorted(items, key=place)

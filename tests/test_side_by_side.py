@@ -1,0 +1,54 @@
+"""How tests are shared out, and where their time is said to go."""
+
+from __future__ import annotations
+
+from io import StringIO
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from tests.durations import Durations
+from tests.side_by_side import TOGETHER, long_ones_first, scope_of
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "scope"),
+    [
+        ("tests/aio/test_producer.py::test_one[a::b]", "tests/aio/test_producer.py"),
+        ("tests/interop/test_tls.py::test_one", "tests/interop/"),
+        ("tests/interop/deep/test_two.py::test_one", "tests/interop/"),
+        ("tests/test_interop.py::test_one", "tests/test_interop.py"),
+    ],
+)
+def test_files_stay_whole_and_so_do_folders_that_share_servers(nodeid: str, scope: str) -> None:
+    assert scope_of(nodeid) == scope
+
+
+def test_long_ones_come_first_and_the_others_keep_their_order() -> None:
+    names = [
+        "tests/wire/test_b.py::x",
+        "tests/kill/test_a.py::x",
+        "tests/wire/test_a.py::x",
+        f"{TOGETHER[0]}test_a.py::x",
+    ]
+    items = [cast(Any, SimpleNamespace(nodeid=name)) for name in names]
+    ordered = [item.nodeid for item in long_ones_first(items)]
+    assert ordered == [names[3], names[1], names[0], names[2]]
+
+
+def report(nodeid: str, when: str, duration: float) -> Any:
+    return SimpleNamespace(nodeid=nodeid, when=when, duration=duration)
+
+
+def test_seconds_are_those_of_all_phases_and_tests_are_counted_once() -> None:
+    durations, out = Durations(), StringIO()
+    for nodeid in ("tests/wire/test_a.py::x", "tests/wire/test_a.py::y", "tests/aio/test_b.py::x"):
+        for when, seconds in (("setup", 1.0), ("call", 2.5), ("teardown", 0.5)):
+            durations.pytest_runtest_logreport(report(nodeid, when, seconds))
+    Console(file=out, width=100).print(durations.table("file", most=1))
+    lines = [line.split() for line in out.getvalue().splitlines()]
+    assert lines[1] == ["tests/wire/test_a.py", "2", "8.0", "66.7%"]
+    assert lines[2] == ["1", "more", "1", "4.0", "33.3%"]
+    assert lines[3] == ["all", "3", "12.0", "100.0%"]

