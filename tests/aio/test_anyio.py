@@ -86,11 +86,12 @@ def test_a_send_that_is_cancelled_has_ended_and_the_loop_has_not_spun(fakes, sco
 
 def test_a_block_in_a_cancelled_scope_is_left_in_order(fakes):
     async def main():
-        with turns() as counted, anyio.move_on_after(SHORTLY) as scope:
+        with turns() as counted, anyio.CancelScope() as scope:
             async with Producer("pg", **settings) as producer:
                 opened = producer._bridge.opened
                 await producer.send(MESSAGE)
                 try:
+                    scope.cancel()  # not by a deadline, which could strike before it is open
                     await anyio.sleep_forever()
                 finally:
                     held_up.__enter__()

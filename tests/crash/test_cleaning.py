@@ -15,7 +15,6 @@ from tests.crash.workloads import Recording, Workload, play
 
 LENGTH = 500
 EXT = (("enable_consume_queue_ext", True), ("mapped_file_size_consume_queue_ext", 1024))
-POINTS = 25
 SMALL_INDEX = (("max_hash_slot_num", 20), ("max_index_num", 20))
 
 
@@ -73,16 +72,17 @@ def disk_at(recording: Recording, at: int) -> SimDisk:
     return disk
 
 
+@pytest.mark.parametrize("points", [8, pytest.param(25, marks=pytest.mark.crash)])
 @pytest.mark.parametrize("ext", [False, True])
 @pytest.mark.parametrize("mode", ["SYNC_FLUSH", "ASYNC_FLUSH"])
-def test_ST14_ST21_no_crash_amid_the_cleaning_loses_what_is_left(mode: str, ext: bool) -> None:
+def test_ST14_ST21_no_crash_amid_the_cleaning_loses_what_is_left(mode: str, ext: bool, points: int) -> None:
     recording = recorded(mode, ext)
     unlinked = [index for index, entry in enumerate(recording.disk.journal or ()) if entry[0] == "unlink"]
     assert len(unlinked) > 8
     rng = Random(f"{mode}{ext}")
     near = [index + step for index in unlinked for step in (0, 1, 2)]
-    points = sorted({*rng.sample(near, min(POINTS, len(near))), *rng.sample(range(recording.length), POINTS)})
-    for at in points:
+    chosen = {*rng.sample(near, min(points, len(near))), *rng.sample(range(recording.length), points)}
+    for at in sorted(chosen):
         disk = disk_at(recording, at)
         for left, kill in ((disk.left_none(), False), (disk.left_some(rng), False), (disk.left_all(), True)):
             verdict = judge(Moment.of(recording, at, kill=kill), left)

@@ -102,6 +102,8 @@ NOT_STORED = {"busy": 2, "flow control": 215, "no topic": 17, "not available": 1
 UNKNOWN = {"system error": 1, "hang up": "hang up", "silence": "silence"}
 FINAL = {"illegal": 13, "of no meaning": 999}
 START = pytest.mark.parametrize("start", ["warm", "cold"])
+MOSTLY_WARM = pytest.mark.parametrize("start", ["warm", pytest.param("cold", marks=pytest.mark.matrix)])
+"""Where a cold start only repeats what others show of it."""
 
 
 async def warm(producer, start):
@@ -146,7 +148,7 @@ async def test_a_plain_send_goes_on_at_another_broker_at_once(autojump_clock, op
     assert log.times[1] - log.times[0] == (1.5 if failure == "silence" else 0)
 
 
-@START
+@MOSTLY_WARM
 @pytest.mark.parametrize("way", FIXED)
 @pytest.mark.parametrize("failure", NOT_STORED)
 async def test_what_was_surely_not_stored_goes_to_the_same_queue_again(autojump_clock, opened, way, failure, start):
@@ -168,7 +170,7 @@ async def test_what_may_be_stored_in_its_queue_is_not_sent_again(autojump_clock,
     assert len(log.taken) == 1
 
 
-@START
+@MOSTLY_WARM
 @pytest.mark.parametrize("way", [*PLAIN, *FIXED])
 @pytest.mark.parametrize("failure", FINAL)
 async def test_a_final_answer_is_final(autojump_clock, opened, way, failure, start):
@@ -178,7 +180,7 @@ async def test_a_final_answer_is_final(autojump_clock, opened, way, failure, sta
         assert len(log.taken) == 1
 
 
-@START
+@MOSTLY_WARM
 @pytest.mark.parametrize("way", [*PLAIN, *FIXED])
 @pytest.mark.parametrize("retries", [0, 2, 4])
 async def test_the_number_of_tries_is_one_and_the_retries(autojump_clock, opened, way, retries, start):
@@ -198,7 +200,7 @@ async def test_one_broker_that_is_busy_gets_a_growing_pause(autojump_clock, open
     assert 0.02 <= third - second <= 0.04
 
 
-@START
+@MOSTLY_WARM
 @pytest.mark.parametrize("way", PLAIN)
 async def test_each_broker_at_hand_is_asked_before_one_that_is_busy_is_asked_again(autojump_clock, opened, way, start):
     names = ["broker-a", "broker-b", "broker-c"]
@@ -282,7 +284,7 @@ async def test_a_hung_broker_leaves_time_for_another(autojump_clock, opened, way
     assert log.times == [began, began + 1.5]
 
 
-@START
+@MOSTLY_WARM
 @pytest.mark.parametrize("way", [*PLAIN, *FIXED])
 async def test_where_no_other_broker_can_take_it_a_try_has_all_the_time(autojump_clock, opened, way, start):
     log, outcome, began = await run(opened, start, ["silence"] * 9, ["broker-a"], {**PLAIN, **FIXED}[way])
@@ -290,7 +292,7 @@ async def test_where_no_other_broker_can_take_it_a_try_has_all_the_time(autojump
     assert log.times == [began]
 
 
-@START
+@MOSTLY_WARM
 @pytest.mark.parametrize("way", [*PLAIN, *FIXED])
 async def test_a_bound_of_each_try_can_be_set(autojump_clock, opened, way, start):
     send = {**PLAIN, **FIXED}[way]

@@ -142,14 +142,14 @@ def test_children_of_any_thread_have_none_while_others_come_and_go():
     before = {*open_links()}
     said = []
     threads = [threading.Thread(target=come_and_go) for _ in range(3)]
-    forking = threading.Thread(target=lambda: said.extend(in_child(sockets) for _ in range(30)))
+    forking = threading.Thread(target=lambda: said.extend(in_child(sockets) for _ in range(15)))
     for thread in (*threads, forking):
         thread.start()
     forking.join(60)
     stop.set()
     for thread in threads:
         thread.join(20)
-    assert said == ["[]"] * 30
+    assert said == ["[]"] * 15
 
 
 # --- the network ---------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from rocketpy.seams import set_random_seed
 from rocketpy.wire.command import RemotingCommand
 from tests.remoting.helpers import ECHO, running_server
 
-CLIENTS = 300
+CLIENTS = 120
 LOST_AT, BACK_AT, END = 10.0, 70.0, 101.0
 
 
@@ -95,7 +95,7 @@ async def test_threat_L4_a_server_that_drops_whoever_it_served_is_not_stormed_ei
         for _ in range(20):
             nursery.start_soon(ask_on_and_on, network, address, served)
         nursery.start_soon(drop)
-        await trio.sleep(30)
+        await trio.sleep(12)
         nursery.cancel_scope.cancel()
     assert most_within_a_second(network.dials) <= 2 * 20
-    assert len(served) > 20 * 10
+    assert len(served) > 20 * 4

@@ -199,10 +199,17 @@ PROGRAMS = {
 }
 
 
+QUICK = {("blocking", "left by sys.exit"), ("asyncio", "forgotten"), ("trio", "a listener at work")}
+
+
 @pytest.mark.parametrize(
     ("name", "program"),
-    # Trio lets nobody forget to leave what was entered.
-    [(name, program) for name in SURFACES for program in PROGRAMS if (name, program) != ("trio", "forgotten")],
+    [
+        pytest.param(name, program, marks=() if (name, program) in QUICK else pytest.mark.matrix)
+        for name in SURFACES
+        for program in PROGRAMS
+        if (name, program) != ("trio", "forgotten")  # trio lets nobody forget to leave what was entered
+    ],
 )
 def test_a_process_ends_with_code_0_and_without_a_traceback(name, program, namesrv, topic):
     fill(namesrv, topic, 1)

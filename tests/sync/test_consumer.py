@@ -17,6 +17,16 @@ from rocketpy.sync import ConsumeFromWhere, ConsumeResult, Message, MQClientInst
 from rocketpy.sync.signals import Signals
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+QUICK_SIGNALS = {("blocking", signal.SIGINT), ("trio", signal.SIGTERM), ("asyncio", signal.SIGINT)}
+SIGNALS = pytest.mark.parametrize(
+    ("surface", "number"),
+    [
+        pytest.param(surface, number, marks=() if (surface, number) in QUICK_SIGNALS else pytest.mark.matrix)
+        for surface in ("blocking", "trio", "asyncio")
+        for number in (signal.SIGINT, signal.SIGTERM)
+    ],
+)
+"""Each surface and each signal; all pairs of them with the other matrices."""
 
 
 class Inbox:
@@ -192,8 +202,7 @@ def test_a_consumer_that_was_closed_by_another_thread_ends_run_forever(namesrv, 
     assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("surface", ["blocking", "trio", "asyncio"])
+@SIGNALS
 def test_a_signal_ends_run_forever_with_offsets_committed(namesrv, topic, producer, number, surface):
     program = textwrap.dedent(
         """
@@ -279,8 +288,7 @@ def test_a_signal_may_strike_while_handlers_are_put_back():
     assert {number: signal.getsignal(number) for number in before} == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("surface", ["blocking", "trio", "asyncio"])
+@SIGNALS
 def test_a_signal_that_comes_while_it_starts_ends_run_forever_in_order(namesrv, number, surface):
     program = textwrap.dedent(
         """

@@ -16,28 +16,24 @@ CELLS = [
     # Nothing was entered yet, or has been left already: only an exception can end that.
     if state not in ("starting", "closing") or way not in ("left", "generator closed")
 ]
-QUICK_OF_ALL = {
-    ("idle", "GeneratorExit"),
-    ("sends in flight", "left"),
-    ("starting", "SystemExit"),
-    ("closing", "KeyboardInterrupt"),
+QUICK = {
+    ("blocking", "sends in flight", "left"),
+    ("blocking", "idle", "CancelledError"),
+    ("blocking", "idle", "generator closed"),
+    ("blocking", "closing", "KeyboardInterrupt"),
+    ("blocking", "listener running", "left"),
+    ("trio", "sends in flight", "GeneratorExit"),
+    ("trio", "closing", "KeyboardInterrupt"),
+    ("asyncio", "sends in flight", "left"),
+    ("asyncio", "starting", "SystemExit"),
+    ("asyncio", "async listener running", "CancelledError"),
 }
-QUICK_OF_BLOCKING = {
-    ("idle", "left"),
-    ("idle", "CancelledError"),
-    ("idle", "skip"),
-    ("idle", "BaseExceptionGroup"),
-    ("idle", "generator closed"),
-    ("sends in flight", "GeneratorExit"),
-    ("listener running", "left"),
-    ("async listener running", "CancelledError"),
-}
+"""Each state, each surface, and each kind of exception that is treated in its own way."""
 
 
 def marked(cells):
-    for surface, *cell in cells:
-        quick = tuple(cell) in QUICK_OF_ALL or (surface == "blocking" and tuple(cell) in QUICK_OF_BLOCKING)
-        yield pytest.param(surface, *cell, marks=() if quick else pytest.mark.matrix)
+    for cell in cells:
+        yield pytest.param(*cell, marks=() if cell in QUICK else pytest.mark.matrix)
 
 
 def check(case, ended):
