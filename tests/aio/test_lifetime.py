@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 
 import pytest
@@ -122,4 +123,4 @@ def test_without_a_loop_of_asyncio_the_right_class_is_named(namesrv, name):
 def test_every_class_has_both_ways_of_opening_and_closing():
     for kind in (MQClientInstance, Producer, PushConsumer):
         for name in ("start", "aclose", "__aenter__", "__aexit__"):
-            assert asyncio.iscoroutinefunction(getattr(kind, name))
+            assert inspect.iscoroutinefunction(getattr(kind, name))
