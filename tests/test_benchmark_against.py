@@ -346,7 +346,7 @@ def test_both_trees_are_measured_by_the_same_programs_and_what_one_lacks_is_left
     (tmp_path / "rocketpy" / "aio" / "__init__.py").write_text("raise ImportError('not yet')\n")
     trees = {HERE: Tree(ROOT, "this one", "1"), THERE: Tree(tmp_path, "that one", "0")}
     found = Comparison(trees, rounds=1)
-    size = Size(Budget(5.0, 20), filled=100, warm_seconds=0.1)
+    size = Size(Budget(5.0, 20), filled=100, warm_seconds=40.0)
     run(found, of_trees(["blocking-one", "import-sync", "aio-one"], also=""), OURS, size)
     assert found.failures == []
     assert found.left_out == {"aio-one": "that one cannot do it (ImportError: not yet)"}
@@ -364,7 +364,7 @@ def test_each_tree_is_measured_by_its_own_servers(tmp_path: Path):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     trees = {HERE: Tree(ROOT, "this one", "1"), THERE: Tree(tmp_path, "that one", "0")}
     found = Comparison(trees, rounds=1)
-    size = Size(Budget(5.0, 20), filled=100, warm_seconds=0.1, idle_seconds=0.1)
+    size = Size(Budget(5.0, 20), filled=100, warm_seconds=40.0, idle_seconds=0.1)
     servers.run(found, {"raw-64", "stop"}, size)
     assert found.failures == []
     for name in ("raw-64", "cold", "stop"):
@@ -378,7 +378,7 @@ def test_what_this_tree_cannot_do_is_a_failure(tmp_path: Path):
     (tmp_path / "rocketpy" / "__init__.py").write_text("raise ImportError('broken')\n")
     trees = {HERE: Tree(tmp_path, "this one", "1"), THERE: Tree(ROOT, "that one", "0")}
     found = Comparison(trees, rounds=1)
-    run(found, of_trees(["blocking-one"], also=""), OURS, Size(Budget(5.0, 20), filled=100, warm_seconds=0.1))
+    run(found, of_trees(["blocking-one"], also=""), OURS, Size(Budget(5.0, 20), filled=100, warm_seconds=40.0))
     (failure,) = found.failures
     assert failure.startswith("blocking send, one in flight: this one: ")
     assert set(found.left_out) == {"blocking-one"}

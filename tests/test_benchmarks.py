@@ -19,7 +19,8 @@ from benchmarks.table import grid, render
 from benchmarks.task import Outcome
 from benchmarks.trouble import BenchmarkError
 
-TINY = Size(Budget(seconds=5.0, messages=60), filled=300, idle_seconds=0.05, warm_seconds=0.2, isolated=False)
+TINY = Size(Budget(seconds=5.0, messages=60), filled=300, idle_seconds=0.05, warm_seconds=40.0, isolated=False)
+"""Messages end what there is to measure and to warm up, long before the time does."""
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,7 @@ def test_what_json_gets_is_complete(results: Results):
 
 def test_a_worker_process_measures_as_this_one_does():
     chosen = [measure for measure in measures(["raw-one"]) if measure.rows[0].name == "raw-one"]
-    size = Size(Budget(5.0, 20), filled=100, warm_seconds=0.1)
+    size = Size(Budget(5.0, 20), filled=100, warm_seconds=40.0)
     (outcome,) = run(chosen, [OURS], {}, rounds=1, size=size).samples["raw-one", OURS.name]
     assert outcome.messages == 20
 

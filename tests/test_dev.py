@@ -194,24 +194,50 @@ def test_a_selection_without_tests_for_the_machine_alone_is_no_failure(
     assert statuses == []
 
 
-@pytest.mark.parametrize(("arguments", "markers"), [([], True), (["3.12", "-x"], True), (["-m", "slow"], False)])
-def test_the_quick_tests_run_on_a_newer_python(
+@pytest.fixture
+def newer(
+    dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Which environment ran what after `python -m pytest`, on a machine that has two newer Pythons."""
+    commands: list[tuple[str, tuple[str, ...]]] = []
+    pythons = [newer_python.Python((3, minor, 1), f"/python3.{minor}") for minor in (97, 12)]
+    monkeypatch.setattr(newer_python, "newer_pythons", lambda: pythons)
+
+    def run(place: Environment, *command: str, more: dict[str, str]) -> int:
+        assert command[:3] == ("python", "-m", "pytest")
+        commands.append((str(place.place.relative_to(dev.ROOT)), command[3:]))
+        return len(commands) - 1
+
+    monkeypatch.setattr(Environment, "run", run)
+    monkeypatch.delenv("CI", raising=False)
+    return commands
+
+
+@pytest.mark.parametrize(("arguments", "place"), [([], ".cache/python-3.97"), (["3.12"], ".cache/python-3.12")])
+def test_the_quick_tests_run_on_a_newer_python_as_on_this_one(
     dev: ModuleType,
+    newer: list[tuple[str, tuple[str, ...]]],
     installed: list[tuple[str, ...]],
-    monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
-    markers: bool,
+    place: str,
 ) -> None:
-    ran: list[tuple[Path, tuple[str, ...]]] = []
-    here = [newer_python.Python((3, minor, 1), f"/python3.{minor}") for minor in (97, 12)]
-    monkeypatch.setattr(newer_python, "newer_pythons", lambda: here)
-    monkeypatch.setattr(Environment, "run", lambda place, *command: ran.append((place.place, command)) or 3)
-    assert dev.main(["newer", *arguments]) == 3
-    ((place, command),) = ran
-    assert place == dev.ROOT / ".cache" / ("python-3.12" if "3.12" in arguments else "python-3.97")
-    assert (dev.QUICK in command) is markers
-    assert "3.12" not in command
+    assert dev.main(["newer", *arguments]) == 1, "the second run failed"
+    assert newer == [
+        (place, ("-m", f"({dev.QUICK}) and not alone", "-n", dev.WORKERS)),
+        (place, ("-m", f"({dev.QUICK}) and alone")),
+    ]
     assert any(requirement.startswith("pytest-trio") for requirement in installed[0])
+
+
+def test_what_is_asked_for_by_name_runs_on_a_newer_python_too(
+    dev: ModuleType, newer: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    dev.main(["newer", "3.12", "-x", "tests/aio"])
+    dev.main(["newer", "-m", "slow"])
+    assert newer == [
+        (".cache/python-3.12", ("-m", dev.QUICK, "-x", "tests/aio")),
+        (".cache/python-3.97", ("-m", "slow")),
+    ]
 
 
 def test_a_machine_without_a_newer_python_is_no_failure(

@@ -7,10 +7,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from tests.rules import listed
 
 ROOT = Path(__file__).resolve().parent.parent
 FRAGMENTS = ROOT / "docs" / "newsfragments"
+TOP = (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
 
 
 def pyproject() -> dict:
@@ -26,31 +30,58 @@ def test_the_readme_begins_with_two_commands() -> None:
     assert commands[:2] == ["./dev quickstart", "./dev test"]
 
 
+def dead_links(paper: Path, text: str) -> Iterator[str]:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        if not (paper.parent / target).exists():
+            yield f"{paper.name} links to {target}"
+
+
+def sends_to_the_index(paper: Path, text: str) -> Iterator[str]:
+    """Lines that install what stands under our name in the index."""
+    for found in re.findall(r"^.*pip install [\"']?rocketpy(?:\[[^]]*\])?[\"']?\s*$", text, re.MULTILINE):
+        yield f"{paper.name}: {found.strip()}"
+
+
+def odd_fragment(fragment: Path, text: str) -> Iterator[str]:
+    kinds = "|".join(kind["directory"] for kind in pyproject()["tool"]["towncrier"]["type"])
+    if not re.fullmatch(rf"\+[a-z0-9-]+\.({kinds})\.md", fragment.name):
+        yield f"{fragment.name} is named otherwise than +SUBJECT.KIND.md"
+    if not text.strip():
+        yield f"{fragment.name} says nothing"
+
+
+def offences(rule: Callable[[Path, str], Iterator[str]], papers: Iterable[Path]) -> list[str]:
+    return [each for paper in papers for each in rule(paper, paper.read_text("utf-8"))]
+
+
 def test_links_in_the_papers_lead_somewhere() -> None:
-    papers = [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *(ROOT / "docs").glob("*.md"),
-        *(ROOT / "docs" / "howto").glob("*.md"),
-    ]
-    for paper in papers:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", paper.read_text("utf-8")):
-            assert (paper.parent / target).exists(), f"{paper.name} links to {target}"
+    papers = [*TOP, *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "howto").glob("*.md")]
+    listed(offences(dead_links, papers), "links to what is not there")
 
 
 def test_no_paper_sends_a_reader_to_the_index() -> None:
     """There the name belongs to another project."""
-    for paper in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
-        assert not re.search(r"pip install [\"']?rocketpy(\[[^]]*\])?[\"']?\s*$", paper.read_text(), re.MULTILINE)
+    listed(offences(sends_to_the_index, [*TOP, *(ROOT / "docs").rglob("*.md")]), "name a file or a checkout to install")
 
 
 def test_fragments_are_named_by_subject_and_kind() -> None:
-    kinds = "|".join(kind["directory"] for kind in pyproject()["tool"]["towncrier"]["type"])
-    for fragment in FRAGMENTS.iterdir():
-        if fragment.name == "README.md":
-            continue
-        assert re.fullmatch(rf"\+[a-z0-9-]+\.({kinds})\.md", fragment.name), fragment.name
-        assert fragment.read_text("utf-8").strip(), f"{fragment.name} says nothing"
+    fragments = [fragment for fragment in FRAGMENTS.iterdir() if fragment.name != "README.md"]
+    listed(offences(odd_fragment, fragments), "see docs/newsfragments/README.md")
+
+
+def test_offences_of_papers_are_found() -> None:
+    paper = ROOT / "docs" / "a.md"
+    text = "[a](design.md#x) [b](nowhere.md) [c](https://x.y)\npip install rocketpy\n  pip install 'rocketpy[lz4]'\n"
+    assert list(dead_links(paper, text)) == ["a.md links to nowhere.md"]
+    assert list(sends_to_the_index(paper, text + "pip install rocketpy.whl\n")) == [
+        "a.md: pip install rocketpy",
+        "a.md: pip install 'rocketpy[lz4]'",
+    ]
+    assert list(odd_fragment(Path("+a-b.misc.md"), "text")) == []
+    for name in ("a.misc.md", "+A.misc.md", "+a.other.md", "+a.misc.txt"):
+        assert list(odd_fragment(Path(name), "\n")) == [
+            f"{name} is named otherwise than +SUBJECT.KIND.md", f"{name} says nothing",
+        ]  # fmt: skip
 
 
 def test_the_changelog_knows_where_the_next_release_goes() -> None:

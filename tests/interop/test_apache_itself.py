@@ -71,6 +71,19 @@ def test_the_producer_sends_in_every_mode(
     assert stored
 
 
+@pytest.mark.one_line("4.9.7", "asks the harness: drivers of both lines share a JVM in the same way")
+def test_a_driver_that_breaks_down_says_why_and_others_go_on(
+    apache: Apache, apache_cluster: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    topic, namesrv = fresh_name("Broken"), apache_cluster.namesrv
+    apache_cluster.create_topic(topic, queues=1)
+    with java_push_consumer(apache, namesrv, fresh_name("broken-group"), topic) as consumer:
+        with pytest.raises(InteropError, match=r"broke down(?s:.*)no such mode: nonsense"):
+            java_produce(apache, namesrv, topic, 1, mode="nonsense")
+        java_produce(apache, namesrv, topic, 1)
+        assert len(consumer.wait_messages(1)) == 1
+
+
 def test_a_refused_message_comes_back_through_the_retry_topic(
     apache: Apache, apache_cluster: Cluster, fresh_name: Callable[[str], str]
 ) -> None:

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 from rocketpy.spark import sink
 from tests.spark.local_spark import SETTINGS, environment, make_home, pytest_environment
 
+ENOUGH = 240
+"""Seconds for a query to end, on a machine however busy: the test that runs this has a limit of its own."""
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -32,11 +35,11 @@ def send(spark: SparkSession, namesrv: str, home: Path) -> None:
     (home / "in" / "a.txt").write_text("".join(f"{number}\n" for number in range(100, 130)), "utf-8")
     stream = spark.readStream.text(str(home / "in")).writeStream.foreachBatch(to)
     query = stream.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination(60)
+    assert query.awaitTermination(ENOUGH)
     nameless = sink("Connected", namesrv=namesrv, value_format="string", provenance=True)
     stream = spark.readStream.text(str(home / "in")).writeStream.foreachBatch(nameless)
     try:
-        stream.trigger(availableNow=True).start().awaitTermination(60)
+        stream.trigger(availableNow=True).start().awaitTermination(ENOUGH)
     except Exception:  # noqa: BLE001 - this is about its text
         traceback.print_exc(file=sys.stdout)
     try:

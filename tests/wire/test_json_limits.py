@@ -113,6 +113,7 @@ def steps_of(data: bytes, limits: WireLimits) -> list[float]:
     return sorted(found, reverse=True)
 
 
+@pytest.mark.alone("measures the processor time of single steps")
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_step_over_a_body_at_its_limits_holds_the_loop(attack: str) -> None:
     """Four steps may be calls into C over the whole text; all the others are ours, and short."""
@@ -129,6 +130,7 @@ def test_escapes_are_read_a_thousand_at_a_time(attack: str) -> None:
     assert len(steps_of(data, REQUEST_LIMITS)) > data.count(b"\\") / _ESCAPES_A_STEP / 2
 
 
+@pytest.mark.alone("measures the processor time of single steps")
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_small_body_is_read_at_once(attack: str) -> None:
     data = body_of(attack, SMALL_REQUEST_LIMITS)

@@ -13,7 +13,6 @@ from rocketpy.errors import LocalProtocolError
 from rocketpy.message import RESERVED_PROPERTIES, Message, PropertyName
 from rocketpy.wire.properties import (
     CRC_PROPERTY_SIZE,
-    MAX_PROPERTIES_SIZE,
     decode_properties,
     delete_property,
     encode_crc_property,
@@ -187,4 +186,3 @@ def test_names_are_those_of_the_golden_messages() -> None:
         for line in path.read_text("utf-8").splitlines():
             seen.update(json.loads(line).get("properties", ()))
     assert {name for name in seen - known if name.isupper() or name.startswith("__")} == set()
-    assert MAX_PROPERTIES_SIZE == 2**15 - 1

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.peers import javascript as peer
-from tests.interop.cache import cache_directory
+from tests.interop.cache import cache_directory, locked
 from tests.interop.clients.client import Client
 from tests.interop.clients.wheels import unpacked
 from tests.interop.failure import InteropError
@@ -25,7 +25,8 @@ def javascript() -> Client | str:
         node, npm = _node()
     except InteropError as error:
         return str(error)
-    modules = peer.installed(cache_directory(), npm)
+    with locked("javascript"):
+        modules = peer.installed(cache_directory(), npm)
     if isinstance(modules, str):
         return modules
     environment = {"NODE_PATH": str(modules), "NODE_ENV": "production"}

@@ -85,6 +85,9 @@ public final class PushConsumer {
         consumer.setMaxReconsumeTimes(options.number("max-reconsume", -1));
         consumer.setConsumeMessageBatchMaxSize(options.number("batch", 1));
         consumer.setPollNameServerInterval(options.number("poll-ms", 1_000));
+        // A share that changes makes a new version of the subscription. If the heartbeat with it meets one under way it is
+        // not sent ("lock heartBeat, but failed"), and a broker refuses all pulls until the next, after 30 s by default.
+        consumer.setHeartbeatBrokerInterval(options.number("heartbeat-ms", 1_000));
         consumer.setAwaitTerminationMillisWhenShutdown(5_000);
         consumer.setConsumeThreadMin(options.number("threads", 4));
         consumer.setConsumeThreadMax(options.number("threads", 4));
