@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -143,29 +144,35 @@ def test_a_project_says_what_all_clusters_are_like(project: pytest.Pytester) -> 
     run(project, test, passed=3)
 
 
-@pytest.mark.parametrize(
-    ("mark", "expected"),
-    [
-        ("brokrs=2", "no setting 'brokrs'"),
-        ("2", "say everything by name"),
-        ("network='memory'", "speaks TCP"),
-        ("brokers=0", "brokers must be at least 1, not 0"),
-        ("topics=5", "topics=5: name them in a list"),
-        ("topics=['Orders', 5]", "5 is no name"),
-        ("topics={'Orders': 0}", "the number of queues of Orders must be 1 to 1024"),
-        ("topics='two words'", "characters besides"),
-        ("virtual_time='no'", "virtual_time='no': it is True or False"),
-    ],
-)
-def test_a_mistake_in_a_marker_is_named(project: pytest.Pytester, mark: str, expected: str) -> None:
-    test = f"""
-        import pytest
+MISTAKES = {
+    "brokrs=2": "no setting 'brokrs'",
+    "2": "say everything by name",
+    "network='memory'": "speaks TCP",
+    "brokers=0": "brokers must be at least 1, not 0",
+    "topics=5": "topics=5: name them in a list",
+    "topics=['Orders', 5]": "5 is no name",
+    "topics={'Orders': 0}": "the number of queues of Orders must be 1 to 1024",
+    "topics='two words'": "characters besides",
+    "virtual_time='no'": "virtual_time='no': it is True or False",
+}
 
-        @pytest.mark.rocketmq({mark})
-        def test_one(rocketmq):
-            pass
-    """
-    assert expected in said(run(project, test, errors=1))
+
+def test_a_mistake_in_a_marker_is_named(project: pytest.Pytester) -> None:
+    """One pytest for all of them: each test has an error of its own, below a line that names the test."""
+    tests = [
+        f"@pytest.mark.rocketmq({mark})\ndef test_{number}(rocketmq):\n    pass\n"
+        for number, mark in enumerate(MISTAKES)
+    ]
+    result = run(project, "\n".join(["import pytest\n", *tests]), errors=len(MISTAKES))
+    _, *parts = re.split(r"_ ERROR at setup of test_(\d+) _", said(result).partition("short test summary")[0])
+    errors = dict(zip(map(int, parts[::2]), parts[1::2], strict=True))
+    wrong = [
+        f"rocketmq({mark}): {expected!r} is not in\n{errors.get(number)}"
+        for number, (mark, expected) in enumerate(MISTAKES.items())
+        # The lines of pytest that begin with E are what was raised; the marker itself stands in the source above.
+        if expected not in "\n".join(line for line in errors.get(number, "").splitlines() if line.startswith("E "))
+    ]
+    assert not wrong, "\n\n".join(wrong)
 
 
 def test_settings_of_a_project_that_are_no_dictionary_are_named(project: pytest.Pytester) -> None:

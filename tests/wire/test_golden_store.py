@@ -13,6 +13,7 @@ from rocketpy.wire.hosts import pack_host, parse_address
 from rocketpy.wire.message_codec import decode_messages, decode_record
 from rocketpy.wire.properties import encode_properties
 from rocketpy.wire.record import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, encode_record, head_layout, read_head
+from tests.golden_store import unpacked
 from tests.vectors import GOLDEN
 
 STORES = ["5.3.3-clean", "5.3.3-killed", "4.9.7-clean", "5.3.3-v2-topic", "5.3.3-sqlfilter"]
@@ -24,7 +25,7 @@ def records(store: str) -> list[dict[str, Any]]:
 
 
 def files(store: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((GOLDEN / "store" / store / "store/commitlog").iterdir())}
+    return {path.name: path.read_bytes() for path in sorted((unpacked(store) / "commitlog").iterdir())}
 
 
 def facts(message: MessageExt) -> dict[str, Any]:
