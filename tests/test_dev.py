@@ -129,7 +129,6 @@ def ran(dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.M
     monkeypatch.setattr(dev, "require_java", lambda *, hard: None)
     monkeypatch.setattr(dev, "require_java_for_spark", lambda: None)
     monkeypatch.setattr(dev.second_spark, "install", lambda *_arguments: None)
-    monkeypatch.setattr(dev, "newer_python_tests", lambda _arguments: 0)
     monkeypatch.setattr(dev, "run", run)
     monkeypatch.setattr(dev, "beside", beside)
     monkeypatch.delenv("CI", raising=False)
@@ -174,13 +173,11 @@ def test_what_is_asked_for_by_name_runs_in_one_process_alone_or_not(
     assert [command[3:] for command in ran] == [("-m", dev.QUICK, "-x", "tests/aio", "4")]
 
 
-@pytest.mark.parametrize("failing", range(4))
+@pytest.mark.parametrize("failing", range(3))
 def test_one_failure_among_the_parts_of_a_run_is_a_failure(
     dev: ModuleType, ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
-    statuses = [int(part == failing) for part in range(4)]
-    of_newer = statuses.pop()
-    monkeypatch.setattr(dev, "newer_python_tests", lambda _arguments: of_newer)
+    statuses = [int(part == failing) for part in range(3)]
     monkeypatch.setattr(dev, "run", lambda *_command, more: statuses.pop(0))
     assert dev.main(["test", "--all"]) == 1
 

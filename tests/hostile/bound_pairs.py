@@ -127,7 +127,7 @@ def listed_json(code: RequestCode) -> Iterator[Attack]:
     )
     # In a short text there is no room for a number that takes long.
     yield from pair(
-        "json_dialect.MAX_DIGITS",
+        "json_literal.MAX_DIGITS",
         MAX_DIGITS,
         "{} digits",
         lambda size: of(b" " * 4096 + b"9" * size),

@@ -26,6 +26,7 @@ PLACES = (
     "rocketpy/remoting/limits.py",
     "rocketpy/wire/bodies/registration_steps.py",
     "rocketpy/wire/json_dialect.py",
+    "rocketpy/wire/json_literal.py",
     "rocketpy/wire/json_refs.py",
     "rocketpy/wire/limits.py",
     "rocketpy/wire/names.py",

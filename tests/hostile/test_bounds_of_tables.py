@@ -27,7 +27,11 @@ from tests.hostile.shapes import dump
 from tests.hostile.test_crowds import AGAIN, create_topic, finish, heartbeat, pull
 from tests.hostile.world import World, running
 
-pytestmark = [pytest.mark.matrix, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.alone("measures turns, waits and memory of servers"),
+    pytest.mark.matrix,
+    pytest.mark.slow,
+]
 
 TRIED = {
     "BrokerConfig.max_topics": "test_topics_up_to_the_bound_of_both_servers",

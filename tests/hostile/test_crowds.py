@@ -24,6 +24,7 @@ from tests.hostile.shapes import dump
 from tests.hostile.world import ROLES, Served, World
 
 pytestmark = [
+    pytest.mark.alone("measures turns, waits and memory of servers"),
     pytest.mark.matrix,
     pytest.mark.slow,
     pytest.mark.waits("looks at real servers for seconds, while crowds of connections come and go"),
