@@ -42,7 +42,6 @@ SYSTEM_PROPERTIES = frozenset(
 """What only a broker writes. Dropped when a client sends it."""
 
 _SYSTEM_BYTES = tuple(f"{name}\x01".encode() for name in sorted(SYSTEM_PROPERTIES))
-_UNIQUE_KEY = f"{PropertyName.UNIQUE_KEY}\x01".encode()
 _USUAL_BYTES = tuple(
     f"{name}\x01".encode()
     for name in (PropertyName.UNIQUE_KEY, PropertyName.WAIT, PropertyName.TAGS, PropertyName.KEYS)
@@ -145,9 +144,6 @@ def _is_any_forged(items: Sequence[BatchItem]) -> Generator[None, None, bool]:
 
 def _is_forged(properties: bytes) -> bool:
     """Whether there may be a property that only a broker writes."""
-    # Each of those names has a "_", and of the usual ones only the unique key, one. Mostly there are no others.
-    if properties.count(b"_") == properties.count(_UNIQUE_KEY):
-        return False
     left = properties.count(b"\x01")
     for name in _USUAL_BYTES:  # counting these takes less time than looking for all the others
         left -= properties.count(name)

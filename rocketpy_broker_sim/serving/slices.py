@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MUST_END",
+    "PAUSE",
     "SLICE_SECONDS",
     "SlicedProcessor",
     "Slices",
@@ -42,12 +43,14 @@ __all__ = [
 log = get_logger(__name__)
 
 Steps = Generator[Any, None, "RemotingCommand | None"]
-"""Work that is done step by step. It yields nothing, or `MUST_END` once."""
+"""Work that is done step by step. It yields nothing, `MUST_END` once, or `PAUSE`."""
 SlicedProcessor = Callable[["Connection", "RemotingCommand"], Steps]
 Done = Callable[["RemotingCommand | None", "Exception | None"], None]
 
 MUST_END = True
 """Yielded by work that shall be done to its end from now on, though the connection that asked for it may close."""
+PAUSE = "pause"
+"""Yielded before a step that takes longer than a slice: it gets a turn for itself if anything was done before it."""
 SLICE_SECONDS = 0.005
 """Processor time that all work together gets in a turn of the loop."""
 MOST_SECONDS = 2 * SLICE_SECONDS
@@ -248,9 +251,12 @@ class Slices:
         error: Exception | None = None
         try:
             while work.is_wanted:
-                if next(steps):
+                told = next(steps)
+                if told is MUST_END:
                     work.must_end = True
                 now = clock()
+                if told is PAUSE and self._spent + now - began >= _RENEW_AFTER:
+                    return False
                 if now >= end or trio.current_time() >= latest:
                     return False
             steps.close()

@@ -21,7 +21,7 @@ from rocketpy_broker_sim.broker.plain_runs import PlainRuns
 from rocketpy_broker_sim.broker.put_pipeline import Put, Sent
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
 from rocketpy_broker_sim.broker.turn import RunProcessor
-from rocketpy_broker_sim.serving.slices import MUST_END
+from rocketpy_broker_sim.serving.slices import MUST_END, PAUSE
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -109,6 +109,7 @@ class SendProcessor(RunProcessor):
                     put.sent.items = yield from items_of(request.body)
                 except BrokerError as exc:
                     put.sent.items = RefusedBatch.of(exc)
+            yield PAUSE  # a batch is put in one go
             self._broker.pipeline.take([put])
             reply = self._reply(connection, request, put)
             if not is_later:

@@ -37,11 +37,6 @@ def test_no_usual_name_is_the_end_of_another_name_that_counts() -> None:
     assert not [(one, other) for one, other in permutations(names, 2) if one in USUAL and other.endswith(one)]
 
 
-def test_every_name_that_only_a_broker_writes_is_seen_by_its_underscores() -> None:
-    assert not [name for name in SYSTEM_PROPERTIES if "_" not in name]
-    assert PropertyName.UNIQUE_KEY.count("_") == 1
-
-
 @pytest.mark.parametrize("name", sorted(SYSTEM_PROPERTIES))
 def test_one_forged_property_among_a_hundred_messages_is_dropped(name: str) -> None:
     for value in ("u", "u_v", "UNIQ_KEY"):

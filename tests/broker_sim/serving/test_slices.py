@@ -15,7 +15,15 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.lanes import Lane, Lanes, Route
-from rocketpy_broker_sim.serving.slices import MOST_SECONDS, MUST_END, SLICE_SECONDS, Slices, in_slices, is_sliced
+from rocketpy_broker_sim.serving.slices import (
+    MOST_SECONDS,
+    MUST_END,
+    PAUSE,
+    SLICE_SECONDS,
+    Slices,
+    in_slices,
+    is_sliced,
+)
 from tests.broker_sim.broker.test_lanes import Peer, Store, requests, turn_of
 from tests.garbage import garbage
 from tests.remoting.helpers import connection_pair
@@ -64,6 +72,30 @@ def test_a_generator_function_is_a_sliced_processor() -> None:
     worker = Worker()
     assert is_sliced(worker.processor(1))
     assert not is_sliced(lambda connection, request: None)
+
+
+@pytest.mark.parametrize(("before", "turns"), [(STEP, 2), (STEP / 10, 1)])
+async def test_a_long_step_gets_a_turn_for_itself_unless_next_to_nothing_came_before(
+    autojump_clock: MockClock, before: float, turns: int
+) -> None:
+    clock = Clock()
+    slices = Slices(clock)
+    seen: list[int] = []
+    turn = 0
+
+    def work() -> Generator[object, None, None]:
+        seen.append(turn)
+        clock.now += before
+        yield PAUSE
+        seen.append(turn)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(slices.serve)
+        slices.begin(work(), None, lambda *_: None)
+        turn = 1
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert seen == [0, turns - 1]
 
 
 async def test_a_slice_ends_when_its_steps_wait_for_the_disk(autojump_clock: MockClock) -> None:
