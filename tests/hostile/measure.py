@@ -270,7 +270,7 @@ class Watch:
 
 
 class LittleOverError(AssertionError):
-    """All that is wrong is a time that may be the machine's: to be measured again on a new server."""
+    """All that is wrong may be the machine's or the C library's: to be measured again on a new server."""
 
 
 def worst(readings: Sequence[Reading]) -> Reading:

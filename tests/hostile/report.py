@@ -168,7 +168,8 @@ what stays, which the C library keeps for later: when the same crowd comes and g
 than {SLACK // MIB} MiB behind. The column `left` has the worse of the two.
 
 An attack is made again when all that was wrong is how long the pair waited. Everything else counts the first time; only
-a turn that took less than twice its bound is measured once more, on a server that has just been started.
+a turn that took less than twice its bound, and memory of less than twice its bound that a crowd left, are measured once
+more, on a server that has just been started.
 
 This page is written by `./dev hostile --page docs/reference/hostile-peers.md`, with the figures of the machine that
 wrote it. `./dev test --all` measures them on yours and writes them to `docs/_build/hostile-peers.md`.
