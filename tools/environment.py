@@ -24,6 +24,7 @@ from tools.asking import json_of
 from tools.requirements import EXTRAS, read_pyproject, split
 from tools.trouble import Trouble, say
 
+LEFT_OUT = frozenset({"PYTHONHOME", "PYTHONDONTWRITEBYTECODE"})
 WHOSE = "import json, sys; print(json.dumps(['.'.join(map(str, sys.version_info[:2])), sys.prefix]))"
 
 
@@ -135,8 +136,12 @@ class Environment:
             )
 
     def variables(self) -> dict[str, str]:
-        """Return the variables of this process with its commands in front, as an activated shell has them."""
-        env = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
+        """Return the variables of this process with its commands in front, as an activated shell has them.
+
+        What a test starts keeps what it compiles, whatever the machine says: a thousand processes that compile the
+        library again each take longer than all the tests.
+        """
+        env = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
         env["VIRTUAL_ENV"] = str(self.place)
         env["PATH"] = os.pathsep.join([str(self.bin), env.get("PATH", os.defpath)])
         return env

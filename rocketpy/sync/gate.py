@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 from time import monotonic
 
 from rocketpy.errors import ClientClosedError
@@ -20,7 +21,7 @@ class Gate:
 
     A message larger than `size` goes through alone. Every send shows a ticket, any object of its own, and leaves with
     it, once or more often: so that a place which Ctrl-C struck at any moment can be given back without asking whether
-    it was taken yet. A signal handler or a finalizer that strikes within the few lines of the lock, and sends too, is
+    it was taken yet. A signal handler or a finalizer that strikes while its thread holds the lock, and sends too, is
     let through: to wait there would be to wait for itself.
     """
 
@@ -32,7 +33,7 @@ class Gate:
         self._used_size = 0
         self._closed = False
         self._lock = threading.RLock()
-        self._queueing = False
+        self._asked_for_owner = threading.Condition(self._lock)
         self._waiting: deque[threading.Lock] = deque()
         self._until_empty: list[threading.Event] = []
 
@@ -51,25 +52,30 @@ class Gate:
                 if self._closed:
                     raise ClientClosedError("the producer is closed: no message can be sent with it any more")
                 inside = self._inside
-                if not inside or (len(inside) < self._count and self._used_size + size <= self._size) or self._queueing:
-                    inside[ticket] = size
-                    self._used_size += size
-                    return True
+                if not inside or (len(inside) < self._count and self._used_size + size <= self._size):
+                    return self._take(ticket, size)
                 if not wait:
                     return False
-                room = self._queue()
+                room = threading.Lock()
+                room.acquire()
+                self._waiting.append(room)
+            if self._is_held():
+                with self._lock:
+                    return self._take(ticket, size)
             room.acquire()
 
-    def _queue(self) -> threading.Lock:
-        """Where to wait. What strikes in here on the same thread, and would wait too, finds `_queueing`."""
-        self._queueing = True
+    def _take(self, ticket: object, size: int) -> bool:
+        self._inside[ticket] = size
+        self._used_size += size
+        return True
+
+    def _is_held(self) -> bool:
+        """Whether this thread holds the lock, though it has left it: then this runs in the middle of its lines."""
         try:
-            room = threading.Lock()
-            room.acquire()
-            self._waiting.append(room)
-        finally:
-            self._queueing = False
-        return room
+            self._asked_for_owner.notify(0)
+        except RuntimeError:
+            return False
+        return True
 
     def leave(self, ticket: object) -> None:
         """Give the room back."""
@@ -88,9 +94,9 @@ class Gate:
         return not self._inside or (len(self._inside) <= self._eased[0] and self._used_size <= self._eased[1])
 
     def _wake_all(self) -> None:
-        waiting = self._waiting
-        while waiting:
-            waiting.popleft().release()
+        with suppress(IndexError):  # what strikes in here, and leaves, may have woken the others
+            while True:
+                self._waiting.popleft().release()
 
     def wait_empty(self, timeout: float | None) -> int:
         """Wait until nothing is inside, at most so many seconds; how many are then."""

@@ -49,7 +49,6 @@ class Child:
         It is killed when the nursery is cancelled, or when this process is.
         """
         environment = {**os.environ, "XDG_RUNTIME_DIR": str(log.parent)}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # each start would compile everything anew
         with log.open("ab") as errors:
             process = await trio.lowlevel.open_process(
                 [sys.executable, "-m", *arguments], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors

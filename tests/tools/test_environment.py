@@ -145,11 +145,12 @@ def test_it_is_made_with_its_own_interpreter_and_stays(environment: Environment)
 
 def test_commands_find_it_first(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/first:/second")
-    monkeypatch.setenv("PYTHONHOME", "/elsewhere")
+    for name in ("PYTHONHOME", "PYTHONDONTWRITEBYTECODE"):
+        monkeypatch.setenv(name, "1")
     variables = environment.variables()
     assert variables["PATH"] == f"{environment.bin}:/first:/second"
     assert variables["VIRTUAL_ENV"] == str(environment.place)
-    assert "PYTHONHOME" not in variables
+    assert not {"PYTHONHOME", "PYTHONDONTWRITEBYTECODE"} & variables.keys()
 
 
 def test_a_command_runs_at_the_top_of_the_tree(environment: Environment) -> None:

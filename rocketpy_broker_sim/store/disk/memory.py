@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rocketpy.seams import wall_ms
+from rocketpy_broker_sim.store.disk.sparse import SparseBytes
 
 __all__ = ["Fault", "MemoryFile", "MemoryStorage", "MemoryView"]
 
@@ -26,7 +27,7 @@ class _Node:
     __slots__ = ("data", "modified")
 
     def __init__(self) -> None:
-        self.data = bytearray()
+        self.data = SparseBytes()
         self.modified = wall_ms()
 
 
@@ -62,19 +63,14 @@ class MemoryFile:
     def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`, or what the fault lets through."""
         room = self._storage.ask("pwrite", self._path, len(data))
-        node = self._node
-        if offset > len(node.data):
-            node.data.extend(bytes(offset - len(node.data)))
-        kept = data if room is None else data[:room]
-        node.data[offset : offset + len(kept)] = kept
-        node.modified = wall_ms()
+        self._node.data.write(data if room is None else data[:room], offset)
+        self._node.modified = wall_ms()
         if room is not None and room < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
 
     def pread(self, size: int, offset: int) -> bytes:
         """Read up to `size` bytes from `offset`; short at the end of the file."""
-        with memoryview(self._node.data) as data:
-            return data[offset : offset + size].tobytes()
+        return self._node.data.read(size, offset)
 
     def map(self) -> MemoryView:
         """What stands for a mapping."""
@@ -83,21 +79,15 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         """Cut or grow (with zeros) to `size` bytes."""
         self._storage.ask("truncate", self._path, size)
-        data = self._node.data
-        if not data:
-            self._node.data = bytearray(size)  # one zeroed allocation, which the system backs page by page
-        elif size < len(data):
-            del data[size:]
-        else:
-            data.extend(bytes(size - len(data)))
+        self._node.data.resize(size)
 
     def clear(self, offset: int) -> bool:
         """Make everything from `offset` on zero, keeping the size."""
         data = self._node.data
-        size = len(data) - offset
-        if size <= 0 or data.count(0, offset) == size:
+        if data.zero_from(offset):
             return False
-        self.pwrite(bytes(size), offset)
+        self.pwrite(bytes(len(data) - offset), offset)
+        data.clear(offset)  # zeros need no pages
         return True
 
     def fdatasync(self) -> None:
@@ -167,7 +157,7 @@ class MemoryStorage:
         copy._folders = set(self._folders)
         for path, node in self._files.items():
             copied = _Node()
-            copied.data = bytearray(node.data)
+            copied.data = node.data.copy()
             copied.modified = node.modified
             copy._files[path] = copied
         return copy
@@ -204,7 +194,7 @@ class MemoryStorage:
         node = self._files.get(_checked(path))
         if node is None:
             raise _missing(path)
-        return bytes(node.data)
+        return node.data.read(len(node.data), 0)
 
     def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
         """Replace a whole small file."""
@@ -213,7 +203,7 @@ class MemoryStorage:
         if backup and path in self._files:
             self.rename(path, backup)
         node = self._files[path] = _Node()
-        node.data = bytearray(data)
+        node.data = SparseBytes(data)
 
     def rename(self, source: str, target: str) -> None:
         """Move within the tree, replacing the target."""
