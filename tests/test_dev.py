@@ -156,13 +156,13 @@ def test_all_tests_run_side_by_side_but_those_that_want_the_machine_alone(
 ) -> None:
     assert dev.main(["test", "--all"]) == 0
     together, older, alone = ran
-    assert together[3:] == ("-m", "not alone", "-n", dev.WORKERS, "4")
+    assert together[3:] == ("-m", "not alone", "-n", dev.workers(), "4")
     assert older[3:] == ("-m", "spark and not one_spark", "3.5")
     assert alone[3:] == ("-m", "alone", "4")
     ran.clear()
     assert dev.main(["test", "--durations"]) == 0
     together, alone = ran
-    assert together[3:] == ("-m", f"({dev.QUICK}) and not alone", "-n", dev.WORKERS, "--durations-of-files", "4")
+    assert together[3:] == ("-m", f"({dev.QUICK}) and not alone", "-n", dev.workers(), "--durations-of-files", "4")
     assert alone[3:] == ("-m", f"({dev.QUICK}) and alone", "--durations-of-files", "4")
 
 
@@ -220,7 +220,7 @@ def test_the_quick_tests_run_on_a_newer_python_as_on_this_one(
 ) -> None:
     assert dev.main(["newer", *arguments]) == 1, "the second run failed"
     assert newer == [
-        (place, ("-m", f"({dev.QUICK}) and not alone", "-n", dev.WORKERS)),
+        (place, ("-m", f"({dev.QUICK}) and not alone", "-n", dev.workers())),
         (place, ("-m", f"({dev.QUICK}) and alone")),
     ]
     assert any(requirement.startswith("pytest-trio") for requirement in installed[0])

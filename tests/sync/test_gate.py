@@ -10,6 +10,8 @@ import pytest
 
 from rocketpy.sync.gate import Gate
 
+pytestmark = pytest.mark.waits("threads have to arrive at a real lock")
+
 
 def in_time(function: Callable[[], object]) -> None:
     """Call it in a thread that may hang without the others."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import zlib
 from contextlib import suppress
 
@@ -27,31 +26,14 @@ from rocketpy_broker_sim.namesrv.route_info import RouteInfo
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.namesrv.test_route_info import identity, registration
 from tests.broker_sim.namesrv.test_server import Peer, body, register, running
+from tests.steps import longest
 
 MOST_SECONDS = 0.02
-"""Processor time of a step; the best of some tries, for the collector of garbage strikes anywhere."""
+"""Processor time of a step."""
 
 
 def topics(count):
     return [TopicConfig(topic_name=f"Many-{n:06}", read_queue_nums=4, write_queue_nums=4) for n in range(count)]
-
-
-def longest(make, *, tries=2):
-    """The processor time of the longest step of some work, and what it returned."""
-    best, result = 9.9, None
-    for _ in range(tries):
-        steps, worst = make(), 0.0
-        while True:
-            began = time.thread_time()
-            try:
-                next(steps)
-            except StopIteration as end:
-                result = end.value
-                break
-            finally:
-                worst = max(worst, time.thread_time() - began)
-        best = min(best, worst)
-    return best, result
 
 
 # --- registrations are read in steps ---------------------------------------------------------------------
