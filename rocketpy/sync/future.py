@@ -35,6 +35,7 @@ class Callbacks:
 
     Attributes:
         thread: the thread, 0 while there is none.
+        submitted: how many have been due so far.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,6 +47,7 @@ class Callbacks:
         self._busy = False
         self._closed = False
         self.thread = 0
+        self.submitted = 0
 
     def __len__(self) -> int:
         """How many are due or at work."""
@@ -53,6 +55,11 @@ class Callbacks:
 
     def submit(self, callback: Callable[[], object]) -> None:
         """Have one called soon. Never waits."""
+        with self._lock:
+            self.submitted += 1
+        self._submit(callback)
+
+    def _submit(self, callback: Callable[[], object]) -> None:
         self._due.append(callback)
         with self._lock:
             start = not self._running
@@ -65,13 +72,19 @@ class Callbacks:
                 self._running = False  # no more threads can be had just now: the next one that is due tries again
                 raise
 
-    def wait_idle(self, timeout: float) -> None:
-        """Wait until none is due, at most so many seconds; not at all in the thread that runs them."""
-        if not len(self) or self.thread == threading.get_ident():
-            return
+    def wait_idle(self, timeout: float) -> bool:
+        """Wait for those that are due, at most so many seconds; not at all in the thread that runs them.
+
+        Returns:
+            Whether they have run.
+        """
+        if not len(self):
+            return True
+        if self.thread == threading.get_ident():
+            return False
         done = threading.Event()
-        self.submit(done.set)
-        done.wait(timeout)
+        self._submit(done.set)
+        return done.wait(timeout)
 
     def close(self) -> None:
         """Let the thread end when those that are due have run."""

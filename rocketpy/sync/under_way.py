@@ -44,12 +44,15 @@ class UnderWay:
         until = None if timeout is None else monotonic() + timeout
         while True:
             self._direct.flush()
+            submitted = self._callbacks.submitted
             left = self._gate.wait_empty(_left(until))
             if left or (until is not None and monotonic() >= until):
                 return left
             self._direct.wait_calls(_left(until))
-            self._callbacks.wait_idle(self.exit_timeout if until is None else max(0.0, until - monotonic()))
-            if not len(self._gate):
+            seconds = self.exit_timeout if until is None else max(0.0, until - monotonic())
+            given_up = not self._callbacks.wait_idle(seconds)
+            # A callback may have sent, and the answer to that may have come meanwhile: then another one is due.
+            if not len(self._gate) and (given_up or self._callbacks.submitted == submitted):
                 return 0
 
     @property

@@ -1,0 +1,61 @@
+"""What is waited for at the end, when callbacks send and answers come at any moment."""
+
+from __future__ import annotations
+
+import threading
+
+from rocketpy.config import ProducerConfig
+from rocketpy.sync.future import Callbacks
+from rocketpy.sync.gate import Gate
+from rocketpy.sync.under_way import UnderWay
+
+LINKS = 5
+
+
+class Chain(Callbacks):
+    """Each callback sends a message, whose answer comes as soon as somebody has waited for the callbacks.
+
+    It runs when nothing was found on its way, and before anybody looks again.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__("chain")
+        self._gate = gate
+        self.may_run = threading.Semaphore(0)
+        self.ran: list[int] = []
+
+    def link(self, number: int) -> None:
+        self.may_run.acquire(timeout=10)
+        self.ran.append(number)
+        if number < LINKS:
+            self._gate.enter(number + 1, 1)
+
+    def wait_idle(self, timeout: float) -> bool:
+        idle = super().wait_idle(timeout)
+        for number in [*self._gate._inside]:
+            self.submit(lambda number=number: self.link(number))
+            self._gate.leave(number)
+        return idle
+
+
+class NothingDirect:
+    """Sends that threads wait for: there are none. They are asked for once nothing else is on its way."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def flush(self) -> None: ...
+
+    def wait_calls(self, timeout: float | None) -> None:
+        self._chain.may_run.release()
+
+
+def test_callbacks_whose_messages_are_answered_between_two_looks_are_waited_for() -> None:
+    gate = Gate(10, 100)
+    chain = Chain(gate)
+    under_way = UnderWay(ProducerConfig(group="pg"), gate, NothingDirect(chain), chain)
+    chain.submit(lambda: chain.link(1))
+    assert under_way.wait_idle(10) == 0
+    assert chain.ran == [1, 2, 3, 4, 5]
+    assert under_way.due == 0
+    chain.close()
