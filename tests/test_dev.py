@@ -166,6 +166,17 @@ def test_all_tests_run_side_by_side_but_those_that_want_the_machine_alone(
     assert alone[3:] == ("-m", f"({dev.QUICK}) and alone", "--durations-of-files", "4")
 
 
+@pytest.mark.parametrize(("cores", "processes"), [(1, "2"), (2, "3"), (7, "8"), (64, "8")])
+def test_one_process_more_than_there_are_cores_shares_the_tests(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, cores: int, processes: str
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)), raising=False)
+    assert dev.workers() == processes
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert dev.workers() == processes
+
+
 def test_what_is_asked_for_by_name_runs_in_one_process_alone_or_not(
     dev: ModuleType, ran: list[tuple[str, ...]]
 ) -> None:

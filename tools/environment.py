@@ -138,8 +138,7 @@ class Environment:
     def variables(self) -> dict[str, str]:
         """Return the variables of this process with its commands in front, as an activated shell has them.
 
-        What a test starts keeps what it compiles, whatever the machine says: a thousand processes that compile the
-        library again each take longer than all the tests.
+        PYTHONDONTWRITEBYTECODE is left out: the tests start a thousand processes, and each would compile the library.
         """
         env = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
         env["VIRTUAL_ENV"] = str(self.place)

@@ -35,7 +35,7 @@ class Callbacks:
 
     Attributes:
         thread: the thread, 0 while there is none.
-        submitted: how many have been due so far.
+        submitted: how many there have been; one that somebody waits by counts as well.
     """
 
     def __init__(self, name: str) -> None:
@@ -57,11 +57,7 @@ class Callbacks:
         """Have one called soon. Never waits."""
         with self._lock:
             self.submitted += 1
-        self._submit(callback)
-
-    def _submit(self, callback: Callable[[], object]) -> None:
-        self._due.append(callback)
-        with self._lock:
+            self._due.append(callback)
             start = not self._running
             self._running = True
         self._more.release()
@@ -83,7 +79,7 @@ class Callbacks:
         if self.thread == threading.get_ident():
             return False
         done = threading.Event()
-        self._submit(done.set)
+        self.submit(done.set)
         return done.wait(timeout)
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ class Gate:
         self._used_size = 0
         self._closed = False
         self._lock = threading.RLock()
-        self._asked_for_owner = threading.Condition(self._lock)
+        self._owned = threading.Condition(self._lock)
         self._waiting: deque[threading.Lock] = deque()
         self._until_empty: list[threading.Event] = []
 
@@ -47,32 +47,29 @@ class Gate:
         Raises:
             ClientClosedError: the gate was closed meanwhile.
         """
+        held = False
         while True:
             with self._lock:
                 if self._closed:
                     raise ClientClosedError("the producer is closed: no message can be sent with it any more")
                 inside = self._inside
-                if not inside or (len(inside) < self._count and self._used_size + size <= self._size):
-                    return self._take(ticket, size)
+                if held or not inside or (len(inside) < self._count and self._used_size + size <= self._size):
+                    inside[ticket] = size
+                    self._used_size += size
+                    return True
                 if not wait:
                     return False
                 room = threading.Lock()
                 room.acquire()
                 self._waiting.append(room)
-            if self._is_held():
-                with self._lock:
-                    return self._take(ticket, size)
-            room.acquire()
-
-    def _take(self, ticket: object, size: int) -> bool:
-        self._inside[ticket] = size
-        self._used_size += size
-        return True
+            held = self._is_held()
+            if not held:
+                room.acquire()
 
     def _is_held(self) -> bool:
-        """Whether this thread holds the lock, though it has left it: then this runs in the middle of its lines."""
+        """Whether this thread holds the lock still: then this was called in the middle of the lines that it guards."""
         try:
-            self._asked_for_owner.notify(0)
+            self._owned.notify(0)
         except RuntimeError:
             return False
         return True

@@ -50,9 +50,9 @@ class UnderWay:
                 return left
             self._direct.wait_calls(_left(until))
             seconds = self.exit_timeout if until is None else max(0.0, until - monotonic())
-            given_up = not self._callbacks.wait_idle(seconds)
-            # A callback may have sent, and the answer to that may have come meanwhile: then another one is due.
-            if not len(self._gate) and (given_up or self._callbacks.submitted == submitted):
+            have_run = self._callbacks.wait_idle(seconds)
+            # A callback may have sent, and the answer may have come meanwhile: then another one is due.
+            if not len(self._gate) and (not have_run or self._callbacks.submitted == submitted):
                 return 0
 
     @property

@@ -312,8 +312,8 @@ def test_peers_that_do_not_read_have_a_bound(fresh: World, report: Report) -> No
         frame = request(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, dump({"topicConfigList": topics}))
         assert peer.ask(frame).code == ResponseCode.SUCCESS
     # Answers of half a megabyte come out of what the C library keeps for the next ones. How many there are at once is
-    # chance, so that a later round may need more of it; one that finds enough shows that nothing else is kept.
-    left: list[int] = []
+    # chance, and so is the round that needs most of it: all together may leave what two may, and one of them nothing.
+    before, left = broker.memory().now, list[int]()
     while len(left) < 2 or (left[-1] > SLACK and len(left) < 5):
         with Watch(broker, "50 peers that do not read") as watch:
             peers = [Peer(broker.address, receive_buffer=4096) for _ in range(50)]
@@ -327,6 +327,7 @@ def test_peers_that_do_not_read_have_a_bound(fresh: World, report: Report) -> No
                     peer.close()
         left.append(finish(watch, report, grows=BUDGET // 2, keeps=AGAIN[0]).left)
     assert left[-1] <= SLACK, left
+    assert broker.memory().now - before <= sum(AGAIN), left
 
 
 def test_a_stop_does_not_wait_for_a_peer_that_does_not_read(fresh: World) -> None:

@@ -3,104 +3,113 @@
 from __future__ import annotations
 
 import threading
-import time
+from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from rocketpy.sync.gate import Gate
 
-pytestmark = pytest.mark.waits("threads have to arrive at a real lock")
+
+class Watched(Gate):
+    """A gate that says when somebody begins to wait, and in which something strikes at a place, once."""
+
+    def __init__(self, count: int, size: int) -> None:
+        super().__init__(count, size)
+        self.waits = threading.Semaphore(0)
+        self._waiting = Room(self)
+        self.strikes: dict[str, Callable[[], object]] = {}
+
+    def struck(self, place: str) -> None:
+        self.strikes.pop(place, lambda: None)()
+
+    def _is_eased(self) -> bool:
+        self.struck("leaving")
+        return super()._is_eased()
 
 
-def in_time(function: Callable[[], object]) -> None:
-    """Call it in a thread that may hang without the others."""
-    over = threading.Event()
+class Room(deque[Any]):
+    """Where those are who wait."""
 
-    def run() -> None:
-        function()
-        over.set()
+    def __init__(self, gate: Watched) -> None:
+        super().__init__()
+        self._gate = gate
 
-    threading.Thread(target=run, daemon=True).start()
-    assert over.wait(10), "it waits for itself"
+    def append(self, one: Any) -> None:
+        super().append(one)
+        self._gate.waits.release()
 
-
-def struck(gate: Gate, place: str, strike: Callable[[], object]) -> None:
-    """Have something strike once, at the first line of a method of the gate."""
-    method = getattr(gate, place)
-
-    def changed(*arguments: object) -> object:
-        setattr(gate, place, method)
-        strike()
-        return method(*arguments)
-
-    setattr(gate, place, changed)
+    def popleft(self) -> Any:
+        self._gate.struck("waking")
+        return super().popleft()
 
 
-def wait_for(what: Callable[[], object]) -> None:
-    until = time.monotonic() + 10
-    while not what():
-        assert time.monotonic() < until
-        time.sleep(0.001)
+class Started:
+    """A call in a thread of its own, which may hang without the others."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+        self._over = threading.Event()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        self.result = self._function()
+        self._over.set()
+
+    def ended(self) -> object:
+        assert self._over.wait(10), "it waits for itself"
+        return self.result
 
 
-class Rooms:
-    """The locks that the gate makes for those who wait: something strikes while the first one is made."""
-
-    def __init__(self, strike: Callable[[], object]) -> None:
-        self._strikes = [strike]
-        self.RLock = threading.RLock
-
-    def Lock(self) -> object:
-        if self._strikes:
-            self._strikes.pop()()
-        return threading.Lock()
+def arrived(gate: Watched, count: int) -> None:
+    assert all(gate.waits.acquire(timeout=10) for _ in range(count))
 
 
 def test_a_send_in_the_middle_of_one_that_will_wait_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = Gate(1, 100)
+    gate = Watched(1, 100)
     gate.enter("first", 1)
     entered: list[object] = []
+    gate.strikes["queueing"] = lambda: entered.append(gate.enter("nested", 1))
 
-    def strike() -> None:
-        entered.append(gate.enter("nested", 1))
-        threading.Timer(0.05, lambda: [gate.leave("nested"), gate.leave("first")]).start()
+    class Threading:
+        """Its locks are where those wait who come too early; the first is struck while it is made."""
 
-    monkeypatch.setattr("rocketpy.sync.gate.threading", Rooms(strike))
-    in_time(lambda: entered.append(gate.enter("outer", 1)))
-    assert entered == [True, True]
+        def Lock(self) -> object:
+            gate.struck("queueing")
+            return threading.Lock()
+
+    monkeypatch.setattr("rocketpy.sync.gate.threading", Threading())
+    outer = Started(lambda: gate.enter("outer", 1))
+    arrived(gate, 2)
+    gate.leave("nested")
+    gate.leave("first")
+    assert outer.ended()
+    assert entered == [True]
     assert len(gate) == 1
 
 
 def test_a_send_in_the_middle_of_one_that_leaves_does_not_wait_for_it() -> None:
-    gate = Gate(10, 100)
+    gate = Watched(10, 100)
     gate.enter("small", 1)
     gate.enter("large", 99)
-    waiting = threading.Thread(target=gate.enter, args=("waits", 100), daemon=True)
-    waiting.start()
-    wait_for(lambda: gate._waiting)
+    waiting = Started(lambda: gate.enter("waits", 100))
+    arrived(gate, 1)
     entered: list[object] = []
-    struck(gate, "_is_eased", lambda: entered.append(gate.enter("nested", 50)))
-    in_time(lambda: gate.leave("small"))
+    gate.strikes["leaving"] = lambda: entered.append(gate.enter("nested", 50))
+    Started(lambda: gate.leave("small")).ended()
     assert entered == [True]
     gate.leave("nested")
     gate.leave("large")
-    waiting.join(10)
-    assert not waiting.is_alive()
+    assert waiting.ended()
 
 
-def test_who_leaves_in_the_middle_of_the_waking_wakes_each_once() -> None:
-    gate = Gate(1, 100)
-    gate.enter("first", 1)
-    threads = [threading.Thread(target=gate.enter, args=(number, 0), daemon=True) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    wait_for(lambda: len(gate._waiting) == 3)
-    struck(gate, "_wake_all", gate._wake_all)
-    in_time(lambda: gate.leave("first"))
-    for _ in threads:
-        wait_for(lambda: gate._inside)
-        gate.leave(next(iter(gate._inside)))
-    for thread in threads:
-        thread.join(10)
-    assert not any(thread.is_alive() for thread in threads)
+def test_what_strikes_a_waking_and_wakes_all_wakes_each_once() -> None:
+    gate = Watched(10, 100)
+    gate.enter("first", 100)
+    waiting = [Started(lambda number=number: gate.enter(number, 1)) for number in range(3)]
+    arrived(gate, 3)
+    gate.strikes["waking"] = gate._wake_all
+    Started(lambda: gate.leave("first")).ended()
+    assert [each.ended() for each in waiting] == [True] * 3
+    assert len(gate) == 3

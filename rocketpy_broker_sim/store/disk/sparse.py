@@ -14,7 +14,8 @@ _ZEROS = bytes(PAGE)
 class SparseBytes:
     """Bytes that can be read and written at any offset; what was never written is zero.
 
-    A page never changes its size, so that a thread that reads one is in nobody's way.
+    A page never changes its size, so that a thread that reads one is in nobody's way; what looks at all pages looks at
+    those of one moment.
     """
 
     __slots__ = ("_pages", "_size")
@@ -65,22 +66,25 @@ class SparseBytes:
     def clear(self, offset: int) -> None:
         """Make everything from `offset` on zero."""
         first, start = divmod(offset, PAGE)
-        for number in [number for number in self._pages if number >= first]:
+        for number, page in list(self._pages.items()):
             if number == first and start:
-                self._pages[number][start:] = _ZEROS[start:]
-            else:
+                page[start:] = _ZEROS[start:]
+            elif number >= first:
                 del self._pages[number]
 
     def zero_from(self, offset: int) -> bool:
         """Whether everything from `offset` on is zero."""
         first, start = divmod(offset, PAGE)
-        starts = ((page, start if number == first else 0) for number, page in self._pages.items() if number >= first)
-        return all(page.count(0, at) == PAGE - at for page, at in starts)
+        for number, page in list(self._pages.items()):
+            at = start if number == first else 0
+            if number >= first and page.count(0, at) < PAGE - at:
+                return False
+        return True
 
     def copy(self) -> SparseBytes:
         """Return another with the same content."""
         other = SparseBytes()
-        other._pages = {number: page.copy() for number, page in self._pages.items()}
+        other._pages = {number: page.copy() for number, page in list(self._pages.items())}
         other._size = self._size
         return other
 
