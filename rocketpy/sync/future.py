@@ -1,7 +1,8 @@
 """The future of a `send_soon`: a `concurrent.futures.Future` whose callbacks run on a thread of their own.
 
 The thread that completes it reads the answers of everybody else, and users' code must not hold it up. The thread for
-callbacks is made when the first one is due, so only those who have callbacks pay for it.
+callbacks is made when the first one is added, so only those who have callbacks pay for it. When the first one is due
+it may be too late: the first releases of Python 3.12 start no thread any more once the process has begun to end.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["Callbacks", "SendFuture", "Surroundings"]
 logger = get_logger(__name__)
 
 _IDLE = 10.0
-"""Seconds without a callback after which the thread ends."""
+"""Seconds after which the thread ends when no callback is due and none can become due."""
 
 
 class Callbacks:
@@ -48,19 +49,39 @@ class Callbacks:
         self._closed = False
         self.thread = 0
         self.submitted = 0
+        self._expected = 0
 
     def __len__(self) -> int:
         """How many are due or at work."""
         return len(self._due) + self._busy
 
+    def expect(self) -> None:
+        """One will be due, or is given up by `expect_no_more`: have a thread for it, if there can be one."""
+        with suppress(RuntimeError):  # no more threads can be had: tried again when it is due
+            self._start(expected=1)
+
+    def expect_no_more(self) -> None:
+        """One that was expected runs elsewhere."""
+        with self._lock:
+            self._expected -= 1
+
     def submit(self, callback: Callable[[], object]) -> None:
-        """Have one called soon. Never waits."""
+        """Have one called soon that was expected. Never waits."""
+        self._put(callback, expected=1)
+
+    def _put(self, callback: Callable[[], object], *, expected: int = 0) -> None:
         with self._lock:
             self.submitted += 1
             self._due.append(callback)
+        self._more.release()
+        self._start(expected=-expected)
+
+    def _start(self, *, expected: int) -> None:
+        """Note how many more are expected, and have a thread."""
+        with self._lock:
+            self._expected += expected
             start = not self._running
             self._running = True
-        self._more.release()
         if start:
             try:
                 threading.Thread(target=self._run, name=f"rocketpy-callbacks-{self._name}", daemon=True).start()
@@ -79,7 +100,7 @@ class Callbacks:
         if self.thread == threading.get_ident():
             return False
         done = threading.Event()
-        self.submit(done.set)
+        self._put(done.set)
         return done.wait(timeout)
 
     def close(self) -> None:
@@ -97,7 +118,7 @@ class Callbacks:
 
     def _may_end(self) -> bool:
         with self._lock:
-            if not self._due:
+            if not self._due and (self._closed or self._expected <= 0):
                 self._running = False
                 self.thread = 0
             return not self._running
@@ -128,12 +149,14 @@ class _Adding:
 
     Attributes:
         thread: which adds it; 0 when it is added.
+        is_expected: whether the thread for callbacks has been told of it.
     """
 
-    __slots__ = ("thread",)
+    __slots__ = ("is_expected", "thread")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_expected: bool) -> None:
         self.thread = threading.get_ident()
+        self.is_expected = is_expected
 
 
 class SendFuture(Future[SendResult]):
@@ -201,7 +224,9 @@ class SendFuture(Future[SendResult]):
         When it is done already, the function is called at once, in this thread.
         """
         self._look(waits=False)
-        adding = _Adding()
+        adding = _Adding(is_expected=not self.done())
+        if adding.is_expected:
+            self._surroundings.callbacks.expect()
         super().add_done_callback(partial(self._hand_over, fn, adding))
         adding.thread = 0
 
@@ -230,6 +255,8 @@ class SendFuture(Future[SendResult]):
     ) -> None:
         """Called by the thread that completes the future, or at once by the one that adds the callback."""
         if adding.thread == threading.get_ident():
+            if adding.is_expected:
+                self._surroundings.callbacks.expect_no_more()
             fn(future)
         else:
             self._surroundings.callbacks.submit(partial(fn, future))
