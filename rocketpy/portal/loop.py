@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 _START_TIMEOUT = 10.0
 _EXIT_TIMEOUT = 5.0
+_LOOK = 1.0
+"""Seconds between looks for a signal where the main thread waits: one that another thread got does not wake it."""
 _BEFORE_QUEUES = 100
 """A priority among what multiprocessing does at the end: before its queues close, which callbacks may use."""
 
@@ -178,7 +180,8 @@ class Portal:
         pending.on_end = done.release
         try:
             self.post(pending.start, self)
-            done.acquire()
+            while not done.acquire(timeout=_LOOK):
+                pass  # handlers of signals have been called
         except ClientClosedError:
             raise
         except BaseException:

@@ -137,8 +137,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             home, opened = self._home, self._opened
             if home is None or opened is None:
                 return
-            signals.end(home, opened.ended)
-            opened.ended.wait()
+            signals.wait(home, opened.ended)
         self.close()
         crash = self._inner.status().crash
         if crash is not None:  # somebody else has closed it, and heard of this first

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Signals"]
 
+_LOOK = 0.5
+"""Seconds between looks for a signal. The system may give a signal to any thread, and to the main one just before it
+begins to wait: Python notes it then, and calls the handler when the main thread runs next."""
+
 _listening: WeakSet[Signals] = WeakSet()
 
 
@@ -37,6 +41,12 @@ class Signals:
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._handle)
         return self
+
+    def wait(self, home: Portal, event: threading.Event) -> None:
+        """Wait for an event, which a signal sets as well."""
+        self.end(home, event)
+        while not event.wait(_LOOK):
+            pass  # handlers have been called
 
     def end(self, home: Portal, event: threading.Event) -> None:
         """Say which event it is; it is set soon when a signal has arrived already."""

@@ -1,0 +1,67 @@
+"""A signal that the system gives to another thread: Python calls its handler in the main one, and does not wake it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytestmark = pytest.mark.waits("nothing tells that the main thread has gone from Python into its wait")
+
+
+def ended(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A program that may use `strike`, which has the signal of that number given to a thread that is not the main one,
+    once the main one waits."""
+    beginning = """
+        import signal, sys, threading, time, trio
+        from rocketpy.portal import portal
+        def strike(number):
+            def when_it_waits():
+                time.sleep(0.2)
+                signal.pthread_kill(threading.get_ident(), number)
+            threading.Thread(target=when_it_waits).start()
+    """
+    text = textwrap.dedent(beginning) + textwrap.dedent(program)
+    return subprocess.run([sys.executable, "-c", text, *arguments], capture_output=True, text=True, timeout=30)
+
+
+@pytest.mark.parametrize("surface", ["blocking", "trio", "asyncio"])
+def test_it_ends_run_forever(namesrv: str, surface: str) -> None:
+    process = ended(
+        """
+        import asyncio, rocketpy, rocketpy.aio, rocketpy.sync
+        surface, namesrv = sys.argv[1:]
+        kind = {"blocking": rocketpy.sync, "trio": rocketpy, "asyncio": rocketpy.aio}[surface].PushConsumer
+        consumer = kind("astray", namesrv=namesrv)
+        if surface == "blocking":
+            with consumer:
+                strike(signal.SIGTERM)
+                consumer.run_forever()
+        else:
+            async def main():
+                async with consumer:
+                    strike(signal.SIGTERM)
+                    await consumer.run_forever()
+            trio.run(main) if surface == "trio" else asyncio.run(main())
+        print("closed")
+        """,
+        surface,
+        namesrv,
+    )
+    assert (process.stdout, process.stderr, process.returncode) == ("closed\n", "", 0)
+
+
+def test_it_interrupts_a_blocking_call() -> None:
+    process = ended(
+        """
+        home = portal()
+        strike(signal.SIGINT)
+        try:
+            home.call(trio.sleep_forever)
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+    )
+    assert (process.stdout, process.stderr, process.returncode) == ("interrupted\n", "", 0)
