@@ -14,8 +14,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 __all__ = ["TOGETHER", "WholeFiles", "long_ones_first", "scope_of"]
 
-TOGETHER = ("tests/interop/", "tests/spark/", "tests/hostile/")
-"""Folders that run in one process."""
+TOGETHER = ("tests/interop/stores/", "tests/interop/", "tests/spark/", "tests/hostile/")
+"""Folders that run in one process each; one that stands within another comes first, and runs apart from it."""
 _LONG = (*TOGETHER, *(f"tests/{name}/" for name in ("ways_out", "matrix", "crash", "chaos", "kill", "surfaces")))
 
 

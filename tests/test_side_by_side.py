@@ -18,6 +18,7 @@ from tests.side_by_side import TOGETHER, long_ones_first, scope_of
     [
         ("tests/aio/test_producer.py::test_one[a::b]", "tests/aio/test_producer.py"),
         ("tests/interop/test_tls.py::test_one", "tests/interop/"),
+        ("tests/interop/stores/test_cleaned.py::test_one", "tests/interop/stores/"),
         ("tests/interop/deep/test_two.py::test_one", "tests/interop/"),
         ("tests/test_interop.py::test_one", "tests/test_interop.py"),
     ],

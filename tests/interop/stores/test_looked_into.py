@@ -12,9 +12,9 @@ import pytest
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy_broker_sim.cli.store.main import main
 from rocketpy_broker_sim.store.log.place_holders import PLACE_HOLDER_TAG
-from tests.interop import handover
-from tests.interop.handover import ORDERS
-from tests.interop.test_store_handover import Stays
+from tests.interop.stores import handover
+from tests.interop.stores.handover import ORDERS
+from tests.interop.stores.test_handover import Stays
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from tests.interop import probe
-from tests.interop.handover import ORDERS, PLACE, WITHIN, Sent, end, properties_of, pulled
 from tests.interop.questions import MAX, SEND_V2, message
+from tests.interop.stores.handover import ORDERS, PLACE, WITHIN, Sent, end, properties_of, pulled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocketpy.wire.message_codec import decode_messages
-from tests.interop import handover, lines, probe
+from tests.interop import lines, probe
 from tests.interop.failure import InteropError
-from tests.interop.hammer import Hammer, find_out
-from tests.interop.handover import BILLS, LATER, NEVER, ORDERS, SCHEDULE, SETTINGS, TOPICS, Sent, Snapshot
 from tests.interop.ours import our_broker
+from tests.interop.stores import handover
+from tests.interop.stores.hammer import Hammer, find_out
+from tests.interop.stores.handover import BILLS, LATER, NEVER, ORDERS, SCHEDULE, SETTINGS, TOPICS, Sent, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

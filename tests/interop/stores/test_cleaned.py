@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop import handover, lines, probe
-from tests.interop.handover import ORDERS, SETTINGS, Sent
+from tests.interop import lines, probe
 from tests.interop.ours import our_broker
 from tests.interop.questions import MAX, MIN, SEND_V2, message
+from tests.interop.stores import handover
+from tests.interop.stores.handover import ORDERS, SETTINGS, Sent
 
 if TYPE_CHECKING:
     from tests.interop.apache import Apache, Cluster
