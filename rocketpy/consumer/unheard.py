@@ -86,7 +86,7 @@ class Unheard:
             self.keep(queue, message)
         if len(self._waiting) > self._most:
             self._forget_gone()
-            self._put_off([self._waiting.popleft() for _ in range(max(0, len(self._waiting) - self._most))])
+            self._put_off([self._waiting.popleft() for _ in range(len(self._waiting) - self._most)])
 
     def keep(self, queue: ProcessQueue, message: MessageExt) -> None:
         """Let a message wait, however many wait already: no broker took it."""

@@ -56,7 +56,6 @@ class Budget:
         self._hosts: Counter[str] = Counter()
         self._kinds: Counter[str] = Counter()
         self._orders = itertools.count()
-        self._greediest: Connection | None = None
         self._drops: list[Callable[[Connection], object]] = []
 
     def on_gave_way(self, drop: Callable[[Connection], object]) -> None:
@@ -124,8 +123,6 @@ class Budget:
             del self._hosts[account.host]
         if not account.kept:
             del self._accounts[connection]
-        if self._greediest is not None and self._host_of(self._greediest) in ("", account.host):
-            self._greediest = None
 
     def _add(self, connection: Connection, size: int, kind: str) -> None:
         account = self._accounts.get(connection)
@@ -136,10 +133,6 @@ class Budget:
         self.kept += size
         self._kinds[kind] += size
         self._hosts[account.host] += size
-        top = self._greediest
-        if top is not None and top is not connection and self._greed(connection) > self._greed(top):
-            # It is of another host, where a third connection may keep even more.
-            self._greediest = connection if self._host_of(top) == account.host else None
 
     def _has_room_for(self, connection: Connection) -> bool:
         while self.kept > self.room:
@@ -159,21 +152,14 @@ class Budget:
         return 2 * sum(account.kept for each, account in self._accounts.items() if each.is_open) <= self.room
 
     def _find_greediest(self) -> Connection | None:
-        if self._greediest is None or not self._greediest.is_open:
-            candidates = (connection for connection in self._accounts if connection.is_open)
-            self._greediest = max(candidates, key=self._greed, default=None)
-        return self._greediest
+        candidates = (connection for connection in self._accounts if connection.is_open)
+        return max(candidates, key=self._greed, default=None)
 
     def _greed(self, connection: Connection) -> tuple[int, int, int]:
-        account = self._accounts.get(connection)
-        return (0, 0, 0) if account is None else (self._hosts[account.host], account.kept, account.order)
-
-    def _host_of(self, connection: Connection) -> str:
-        account = self._accounts.get(connection)
-        return "" if account is None else account.host
+        account = self._accounts[connection]
+        return self._hosts[account.host], account.kept, account.order
 
     def _close(self, connection: Connection) -> None:
-        self._greediest = None
         connection.close(
             RemoteProtocolError(
                 f"{self.kept} bytes are kept for all connections, {self.room} are allowed: the one that keeps most"

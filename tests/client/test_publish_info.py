@@ -168,7 +168,20 @@ def test_address_map_cannot_make_an_address_of_anything() -> None:
         map_address("a:1", {"a:1": "nowhere"})
 
 
-@pytest.mark.parametrize("damaged", [queues("a", write=10**6), queues("a", read=2**31 - 1), queues("a", read=-1)])
+def test_a_topic_may_have_65536_queues_to_read_and_as_many_to_write() -> None:
+    found = route(broker("a", master="h:1"), queues("a", read=65_536, write=65_536, perm=0))
+    assert found.not_writable is NoQueue.PERMISSION
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        queues("a", write=10**6),
+        queues("a", read=2**31 - 1),
+        queues("a", read=-1),
+        queues("a", read=65_536, write=65_537, perm=0),
+    ],
+)
 def test_impossible_numbers_of_queues_are_a_typed_error(damaged: QueueData) -> None:
     with pytest.raises(RemoteProtocolError, match="impossible number"):
         route(broker("a", master="h:1"), damaged)

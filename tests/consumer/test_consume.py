@@ -409,6 +409,21 @@ async def test_threat_L7_a_message_that_times_out_and_cannot_be_given_back_stays
             assert (calls, len(w.broker.sent_back), w.broker.offsets["Orders", 0]) == (1, 4, 1)
 
 
+async def test_a_broker_that_counts_us_no_more_hears_of_us_at_once_and_takes_no_queue_from_us(
+    autojump_clock: MockClock,
+) -> None:
+    async with world() as w:
+        consumer = w.consumer()
+        consumer.subscribe("Orders", lambda message: None)
+        async with consumer:
+            await trio.sleep(1)
+            w.broker.heartbeats.clear()
+            consumer.rebalance_now()
+            await trio.sleep(0.5)
+            assert [beat.client_id for beat in w.broker.heartbeats] == [consumer.client.client_id]
+            assert consumer.assignment == (queue(0),)
+
+
 async def test_what_a_listener_says_of_a_queue_that_was_lost_counts_no_more(autojump_clock: MockClock) -> None:
     async with world(queues=2) as w:
         w.broker.store(3, queue_id=0)

@@ -7,11 +7,14 @@ import trio
 import trio.lowlevel
 from trio.testing import MockClock
 
-from rocketpy.consumer.unheard import PATIENCE
+from rocketpy.consumer.process_queue import ProcessQueue
+from rocketpy.consumer.subscription import Subscriptions
+from rocketpy.consumer.unheard import PATIENCE, Unheard, Waiting
 from rocketpy.message import MessageExt
 from rocketpy.results import ConsumeFromWhere
 from rocketpy.wire.codes import ResponseCode
-from tests.consumer.brokers import World, world
+from tests.consumer.brokers import World, queue, world
+from tests.consumer.helpers import stored_range
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 RETRY = "%RETRY%billing"
@@ -94,6 +97,21 @@ async def test_RT1_many_that_wait_do_not_hold_up_retries_that_have_a_listener(au
             await trio.sleep(5)
             assert got == [30]
             assert len(w.broker.sent) == 25
+
+
+async def test_what_is_not_ours_any_more_takes_no_room_from_what_waits(autojump_clock: MockClock) -> None:
+    put_off: list[Waiting] = []
+    unheard = Unheard(Subscriptions("billing", lambda: None), 2, lambda *_: None, put_off.extend)
+    lost, kept = ProcessQueue(queue(0, topic=RETRY), 0), ProcessQueue(queue(1, topic=RETRY), 0)
+    for process_queue in (lost, kept):
+        process_queue.put(stored_range(0, 3))
+    unheard.add(lost, stored_range(0, 2))
+    lost.drop()
+    unheard.add(kept, stored_range(0, 1))
+    assert (len(unheard), put_off) == (1, [])
+    unheard.add(kept, stored_range(1, 3))
+    assert [each.message.queue_offset for each in put_off] == [0]
+    assert len(unheard) == 2
 
 
 async def test_RT1_what_no_broker_takes_goes_on_waiting(autojump_clock: MockClock) -> None:

@@ -150,6 +150,19 @@ async def test_S4_what_can_never_be_sent_is_refused_before_the_network(autojump_
     assert len(broker.taken) == 1
 
 
+async def test_S4_a_body_that_was_replaced_is_told_without_what_it_is_now(autojump_clock, opened):
+    replaced = message()
+    async with opened(SendBroker()) as (producer, _):
+        for body, found in (
+            (b"", "nothing"),
+            ("secret", "an object of type str"),
+            (None, "an object of type NoneType"),
+        ):
+            replaced.body = body
+            with pytest.raises(ConfigError, match=f"to T was replaced by {found}: it must be bytes, at least one$"):
+                await producer.send(replaced)
+
+
 def test_S4_str_and_empty_bodies_and_blank_topics_are_refused_when_the_message_is_made():
     for bad in ("text", b"", None, 5):
         with pytest.raises(ConfigError):
@@ -198,6 +211,18 @@ async def test_S9_separators_put_into_the_properties_by_hand_are_refused(autojum
         bad.properties["x"] = "a\x02b\x01c"
         with pytest.raises(LocalProtocolError):
             await producer.send(bad)
+
+
+async def test_the_counts_of_a_message_to_a_retry_topic_are_those_of_that_message_alone(autojump_clock, opened):
+    broker = SendBroker()
+    counted = message(topic="%RETRY%g")
+    counted.properties.update(RECONSUME_TIME="3", MAX_RECONSUME_TIMES="5")
+    async with opened(broker, topic="%RETRY%g") as (producer, _):
+        for each in (counted, message(topic="%RETRY%g"), counted):
+            await producer.send(each)
+    counts = [(taken.header.reconsume_times, taken.header.max_reconsume_times) for taken in broker.taken]
+    assert counts == [(3, 5), (0, None), (3, 5)]
+    assert not any("RECONSUME_TIME" in taken.properties for taken in broker.taken)
 
 
 async def test_S10_large_bodies_are_compressed_and_small_ones_are_not(autojump_clock, opened):

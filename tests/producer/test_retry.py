@@ -236,6 +236,19 @@ async def test_a_broker_that_comes_back_is_used_again(autojump_clock, opened):
         assert (await producer.send(message())).status is SendStatus.SEND_OK
 
 
+@pytest.mark.parametrize("fields", [{}, {"queue": MessageQueue("T", "broker-a", 1)}], ids=["any queue", "one queue"])
+async def test_a_broker_that_has_moved_is_found_where_it_is_now(autojump_clock, opened, fields):
+    before, after = SendBroker(), SendBroker()
+    async with opened(before) as (producer, world), after.open(world.network):
+        for _ in range(8):
+            await producer.send(message(), **fields)
+        world.route("T", after)
+        await producer.client.routes.refresh("T")
+        for _ in range(8):  # the old one would still answer
+            await producer.send(message(), **fields)
+    assert (len(before.taken), len(after.taken)) == (8, 8)
+
+
 async def test_a_slow_broker_rests_when_latency_counts(autojump_clock, opened):
     a, b = both([14])
     async with opened(a, b, send_latency_enable=True) as (producer, _):

@@ -273,6 +273,19 @@ async def test_a_plain_oneway_message_goes_elsewhere_where_nothing_was_written(a
         assert caught.value.nothing_sent
 
 
+async def test_a_oneway_message_for_one_queue_waits_for_a_master_of_its_broker(autojump_clock, opened):
+    log = Log([])
+    a, b = log.brokers("broker-a", "broker-b")
+    async with opened(a, b) as (producer, world):
+        world.route("T", b)
+        world.name_server.routes["T"].order_topic_conf = "broker-a:4;broker-b:4"
+        await producer.queues("T")
+        world.route("T", a, b)
+        await producer.send_oneway(message(), queue=QUEUE)
+        await trio.sleep(1)
+    assert log.places == [(QUEUE.broker_name, QUEUE.queue_id)]
+
+
 # --- bounds of tries -----------------------------------------------------------------------------------
 
 

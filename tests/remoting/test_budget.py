@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,6 @@ from tests.remoting.helpers import ECHO, PARK, SINK, Peer, connect, is_closed, r
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocketpy.remoting.connection import Connection
-
 KIB = 1024
 SMALL = encode_command(RemotingCommand(ECHO, body=b"x" * 100))
 
@@ -33,6 +32,7 @@ class Holder:
 
     def __init__(self, budget: Budget, host: str = "10.0.0.1", port: int = 1) -> None:
         self.address = f"{host}:{port}"
+        self.host, self.port = host, port
         self.is_open = True
         self.budget = budget
         self.held = 0
@@ -116,36 +116,26 @@ def test_what_is_kept_already_closes_even_its_own_connection() -> None:
     assert modest.is_open
 
 
-class SearchedBudget(Budget):
-    """Looks at all connections each time."""
-
-    def _find_greediest(self) -> Connection | None:
-        self._greediest = None
-        return super()._find_greediest()
-
-
 @pytest.mark.parametrize("seed", range(20))
-def test_the_greediest_is_found_as_by_a_search_each_time(seed: int) -> None:
-    """Which connection is greediest is remembered from one search to the next."""
+def test_whatever_is_charged_noted_and_let_go_the_greediest_gives_way_and_the_sums_agree(seed: int) -> None:
     chance = random.Random(seed)
-    budgets = [Budget(10_000), SearchedBudget(10_000)]
-    pairs = [[Holder(budget, f"10.0.0.{number % 4}", number) for budget in budgets] for number in range(60)]
-    for _ in range(3000):
-        pair = chance.choice(pairs)
-        if not pair[0].is_open:
-            continue
-        size = chance.randrange(1, 900)
-        if chance.random() < 0.3:
-            for holder in pair:
-                holder.let_go(size)
-        elif chance.random() < 0.3:
-            for holder in pair:
-                holder.note(size)
-        else:
-            for holder in pair:
-                holder.charge(size)
-        assert [one.state() for one, _ in pairs] == [other.state() for _, other in pairs]
-        assert budgets[0].kept == sum(one.held for one, _ in pairs) <= budgets[0].most
+    budget = Budget(10_000)
+
+    class Watched(Holder):
+        def close(self, error: Exception) -> None:
+            kept = {each: budget.kept_for(each) for each in holders}  # type: ignore[arg-type]
+            hosts = Counter[str]()
+            for each, size in kept.items():
+                hosts[each.host] += size
+            assert (hosts[self.host], kept[self]) == max((hosts[each.host], size) for each, size in kept.items())
+            super().close(error)
+
+    holders = [Watched(budget, f"10.0.0.{number % 4}", number) for number in range(60)]
+    for _ in range(1000):
+        holder = chance.choice(holders)
+        chance.choice([holder.let_go, holder.note, holder.charge])(chance.randrange(1, 900))
+        assert budget.kept == sum(each.held for each in holders) <= budget.most
+        holders = [each if each.is_open else Watched(budget, each.host, each.port) for each in holders]
 
 
 def test_what_closed_connections_have_left_behind_closes_nobody() -> None:

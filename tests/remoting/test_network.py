@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock, check_two_way_stream, wait_all_tasks_blocked
 
 from rocketpy.errors import ConnectError
+from rocketpy.remoting import tcp
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.network import Network, TcpNetwork, address_of_listener, addresses_of
 from rocketpy.remoting.pool import ConnectionPool
@@ -155,6 +156,30 @@ async def test_threat_M14_a_name_that_the_resolver_refuses_is_a_connect_error(ho
     async with ConnectionPool(TcpNetwork()).open() as pool:
         with pytest.raises(ConnectError, match="is no host name"):
             await pool.get(f"{host}:10911", timeout=5)
+
+
+@pytest.mark.parametrize(("others", "seconds"), [(["refuses"] * 3, 0), (["hangs"], 0.25), (["refuses", "hangs"], 0.25)])
+async def test_an_address_that_refuses_costs_no_time_and_one_that_hangs_a_quarter_second(
+    others: list[str], seconds: float, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def resolve(*_: object, **__: object) -> list[tuple[object, ...]]:
+        await trio.lowlevel.checkpoint()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", behaviour) for behaviour in [*others, "answers"]]
+
+    async def connect_to(target: tuple[object, ...]) -> object:
+        await trio.lowlevel.checkpoint()
+        if target[-1] == "refuses":
+            raise ConnectionRefusedError
+        if target[-1] == "hangs":
+            await trio.sleep_forever()
+        return target[-1]
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(tcp, "_connect_to", connect_to)
+    begun = trio.current_time()
+    connected: object = await tcp.connect("host", 1)
+    assert connected == "answers"
+    assert trio.current_time() - begun == pytest.approx(seconds)
 
 
 async def test_a_listener_that_closes_as_a_connection_comes_is_closed_and_no_more(

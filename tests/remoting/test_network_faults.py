@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
-AT_ACCEPT = ["EMFILE", "ENFILE", "ENOMEM", "ENOBUFS", "ECONNABORTED", "EINTR", "EPROTO", "EIO", "EPERM"]
+FILES, MEMORY, UNKNOWN = (
+    "raise the limit of open files",
+    "free memory on this machine",
+    "the log of this machine's kernel",
+)
+AT_ACCEPT = {"EMFILE": FILES, "ENFILE": FILES, "ENOMEM": MEMORY, "ENOBUFS": MEMORY, "EIO": UNKNOWN}
+"""What accepting fails with, and what its line in the log says to do."""
+AT_ACCEPT |= dict.fromkeys(["ECONNABORTED", "EINTR", "EPROTO", "EPERM"], "")
+"""These pass by themselves, without a line."""
 FOR_ONCE, TEN_SECONDS = 0.0, 10.0
 PASSING = [(code, seconds) for code in ("ENOMEM", "ENOBUFS") for seconds in (FOR_ONCE, TEN_SECONDS)]
 """What a connection outlives. Nothing interrupts calls for ten seconds."""
@@ -95,9 +103,9 @@ async def ask(stream: trio.abc.Stream) -> int:
 
 
 @pytest.mark.parametrize("seconds", [FOR_ONCE, TEN_SECONDS], ids=["once", "ten seconds"])
-@pytest.mark.parametrize("code", AT_ACCEPT)
+@pytest.mark.parametrize(("code", "remedy"), AT_ACCEPT.items())
 async def test_a_listener_outlives_what_accepting_fails_with(
-    code: str, seconds: float, faults: Faults, clock: MockClock
+    code: str, remedy: str, seconds: float, faults: Faults, clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     network = TcpNetwork()
     async with running_server(network) as server, await connect(network, server) as before:
@@ -108,6 +116,8 @@ async def test_a_listener_outlives_what_accepting_fails_with(
                 assert await ask(late) == 0
         assert faults.failed >= 1
         assert await ask(before) == 0
+    assert remedy in caplog.text
+    assert ("no connection can be accepted" in caplog.text) == bool(remedy)
 
 
 @pytest.mark.parametrize(("code", "seconds"), PASSING)

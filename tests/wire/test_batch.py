@@ -152,6 +152,11 @@ def test_threat_F6_properties_of_a_negative_length_are_an_error(size: int) -> No
             decode_batch(item)
 
 
+def test_an_item_may_have_neither_a_body_nor_properties() -> None:
+    bare = struct.pack(">iiiiih", 22, 0, 0, 7, 0, 0)
+    assert decode_batch(bare + ITEM + bare) == [BatchItem(7, b"", b""), *decode_batch(ITEM), BatchItem(7, b"", b"")]
+
+
 def test_threat_M1_a_cut_batch_is_an_error() -> None:
     with Table() as table:
         for cut in range(1, len(ITEM)):

@@ -155,6 +155,17 @@ def test_threat_M5_a_huge_window_is_refused() -> None:
         decompress(writer.compress(b"x") + writer.flush(), compression_flag(CompressionType.ZSTD))
 
 
+def test_threat_M5_a_window_is_taken_up_to_the_size_that_every_reader_supports() -> None:
+    parameters = zstandard.ZstdCompressionParameters(window_log=23, write_content_size=False)
+    writer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    packed = bytearray(writer.compress(b"x") + writer.flush())
+    assert packed[5] == (23 - 10) << 3  # behind the magic number and the descriptor; the lowest bits are eighths
+    assert decompress(bytes(packed), compression_flag(CompressionType.ZSTD)) == b"x"
+    packed[5] += 1
+    with pytest.raises(MessageDecodeError, match="cannot be unpacked"):
+        decompress(bytes(packed), compression_flag(CompressionType.ZSTD))
+
+
 def test_lz4_as_java_writes_and_reads_it() -> None:
     """Frames of blocks that stand alone: Java refuses others, and several are needed from 4 MiB on."""
     packed = compress(bytes(9 << 20), CompressionType.LZ4)

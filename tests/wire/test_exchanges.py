@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 
 import rocketpy.wire.bodies
@@ -19,13 +20,14 @@ from rocketpy.wire.bodies.plain_access import PlainAccessConfig
 from rocketpy.wire.bodies.timer import TimerCheckpoint
 from rocketpy.wire.bodies.topics import DataVersion, TopicList
 from rocketpy.wire.body_codecs import plain_codec
-from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.exchanges import EXCHANGES, body_codec, body_name, header_class
 from rocketpy.wire.fields import Header
 from rocketpy.wire.headers.common import RpcHeader
 from rocketpy.wire.headers.route import GetRouteInfoRequestHeader
 from rocketpy.wire.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
-from rocketpy.wire.json_body import Body, members_of
+from rocketpy.wire.json_body import Body, _Member, members_of
+from rocketpy.wire.lenient_json import write_json
 from tests.tables import Table
 from tests.wire.golden import header_classes
 
@@ -117,22 +119,34 @@ def all_headers() -> set[type[Header]]:
     return found
 
 
-def test_names_on_the_wire_are_pinned() -> None:
-    """A field comes or goes by a decision: `python -m tests.wire.test_exchanges` writes the table anew."""
+def test_names_codes_and_defaults_on_the_wire_are_pinned() -> None:
+    """A field comes or goes by a decision: `python -m tests.wire.test_exchanges` writes the table again."""
     assert PINNED.read_text("utf-8") == declarations()
 
 
 def declarations() -> str:
     inherited = {field.name for field in RpcHeader.wire_fields}
-    lines = []
+    lines = [f"request\t{code.name}\t{code:d}\n" for code in RequestCode]
+    lines += [f"response\t{code.name}\t{code:d}\n" for code in ResponseCode]
     for header in sorted(all_headers(), key=lambda kind: kind.__name__):
         own = [field for field in header.wire_fields if field.name not in inherited or header is RpcHeader]
         fields = " ".join(f"{field.name}:{field.kind}{'!' if field.required else ''}" for field in own)
         lines.append(f"header\t{header.__name__}\t{fields}\n")
     for kind in sorted(all_bodies(), key=lambda kind: kind.__name__):
-        members = " ".join(f"{each.names[0]}{'!' if each.required else ''}" for each in members_of(kind))
+        members = " ".join(
+            f"{each.names[0]}{'!' if each.required else default_of(kind, each)}" for each in members_of(kind)
+        )
         lines.append(f"body\t{kind.__name__}\t{members}\n")
     return "".join(lines)
+
+
+def default_of(kind: type[Body], member: _Member) -> str:
+    """What a member is when nothing is said of it, as it travels; "" for null, empty collections and the time."""
+    default = attrs.fields_dict(kind)[member.attribute].default  # type: ignore[type-var]  # made on first use
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class to isinstance, a function to mypy
+        made = default.factory()
+        default = made if isinstance(made, list) and made else None
+    return "" if default is None else f"={write_json(member.write(default))}"
 
 
 def test_nothing_is_loaded_before_it_is_asked_for() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketpy.wire.bodies import groups
 from rocketpy.wire.body_codecs import BodyCodec
 from rocketpy.wire.exchanges import body_codec, body_name
 from tests.wire.golden import whole_frames
@@ -42,8 +41,3 @@ def test_damaged_bodies_are_a_body_or_the_declared_error(
     found = read(lambda: codec.decode(bytes(damaged)))
     if found is not None:
         assert codec.decode(codec.encode(found)) == found
-
-
-def test_defaults_of_a_retry_policy() -> None:
-    delays = groups.CustomizedRetryPolicy().next
-    assert (len(delays), delays[0], delays[-1]) == (18, 1000, 7_200_000)

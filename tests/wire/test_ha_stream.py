@@ -51,6 +51,13 @@ def test_threat_what_is_no_piece_is_refused_before_it_is_kept(head: str) -> None
         TransferDecoder().receive(bytes.fromhex(head))
 
 
+def test_a_piece_may_be_as_large_as_the_limit() -> None:
+    piece = Transfer(0, bytes(100))
+    assert TransferDecoder(limit=100).receive(piece.encode()) == [piece]
+    with pytest.raises(RemoteProtocolError, match="the limit is 99"):
+        TransferDecoder(limit=99).receive(piece.encode())
+
+
 def test_what_is_no_offset_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="reports the offset -1"):
         ReportDecoder().receive(b"\xff" * 8)

@@ -31,7 +31,9 @@ def test_what_only_fastjson_takes_for_a_number_has_a_text(literal: str, text: st
     assert Literal(literal).java_text == text
 
 
-@pytest.mark.parametrize("number", ["1e2147483648", "1e-2147483648", "1.5e-2147483647", "1e" + "9" * 200])
+@pytest.mark.parametrize(
+    "number", ["1e2147483648", "1E2147483648", "1e-2147483648", "1.5e-2147483647", "1e" + "9" * 200]
+)
 def test_a_number_that_java_has_no_place_for_is_refused(number: str) -> None:
     with pytest.raises(RemoteProtocolError, match="out of range"):
         parse_json(f'{{"a": {number}}}')

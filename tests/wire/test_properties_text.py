@@ -23,6 +23,20 @@ def test_a_line_goes_on_after_an_odd_number_of_backslashes() -> None:
     assert read_entries(text) == {"a": Entry("1\\", 1), "b": Entry("2\\#3", 2), "c": Entry("4", 7)}
 
 
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        (r"a\==b", "a=", "b"),
+        (r"a\:b:c", "a:b", "c"),
+        (r"a\ b c", "a b", "c"),
+        (r"\\=b", "\\", "b"),
+        (r"a\=b", "a=b", ""),
+    ],
+)
+def test_a_separator_behind_a_backslash_belongs_to_the_key(text: str, key: str, value: str) -> None:
+    assert read_properties(text) == {key: value}
+
+
 def test_a_character_that_java_escapes_in_two_halves_is_one() -> None:
     assert read_properties("a=\\ud83d\\ude00\\u00e9") == {"a": "\U0001f600\u00e9"}
 

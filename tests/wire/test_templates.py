@@ -94,6 +94,23 @@ def test_other_codes_and_inherited_fields() -> None:
 
 
 @pytest.mark.parametrize("kind", SerializeType)
+def test_a_frame_may_be_as_large_as_the_limit(kind: SerializeType) -> None:
+    send, pull = (1, 2, 3, 4, 5, "p", b"body"), (1, 2, 3, 4)
+
+    def exact(frame: bytes, less: int = 0) -> WireLimits:
+        return WireLimits(max_frame=len(frame) - less)
+
+    frame = SendTemplate(SEND, serialize_type=kind).frame(*send)
+    assert SendTemplate(SEND, serialize_type=kind, limits=exact(frame)).frame(*send) == frame
+    with pytest.raises(LocalProtocolError, match="over the limit"):
+        SendTemplate(SEND, serialize_type=kind, limits=exact(frame, less=1)).frame(*send)
+    frame = PullTemplate(PULL, serialize_type=kind).frame(*pull)
+    assert PullTemplate(PULL, serialize_type=kind, limits=exact(frame)).frame(*pull) == frame
+    with pytest.raises(LocalProtocolError, match="over the limit"):
+        PullTemplate(PULL, serialize_type=kind, limits=exact(frame, less=1)).frame(*pull)
+
+
+@pytest.mark.parametrize("kind", SerializeType)
 def test_what_cannot_travel_is_refused(kind: SerializeType) -> None:
     template = SendTemplate(SEND, serialize_type=kind, limits=WireLimits(max_frame=2000))
     with pytest.raises(LocalProtocolError, match="Unicode"):
