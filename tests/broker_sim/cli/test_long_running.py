@@ -10,6 +10,14 @@ import pytest
 from rocketpy_broker_sim.cli.long_running import SWITCH_SECONDS, long_running
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_set_aside():
+    """As in a process that has just started; the tests that were collected are set aside again."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
 def test_settings_hold_while_it_serves_and_are_given_back():
     before = sys.getswitchinterval(), gc.get_freeze_count()
     with long_running():
