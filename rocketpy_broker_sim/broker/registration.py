@@ -228,7 +228,6 @@ class Registration:
 
     async def _register(self, link: _Link, *, full: bool) -> bool:
         """Register all topics, or those that changed. Returns whether the name server took it."""
-        taken: frozenset[str] = frozenset()
         try:
             connection = await self._connect(link)
             taken = link.take_changes()
@@ -240,8 +239,6 @@ class Registration:
             else:
                 await self._send_changes(connection, link, taken)
         except _Refused as exc:
-            link.changed |= taken
-            self._bound_changes(link)
             self._failed(link, exc)
             return False
         finally:
@@ -319,14 +316,8 @@ class Registration:
 
     async def _send_changes_between(self, connection: Connection, link: _Link) -> None:
         if link.changed and link.registered:
-            taken = link.take_changes()
-            try:
-                await self._send_changes(connection, link, taken)
-            except _Refused:
-                link.changed |= taken
-                raise
-            finally:
-                link.told()
+            await self._send_changes(connection, link, link.take_changes())
+            link.told()
 
     async def _send_changes(self, connection: Connection, link: _Link, names: Iterable[str]) -> None:
         """Register these topics.

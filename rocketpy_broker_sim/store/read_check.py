@@ -90,7 +90,7 @@ class ReadCheck:
         Raises:
             StoreCorruptError: The first message is damaged, or is not the one that belongs there.
         """
-        at, found, position, begin = 0, 0, -1, offset
+        at, found, begin = 0, 0, offset
         for position, end in ranges:
             while position < end and (record := self._check(data, at, position)) is not None:
                 if not _belongs(record, queue, offset, exactly=passed is not None):
@@ -101,14 +101,13 @@ class ReadCheck:
                 break
         if found == count and passed in (None, offset - begin):
             return None
-        if not found and not self._is_expired(queue, begin):
-            raise self._damaged(queue, begin, max(position, 0))
-        return Sound(at, found, offset) if found else None
-
-    def _is_expired(self, queue: ConsumeQueue, offset: int) -> bool:
-        """Whether a message is not in the log any more, though its unit still is in the queue."""
-        unit = queue.unit(offset)
-        return unit is None or 0 < unit[0] + unit[1] <= self._log.start
+        if found:
+            return Sound(at, found, offset)
+        unit = queue.unit(begin)
+        if unit is None or 0 < unit[0] + unit[1] <= self._log.start:
+            return None  # it is not in the log any more, though its unit still is in the queue
+        # Where all were wanted it is the first one, of which nothing was read when it leads out of the log.
+        raise self._damaged(queue, begin, position if passed is None else unit[0])
 
     def _damaged(self, queue: ConsumeQueue, offset: int, position: int) -> StoreCorruptError:
         path, where = self._place(position)

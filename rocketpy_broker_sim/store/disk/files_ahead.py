@@ -96,7 +96,7 @@ class SpareFile:
             StoreError: The disk refused.
         """
         try:
-            return next(self._pieces, None) is not None
+            return next(self._pieces, False)
         except OSError as exc:
             where = self._storage.describe(self._file.path)
             raise store_error(exc, "making the next file of the commit log", where) from exc

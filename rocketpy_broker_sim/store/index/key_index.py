@@ -172,13 +172,12 @@ class KeyIndex:
         """
         if self.failed or self.is_behind or not requests:
             return
-        size = sum([len(request.properties[0]) for request in requests])
-        is_batch = len(requests[-1].properties) > 1
-        if size > MUCH or is_batch:
+        size = sum([len(text) for request in requests for text in request.properties])
+        if size > MUCH:
             requests = self._before_long(requests)
         self._waiting.extend(requests)
         self._waiting_bytes += size
-        if len(self._waiting) >= WRITE_AT or self._waiting_bytes > MUCH or is_batch:
+        if len(self._waiting) >= WRITE_AT or self._waiting_bytes > MUCH:
             self._write_waiting()
 
     def _before_long(self, requests: Sequence[DispatchRequest]) -> Sequence[DispatchRequest]:

@@ -36,7 +36,7 @@ class Query:
         self._max_body = max_body
         self._units = QueueUnits(layout)
 
-    def by_key(self, topic: str, key: str, *, unique: bool = False) -> Iterator[Row]:
+    def by_key(self, topic: str, key: str, *, unique: bool) -> Iterator[Row]:
         """Messages of a topic with a key, the newest first, through the index; messages with the same hash are not.
 
         A running broker writes its index later than its log, so what lies behind the index is read from the log.
@@ -68,7 +68,7 @@ class Query:
                 yield record
             position = file.end if record is None else position + record.size
 
-    def by_scan(self, topic: str, key: str, *, unique: bool = False) -> Iterator[Row]:
+    def by_scan(self, topic: str, key: str, *, unique: bool) -> Iterator[Row]:
         """The same without an index, in the order of the log: every record is looked at."""
         for entry in LogWalk(self._layout.log, check_crc=False):
             if entry.record is not None and _has_key(entry.record, topic, key, unique=unique):

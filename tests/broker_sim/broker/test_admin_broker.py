@@ -189,6 +189,19 @@ async def test_A8_the_state_says_what_comes_and_goes(autojump_clock: MockClock) 
         assert idle["msgPutTotalTodayNow"] == "30"
 
 
+async def test_A8_what_a_start_finds_in_the_log_was_not_put_since_the_start(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage) as (broker, client):
+        await client.send(body=b"x" * 1000)
+        before = broker.store.written_position
+    async with broker_and_client(storage=storage) as (broker, client):
+        assert broker.runtime_info()["putMessageSizeTotal"] == "0"
+        await client.send(body=b"x" * 100)
+        size = broker.store.written_position - before
+        assert broker.runtime_info()["putMessageSizeTotal"] == str(size)
+        assert broker.runtime_info()["putMessageAverageSize"] == str(float(size))
+
+
 async def test_R6_codes_that_nobody_knows_are_not_supported(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (_, client):
         for code in (7777, 9999, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, RequestCode.AUTH_CREATE_USER, -1):

@@ -96,6 +96,30 @@ async def test_a_lane_runs_its_budget_at_once_and_the_rest_in_later_turns(autoju
     assert lanes.statistics()["pull"].waiting == 0
 
 
+async def test_a_budget_that_was_spent_is_there_again_in_the_next_turn(autojump_clock: MockClock) -> None:
+    lanes, done = make()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lanes.serve)
+        for turn in (1, 2, 3):
+            await wait_all_tasks_blocked()
+            lanes.handle(Peer(), requests(PULL, RUNS_PER_THREAD), trio.current_time())
+            assert len(done()) == turn * RUNS_PER_THREAD, "nothing waits"
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_oldest_request_of_a_lane_is_the_first_of_those_that_wait(autojump_clock: MockClock) -> None:
+    lanes, _ = make()
+    peer, other = Peer(), Peer()
+    lanes.handle(peer, requests(PULL, RUNS_PER_THREAD + 1), trio.current_time())
+    assert lanes.statistics()["send"].oldest == 0
+    for each in (other, peer):
+        await trio.sleep(1)
+        lanes.handle(each, requests(PULL), trio.current_time())
+    assert lanes.statistics()["pull"].oldest == 2
+    lanes.take_turn()
+    assert lanes.statistics()["pull"].oldest == 0
+
+
 async def test_threads_raise_what_a_lane_runs_in_a_turn(autojump_clock: MockClock) -> None:
     lanes, done = make(pull_threads=3)
     lanes.handle(Peer(), requests(PULL, 1000), trio.current_time())

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -131,6 +132,18 @@ async def test_each_answer_has_a_reason_that_is_counted(autojump_clock: MockCloc
     assert (len(table.waiters), table.waiters.size) == (0, 0)
 
 
+async def test_who_came_later_and_waits_for_less_long_is_answered_first(autojump_clock: MockClock) -> None:
+    table, connection = Table(), FakeConnection()
+    async with table.served():
+        for queue_id, seconds in enumerate((20, 10)):
+            table.hold(connection, queue_id, seconds=seconds)
+            await wait_all_tasks_blocked()
+        await trio.sleep(10.1)
+        assert [pull.queue_id for pull in table.again] == [1]
+        await trio.sleep(10)
+        assert [pull.queue_id for pull in table.again] == [1, 0]
+
+
 async def test_an_offset_that_the_queue_will_not_reach_next_is_not_waited_for(autojump_clock: MockClock) -> None:
     table, connection = Table(), FakeConnection()
     table.hold(connection, group="beyond", offset=9)
@@ -144,11 +157,24 @@ async def test_an_offset_that_the_queue_will_not_reach_next_is_not_waited_for(au
 # --- bounds ----------------------------------------------------------------------------------------------
 
 
-async def test_one_connection_holds_no_more_than_its_bound(autojump_clock: MockClock) -> None:
-    table, greedy, modest = Table(Bounds(number=100, number_of_connection=10)), FakeConnection(), FakeConnection()
-    assert [table.hold(greedy, n) for n in range(12)] == [True] * 10 + [False] * 2
+@pytest.mark.parametrize("bound", [1, 10])
+async def test_one_connection_holds_no_more_than_its_bound(autojump_clock: MockClock, bound: int) -> None:
+    table, greedy, modest = Table(Bounds(number=100, number_of_connection=bound)), FakeConnection(), FakeConnection()
+    assert [table.hold(greedy, n) for n in range(bound + 2)] == [True] * bound + [False] * 2
     assert table.hold(modest)
     assert table.reasons == {Reason.OVER_BOUND: 2}
+
+
+async def test_one_connection_keeps_no_more_bytes_than_its_bound(autojump_clock: MockClock) -> None:
+    table, greedy, modest = Table(), FakeConnection(), FakeConnection()
+    assert table.hold(greedy)
+    size = table.waiters.size
+    table = Table(Bounds(number=100, number_of_connection=100, size_of_connection=3 * size))
+    assert [table.hold(greedy, n) for n in range(5)] == [True] * 3 + [False] * 2
+    assert table.hold(modest)
+    table.waiters.arrived(arrival())
+    assert [table.hold(greedy, n) for n in (3, 4)] == [True, False]
+    assert table.waiters.size == 3 * size
 
 
 async def test_when_all_places_are_taken_the_newest_of_the_greediest_gives_way(autojump_clock: MockClock) -> None:

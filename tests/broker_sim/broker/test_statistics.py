@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -19,8 +20,8 @@ DAY = 24 * 3600
 
 
 @asynccontextmanager
-async def counting() -> AsyncIterator[BrokerStatistics]:
-    with wall_clock(loop_time(NOON)):
+async def counting(began: int = NOON) -> AsyncIterator[BrokerStatistics]:
+    with wall_clock(loop_time(began)):
         statistics = BrokerStatistics(trio.current_time)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(statistics.serve)
@@ -88,3 +89,24 @@ async def test_sums_of_the_morning_become_those_of_yesterday(autojump_clock: Moc
         assert statistics.mornings() == (Totals(put=3), Totals(put=1))
         await trio.sleep(5 * DAY)
         assert statistics.mornings() == (Totals(put=3), Totals(put=3))
+
+
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nine hours ahead of Greenwich."""
+    monkeypatch.setenv("TZ", "JST-9")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("tokyo")
+async def test_the_day_ends_at_midnight_of_the_local_time(autojump_clock: MockClock) -> None:
+    eleven = datetime.datetime(2026, 5, 4, 14, tzinfo=datetime.UTC)
+    async with counting(int(eleven.timestamp() * 1000)) as statistics:
+        statistics.note_put(1)
+        await trio.sleep(3500)
+        assert statistics.mornings() == (Totals(), Totals())
+        await trio.sleep(200)
+        assert statistics.mornings() == (Totals(put=1), Totals())

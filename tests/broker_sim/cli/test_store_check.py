@@ -233,7 +233,16 @@ def test_threat_M12_a_zeroed_sector_is_found(look, closed):
     assert finding["position"] + finding["size"] >= position + 512
 
 
-@pytest.mark.parametrize(("at", "said"), [(0, "a size of"), (4, "unknown magic number"), (30, "belongs to position")])
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        (0, "a size of"),
+        (4, "unknown magic number"),
+        (30, "belongs to position"),
+        (84, "its parts do not add up to its size"),
+        (100, "the body does not match its checksum"),
+    ],
+)
 def test_threat_M12_what_is_wrong_with_a_record_is_said(look, closed, at, said):
     hit = [row for row in look.rows("commitlog", closed) if row["kind"] == "message"][3]
     overwrite(closed / "commitlog" / hit["file"], hit["positionInFile"] + at, b"\x11\x22\x33\x44")
@@ -294,11 +303,15 @@ def test_messages_for_people(look, closed):
     assert lines[1].startswith(f"damage  commitlog/{0:020d}")
 
 
-def test_the_last_unit_of_all_is_missed_too(look, closed):
+@pytest.mark.parametrize("position", [0, -1])
+def test_the_last_unit_of_all_is_missed_too(look, closed, position):
     last = [row for row in look.rows("commitlog", closed) if row["kind"] == "message"][-1]
     path = max((closed / "consumequeue" / "Orders" / str(last["queueId"])).iterdir())
-    overwrite(path, last["queueOffset"] * UNIT_SIZE - int(path.name), bytes(UNIT_SIZE))
+    unit = struct.pack(">qiq", position, 200, 0) if position else bytes(UNIT_SIZE)
+    overwrite(path, last["queueOffset"] * UNIT_SIZE - int(path.name), unit)
     assert "messages of the log have no unit" in damaged(look, closed)[0]["reason"]
+    ends = {(row["topic"], row["queueId"]): row["maxOffset"] for row in look.rows("ls", closed, "--queues")}
+    assert ends["Orders", last["queueId"]] == last["queueOffset"]
 
 
 @pytest.mark.parametrize("offset", [3, 12, 300])

@@ -11,6 +11,7 @@ import pytest
 from rocketpy.wire.message_id import offset_message_id
 from rocketpy_broker_sim.config import BrokerConfig, as_properties, format_properties
 from rocketpy_broker_sim.store.index.file import ENTRY, IndexShape
+from rocketpy_broker_sim.store.index.keys import hash_of
 from tests.broker_sim.cli.store_kit import NAMES, Look, ours
 from tests.broker_sim.store.golden import GoldenStore
 from tests.broker_sim.store.helpers import HOST, message, put_all
@@ -147,6 +148,19 @@ def test_other_keys_with_the_same_hash_are_not_found(look, tmp_path):
     (row,) = look.rows("query", tmp_path / "s", "-t", "Orders", "--key", "BB")
     assert row["queueOffset"] == 1
     assert look("query", tmp_path / "s", "-t", "Orders", "--key", "C#") == ["no such message"]
+
+
+def test_a_key_whose_hash_is_zero_stands_in_the_first_slot(look, tmp_path):
+    assert hash_of("Orders", "2<G4:NI") == 0
+    store = ours(tmp_path / "s", **SHAPES)
+    put_all(store, [message(b"one"), message(b"two", properties="KEYS\x012<G4:NI\x02")])
+    store.close()
+    (file,) = look.rows("index", tmp_path / "s")
+    slot, entry = look.rows("index", tmp_path / "s", "--file", file["name"])[1:]
+    assert (slot["slot"], slot["entry"]) == (entry["slot"], entry["number"]) == (0, 1)
+    assert (entry["keyHash"], entry["key"]) == (0, "2<G4:NI")
+    (row,) = look.rows("query", tmp_path / "s", "-t", "Orders", "--key", "2<G4:NI")
+    assert row["queueOffset"] == 1
 
 
 def test_a_running_brokers_newest_messages_are_found_before_the_index_has_them(look, tmp_path):

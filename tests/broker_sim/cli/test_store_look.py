@@ -358,6 +358,13 @@ def test_a_store_in_which_nothing_is_yet(look, tmp_path):
     assert look("messages", unpacked("5.3.3-clean"), "-t", "GS_A", "-q", "0", "--from", "65") == ["no messages there"]
 
 
+def test_a_queue_without_files_is_empty(look, tmp_path):
+    store = golden_copy("5.3.3-clean", tmp_path)
+    (store / "consumequeue" / "GS_A" / "9").mkdir()
+    (row,) = [row for row in look.rows("ls", store, "--queues") if row["queueId"] == 9]
+    assert (row["topic"], row["minOffset"], row["maxOffset"], row["count"]) == ("GS_A", 0, 0, 0)
+
+
 def test_a_log_that_lies_elsewhere(look, tmp_path):
     store = golden_copy("5.3.3-clean", tmp_path)
     plain = look.rows("commitlog", store)

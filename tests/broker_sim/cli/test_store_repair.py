@@ -203,12 +203,13 @@ def test_a_file_that_is_missing_in_between(look, store):
     assert gone.stat().st_size == 4096
 
 
-def test_a_file_that_was_cut(look, store):
+@pytest.mark.parametrize("size", [1500, 0])
+def test_a_file_that_was_cut(look, store, size):
     rows = messages(look, store)
     cut = sorted((store / "commitlog").iterdir())[1]
-    cut.write_bytes(cut.read_bytes()[:1500])
+    cut.write_bytes(cut.read_bytes()[:size])
     lost = [
-        n for n, row in enumerate(rows) if row["file"] == cut.name and row["positionInFile"] + row["storeSize"] > 1500
+        n for n, row in enumerate(rows) if row["file"] == cut.name and row["positionInFile"] + row["storeSize"] > size
     ]
     repaired(look, store, lost)
     assert cut.stat().st_size == 4096
@@ -254,6 +255,20 @@ def test_records_of_a_deleted_topic_stay_away(look, tmp_path):
     look("repair", store)
     assert look.status == 0, look.err
     assert {row["topic"] for row in look.rows("ls", store, "--queues")} == {"Orders"}
+
+
+def test_what_is_lost_of_a_topic_before_it_was_deleted_and_made_again_takes_no_offset_of_the_new_one(look, tmp_path):
+    opened = ours(tmp_path / "s")
+    fill(opened, 30)
+    opened.delete_topic("Orders")
+    fill(opened, 30)
+    opened.close()
+    store = tmp_path / "s"
+    overwrite(store, messages(look, store)[7], 100, b"\xff")
+    region, _ = look.rows("repair", store)
+    assert look.status == 0, look.err
+    assert region["lostMessages"] == []
+    assert survivors(store) == expected([], 30)
 
 
 # --- damaged queues ----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import pytest
 
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.properties import encode_properties
+from rocketpy_broker_sim.store import deleted_topics
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import GetMessageStatus
@@ -103,6 +104,40 @@ def test_ST10_a_queue_that_begins_later_is_filled_up() -> None:
     assert [unit == (0, FILLER_SIZE, 0) for unit in UNIT.iter_unpack(content)][: low - 10] == [True] * (low - 10)
     assert (again.min_offset("Orders", 0), again.max_offset("Orders", 0)) == (low, 17)
     assert bodies(again)[0][:4] == b"%04d" % low
+
+
+def test_ST10_what_stands_behind_the_units_that_fill_it_up_is_built_anew_after_a_crash() -> None:
+    """Of a queue that was filled up all the units of records may be cut, so that only the others are left."""
+    storage = MemoryStorage()
+    store = open_store(storage)
+    fill(store, 17)
+    clean(store)
+    low = store.min_offset("Orders", 0)
+    store.close()
+    delete_queues(storage)
+    open_store(storage)
+    killed = storage.clone()
+    killed.open("checkpoint").truncate(40)  # times alone, as Apache's broker writes them
+    again = open_store(killed)
+    assert (again.min_offset("Orders", 0), again.max_offset("Orders", 0)) == (low, 17)
+    assert [each.queue_offset for each in read_queue(again)] == list(range(low, 17))
+
+
+def test_ST10_a_topic_that_was_made_again_begins_at_zero_though_what_is_left_of_the_old_one_does_not() -> None:
+    storage = MemoryStorage()
+    store = open_store(storage)
+    fill(store, 17)
+    store.delete_topic("Orders")
+    fill(store, 5)
+    clean(store, 1)
+    store.close()
+    delete_queues(storage)
+    for path in (deleted_topics.PATH, deleted_topics.LINES_PATH):  # which Apache's broker does not write
+        if storage.exists(path):
+            storage.unlink(path)
+    again = open_store(storage)
+    assert (again.min_offset("Orders", 0), again.max_offset("Orders", 0)) == (0, 5)
+    assert [each.queue_offset for each in read_queue(again)] == list(range(5))
 
 
 @pytest.mark.parametrize("files", [1, 2, 3, None])

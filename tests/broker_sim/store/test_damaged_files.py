@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from rocketpy.errors import StoreCorruptError, StoreError
@@ -98,6 +100,19 @@ def test_threat_M12_damaged_units_are_never_followed(at):
     with pytest.raises(StoreCorruptError, match="Orders queue 0 cannot be read from offset 3 on"):
         store.get("Orders", 0, 3, 32)
     assert bodies(store, queue_id=1) == [b"m%03d" % n for n in range(1, 60, 2)]
+
+
+@pytest.mark.parametrize("count", [1, 32])
+def test_threat_M12_a_unit_that_leads_behind_the_log_is_told_with_the_position_that_it_names(count):
+    """Not with one at which nothing is wrong, neither the start of the log nor the next message."""
+    storage = MemoryStorage()
+    closed_store(storage, **CRC)
+    position = 1 << 40
+    storage.open(QUEUE).pwrite(struct.pack(">q", position), 60)
+    store = open_store(storage, **CRC)
+    with pytest.raises(StoreCorruptError, match=f"from offset 3 on: .* at position {position}, or the queue") as caught:
+        store.get("Orders", 0, 3, count)
+    assert (caught.value.path, caught.value.offset) == ("commitlog", position)
 
 
 @pytest.mark.parametrize("at", [0, 20, 60, 90, 110])

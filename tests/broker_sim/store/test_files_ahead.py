@@ -189,8 +189,9 @@ def test_an_unused_file_is_no_damage(warm):
     storage = MemoryStorage()
     store = open_store(storage, warm_maped_file_enable=warm)
     put_all(store, [message(BIG)])
-    make_ahead(store)
+    spare = make_ahead(store)
     store.abandon()
+    assert spare._file._file is None  # nobody else closes it
     assert storage.list("commitlog") == [FIRST, SECOND]
     for unclean in (True, False):
         copy = storage.clone()

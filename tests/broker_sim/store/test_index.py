@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import struct
 
+import attrs
 import pytest
 
 from rocketpy.seams import wall_clock
@@ -107,6 +108,7 @@ def test_keys_of_a_batch_are_found_one_by_one():
 def test_ST15_the_checkpoint_is_written_and_read():
     storage = MemoryStorage()
     assert read_checkpoint(storage) == Checkpoint()
+    assert attrs.astuple(Checkpoint()) == (*[0] * 5, *[None] * 5, -1)
     full = Checkpoint(
         log_timestamp=1,
         queue_timestamp=2,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from rocketpy.seams import wall_clock
+from rocketpy.wire.batch import BatchItem
 from rocketpy_broker_sim.store.disk.memory import MemoryFile, MemoryStorage
 from rocketpy_broker_sim.store.index import catch_up as index_catch_up
 from rocketpy_broker_sim.store.index import key_index
@@ -16,7 +17,7 @@ from rocketpy_broker_sim.store.index.growth import GrowingIndexFile
 from rocketpy_broker_sim.store.index.keys import IndexKey
 from rocketpy_broker_sim.store.log.scan import LogScan
 from rocketpy_broker_sim.store.message_store import MessageStore
-from rocketpy_broker_sim.store.put_result import IncomingMessage
+from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageStatus
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 from tests.broker_sim.store.helpers import message, open_store, put_all
 from tests.broker_sim.store.index_helpers import all_found, found, images, keyed
@@ -233,6 +234,20 @@ def index_of(messages: list[IncomingMessage], *, by_log: bool = False, killed_af
     return images(storage)
 
 
+@pytest.fixture
+def appended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many keys were brought to the files at a time."""
+    counts: list[int] = []
+    append = GrowingIndexFile.append
+
+    def counting(self: GrowingIndexFile, keys: Sequence[IndexKey]) -> int:
+        counts.append(len(keys))
+        return append(self, keys)
+
+    monkeypatch.setattr(GrowingIndexFile, "append", counting)
+    return counts
+
+
 @pytest.mark.parametrize("step", range(1, 9))
 def test_it_goes_on_amid_the_keys_of_a_message_after_a_kill(step: int):
     assert index_of(ONE_WITH_MANY, killed_after=step) == index_of(ONE_WITH_MANY)
@@ -241,21 +256,26 @@ def test_it_goes_on_amid_the_keys_of_a_message_after_a_kill(step: int):
 @pytest.mark.parametrize("by_log", [False, True], ids=["as they come", "from the log"])
 @pytest.mark.parametrize("messages", [ONE_WITH_MANY, MANY_WITH_SOME], ids=["one with many", "many with some"])
 def test_very_many_keys_are_indexed_in_steps(
-    messages: list[IncomingMessage], by_log: bool, monkeypatch: pytest.MonkeyPatch
+    messages: list[IncomingMessage], by_log: bool, appended: list[int], monkeypatch: pytest.MonkeyPatch
 ):
     """In the end the files are what one go would have made of them."""
-    most = 0
-    append = GrowingIndexFile.append
-
-    def counting(self: GrowingIndexFile, keys: Sequence[IndexKey]) -> int:
-        nonlocal most
-        most = max(most, len(keys))
-        return append(self, keys)
-
-    monkeypatch.setattr(GrowingIndexFile, "append", counting)
     made = index_of(messages, by_log=by_log)
-    assert most <= 6500
+    assert max(appended) <= 6500
     for module in (key_index, index_catch_up):
         monkeypatch.setattr(module, "MUCH", 1 << 30)
     assert made == index_of(messages)
-    assert most >= 15_000
+    assert max(appended) >= 15_000
+
+
+def test_the_keys_of_batches_do_not_gather_where_other_messages_come_with_them(appended: list[int]):
+    """All the messages of a batch count, not the first one alone."""
+    store = open_store(**LARGE)
+    items = [BatchItem(0, b"none", b""), BatchItem(0, b"many", many_keys(1, 1500).properties.encode())]
+    for number in range(20):
+        assert store.put_batch(message(b"", batch=items)).status is PutMessageStatus.PUT_OK
+        store.put(keyed(number, "single"))
+        store.commit_pending()
+        store.reput()
+        assert not store.can_reput
+    assert len(found(store, "single")) == 20
+    assert max(appended) <= 6500

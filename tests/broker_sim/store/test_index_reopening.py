@@ -127,6 +127,21 @@ def test_an_index_ahead_of_a_shortened_log_loses_what_the_log_lost():
     store.close()
 
 
+def test_an_index_that_was_closed_loses_the_last_message_where_the_log_lost_it():
+    storage = MemoryStorage()
+    store = open_store(storage)
+    last = put_all(store, [keyed(n, f"k{n}") for n in range(10)])[-1].physical_offset
+    store.close()
+    storage.open(f"commitlog/{0:020d}").pwrite(b"\xff\xff", last + 90)
+    store = open_store(storage)
+    assert store.written_position == last
+    assert all_found(store, 9)
+    assert found(store, "k9") == []
+    put_all(store, [keyed(10, "k10")])
+    assert found(store, "k9") == []
+    assert found(store, "k10") == [last]
+
+
 def test_a_store_without_keys_is_not_read_again_at_every_start(monkeypatch):
     storage = MemoryStorage()
     store = open_store(storage)

@@ -129,6 +129,7 @@ def test_the_search_goes_through_as_many_files_as_it_may():
         store = open_store(mapped_file_size_consume_queue=200, travel_cq_file_num_when_get_message=files)
         put_all(store, [tagged("A") for _ in range(25)])
         assert store.get("Orders", 0, 0, 32, match=only("B")).next_begin_offset == expected
+        assert store.get("Orders", 0, 0, 32, match=only("A")).next_begin_offset == 10  # it ends where it found some
 
 
 def test_a_tag_that_the_caller_hashed_is_believed():

@@ -196,6 +196,7 @@ def test_a_log_without_files_takes_its_queues_along():
     storage.unlink("checkpoint")
     store = open_store(storage)
     assert store.max_offset("Orders", 0) == 0
+    assert storage.list("consumequeue") == []
     assert put_all(store, [message()])[0].physical_offset == 0
 
 

@@ -131,13 +131,14 @@ def test_a_part_is_flushed_while_much_is_behind(monkeypatch):
     assert bodies(store) == [b"%d" % n for n in range(30)]
 
 
-def test_a_deleted_topic_does_not_come_back_when_the_log_is_read_again(monkeypatch):
+def test_deleted_topics_do_not_come_back_when_the_log_is_read_again(monkeypatch):
     monkeypatch.setattr(reput, "MAX_WAITING", 3)
     store = open_store(flush_disk_type=SYNC)
     for n in range(6):
-        for topic in ("Gone", "Orders"):
+        for topic in ("Lost", "Gone", "Orders"):
             store.put(message(b"%d" % n, topic=topic))
         store.commit_pending()
+    store.delete_topic("Lost")
     store.delete_topic("Gone")
     store.put(message(b"again", topic="Gone"))
     store.commit_pending()
@@ -145,6 +146,7 @@ def test_a_deleted_topic_does_not_come_back_when_the_log_is_read_again(monkeypat
     catch_up(store)
     assert bodies(store) == [b"%d" % n for n in range(6)]
     assert bodies(store, topic="Gone") == [b"again"]
+    assert store.topics() == {"Gone", "Orders"}
 
 
 def test_a_log_that_is_damaged_where_it_is_read_again_is_told(monkeypatch):
