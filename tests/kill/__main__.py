@@ -22,7 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kill", description="Kill servers and clients under load.")
     parser.add_argument("--cycles", type=whole_number, default=30, help="how often the broker is killed")
     parser.add_argument("--seed", type=int, default=1, help="what is done when; a run can be repeated, its timing not")
-    parser.add_argument("--set", type=setting, action="append", default=[], metavar="KEY=VALUE", help="a setting of the broker")
+    parser.add_argument(
+        "--set", type=setting, action="append", default=[], metavar="KEY=VALUE", help="a setting of the broker"
+    )
     parser.add_argument("--keep", action="store_true", help="leave store and logs where they are")
     options = parser.parse_args(arguments)
     home = Path(tempfile.mkdtemp(prefix="rocketpy-kill-"))
