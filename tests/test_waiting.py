@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.rules import listed
 from tests.waiting import HELPERS, TESTS, declared, hidden, main, stale
 
 TEST = "import asyncio, time, trio\nimport pytest\n"
@@ -16,9 +17,10 @@ def test_what_waits_for_real_time_says_why() -> None:
         if (name := path.relative_to(TESTS).as_posix()) not in HELPERS
         for line in hidden(path.read_text("utf-8"))
     ]
-    assert not found, (
+    listed(
+        found,
         "use MockClock, an event or a seam; or say why it has to wait, by @pytest.mark.waits('why') in a test, "
-        "by a line of HELPERS in tests/waiting.py for a module of helpers:\n" + "\n".join(found)
+        "by a line of HELPERS in tests/waiting.py for a module of helpers",
     )
 
 
