@@ -14,7 +14,6 @@ from types import FrameType
 
 from tools.trouble import say
 
-
 PATIENCE = 10.0
 """Seconds that what is ended early has to clean up."""
 
