@@ -45,12 +45,14 @@ async def test_closing_an_asyncio_producer_in_order_waits_for_the_sends_of_other
 def test_the_end_of_the_interpreter_waits_for_done_callbacks(namesrv):
     program = textwrap.dedent(
         """
-        import sys, time, rocketpy.sync
+        import sys, threading, rocketpy.sync
         from rocketpy import Message
         producer = rocketpy.sync.Producer("ending", namesrv=sys.argv[1])
         producer.start()
+        ending = threading.Event()
+        threading._register_atexit(ending.set)  # before anything of atexit; this is the end of the program, too
         def slow(future):
-            time.sleep(0.1)
+            ending.wait(20)
             print("called", flush=True)
         for _ in range(8):
             producer.send_soon(Message("Ending", b"x")).add_done_callback(slow)
