@@ -15,6 +15,7 @@ import pytest
 import trio
 
 from rocketpy import ConfigError, Message, SendManyError, SendManyResult, SendStatus
+from rocketpy.portal import portal
 from rocketpy.producer.flight import Flight
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim import BlockingLocalCluster
@@ -171,13 +172,13 @@ def test_one_that_is_cancelled_leaves_nothing_behind(name, faulty, monkeypatch):
     surface = SURFACES[name]
 
     def call_when_it_waits_for_room(action):
-        wait_eased = Flight.wait_eased
+        wait_change = Flight._wait_change
 
-        async def told(flight, *limits):
+        async def told(flight):
             action()
-            await wait_eased(flight, *limits)
+            await wait_change(flight)
 
-        monkeypatch.setattr(Flight, "wait_eased", told)
+        monkeypatch.setattr(Flight, "_wait_change", told)
 
     async def main():
         settings = {"namesrv": faulty.name_server_addresses, "send_timeout": 30.0}
@@ -196,9 +197,11 @@ def test_one_that_is_cancelled_leaves_nothing_behind(name, faulty, monkeypatch):
                 call_when_it_waits_for_room(lambda: loop.call_soon_threadsafe(sending.cancel))
                 with pytest.raises(asyncio.CancelledError):
                     await sending
+                await asyncio.to_thread(portal().call, trio.lowlevel.checkpoint)  # the portal has heard of it
+            assert getattr(producer, "_inner", producer)._under_way == 0
             faulty.heal()
 
-    surface.run(main)  # closing would wait 30 seconds for a send that was left behind, longer than it may run
+    surface.run(main)
     gc.collect()
 
 
@@ -230,11 +233,11 @@ def test_ctrl_c_ends_a_program_that_waits_for_room(name):
         def messages():
             for _ in range(100_000):
                 yield rocketpy.Message("Orders", b"x")
-        wait_eased = Flight.wait_eased
-        async def told(flight, *limits):
+        wait_change = Flight._wait_change
+        async def told(flight):
             print("waits for room", flush=True)
-            await wait_eased(flight, *limits)
-        Flight.wait_eased = told
+            await wait_change(flight)
+        Flight._wait_change = told
         with BlockingLocalCluster() as cluster:
             settings = {"namesrv": cluster.name_server_addresses, "send_timeout": 600.0}
             if sys.argv[1] == "blocking":
