@@ -52,6 +52,7 @@ def test_the_list_of_helpers_is_up_to_date() -> None:
         "async def test_a():\n    await asyncio.wait_for(work(), 0.1)",
         "def test_a():\n    producer.send(message, timeout=0.1)",
         "def test_a():\n    Producer('pg', close_timeout=0.5)",
+        "def test_a():\n    consumer.wait_assigned(0.2)",
     ],
 )
 def test_a_hidden_wait_is_found(body: str) -> None:

@@ -29,7 +29,9 @@ __all__ = ["HELPERS", "declared", "hidden", "stale", "users"]
 TESTS = Path(__file__).resolve().parent
 SLEEPS = re.compile(r"(time|asyncio|anyio|gevent)\.sleep")
 TRIO = re.compile(r"trio\.(sleep|sleep_until)")
-BOUNDS = {"wait": 0, "join": 0, "result": 0, "timeout": 0, "wait_for": 1, "move_on_after": 0, "fail_after": 0}
+BOUNDS = dict.fromkeys(("wait", "join", "result", "timeout", "move_on_after", "fail_after", "wait_assigned"), 0) | {
+    "wait_for": 1
+}
 """What takes a bound by position, and at which; by name it is `timeout`, or ends so."""
 OF_THREADS = {"wait", "join", "result"}
 SAFETY_NET = 1.0

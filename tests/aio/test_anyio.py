@@ -84,6 +84,7 @@ def test_a_send_that_is_cancelled_has_ended_and_the_loop_has_not_spun(fakes, sco
         main()
 
 
+@pytest.mark.waits("the portal is held up for a moment")
 def test_a_block_in_a_cancelled_scope_is_left_in_order(fakes):
     async def main():
         with turns() as counted, anyio.CancelScope() as scope:

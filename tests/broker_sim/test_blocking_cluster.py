@@ -43,6 +43,7 @@ def test_LC1_a_block(tmp_path: Path) -> None:
     assert not (tmp_path / "broker-a" / "abort").exists()
 
 
+@pytest.mark.waits("what was gone is dialled again after a while, in real time")
 def test_LC1_start_stop_and_restart_of_each_server() -> None:
     cluster = BlockingLocalCluster(brokers=2)
     cluster.close()

@@ -126,6 +126,7 @@ def test_everything_on_the_blocking_cluster() -> None:
             cluster.wait_messages("Orders", 4, timeout=0)
 
 
+@pytest.mark.waits("what was gone is dialled again after a while, in real time")
 def test_everything_on_the_asyncio_cluster() -> None:
     import asyncio
 

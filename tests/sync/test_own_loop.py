@@ -131,6 +131,7 @@ def test_no_more_run_side_by_side_than_consume_thread_max(namesrv, topic, produc
     assert most == 3
 
 
+@pytest.mark.waits("closing waits for a listener in a real thread for as long as it may")
 def test_they_get_await_termination_and_are_cancelled_then(namesrv, topic, producer, caplog):
     entered, ended, again = threading.Event(), [], threading.Event()
 

@@ -203,6 +203,7 @@ def test_LC2_two_producers_share_a_client(namesrv, topic):
         assert client.is_open
 
 
+@pytest.mark.waits("what was gone is dialled again after a while, in real time")
 def test_S6_errors_are_those_of_the_trio_surface(namesrv):
     with Producer("pg", namesrv="127.0.0.1:1", send_timeout=2.0) as producer:
         with pytest.raises(NameServerUnreachableError, match=r"127\.0\.0\.1:1"):
