@@ -273,6 +273,54 @@ def test_a_signal_may_strike_while_the_event_is_locked():
     assert event.wait(5)
 
 
+@pytest.fixture
+def struck():
+    """The signals that strike as they did before anybody listened."""
+    found = []
+    numbers = signal.SIGINT, signal.SIGTERM
+    before = {number: signal.signal(number, lambda number, _: found.append(number)) for number in numbers}
+    yield found
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_strikes_as_usual_while_the_first_one_is_seen_to(struck, first, second):
+    event = threading.Event()
+    with Signals() as signals:
+        signals.end(portal(), event)
+        signal.raise_signal(first)
+        assert struck == []
+        signal.raise_signal(second)
+        assert struck == [second]
+        assert event.wait(10)
+    signal.raise_signal(second)
+    assert struck == [second, second]
+
+
+def test_a_second_signal_strikes_as_usual_while_a_consumer_closes(namesrv, struck, monkeypatch):
+    consumer, close, seen = PushConsumer("second", namesrv=namesrv), PushConsumer.close, []
+
+    def struck_again(self):
+        seen.append(list(struck))
+        signal.raise_signal(signal.SIGTERM)
+        seen.append(list(struck))
+        close(self)
+
+    monkeypatch.setattr(PushConsumer, "close", struck_again)
+    wait = Signals.wait
+
+    def struck_first(self, *ends):
+        signal.raise_signal(signal.SIGTERM)
+        wait(self, *ends)
+
+    monkeypatch.setattr(Signals, "wait", struck_first)
+    consumer.run_forever()
+    assert seen == [[], [signal.SIGTERM]]
+    assert consumer.status().state == "closed"
+
+
 def test_a_signal_may_strike_while_handlers_are_put_back():
     signals = Signals()
     restored = []

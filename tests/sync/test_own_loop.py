@@ -92,9 +92,11 @@ def test_one_that_blocks_holds_up_no_other_client(namesrv, topic, producer):
 def test_they_may_call_what_blocks(namesrv, topic, producer):
     """In the portal each of these would wait for itself for ever."""
     got, done, other = [], threading.Event(), f"{topic}Other"
+    consumer_is_open = threading.Event()
     producer.create_topic(other, queues=1)
 
     async def listener(message):
+        assert consumer_is_open.wait(WAIT)
         got.append(producer.send(Message(other, message.body)).status.name)
         got.append(producer.send_soon(Message(other, message.body)).result(WAIT).status.name)
         got.append(len(consumer.wait_assigned(WAIT)))
@@ -105,6 +107,7 @@ def test_they_may_call_what_blocks(namesrv, topic, producer):
 
     producer.send(Message(topic, b"x"))
     with consumer_of(namesrv, topic, listener) as consumer:
+        consumer_is_open.set()
         assert done.wait(WAIT)
     assert got == ["SEND_OK", "SEND_OK", 2, other, "SEND_OK"]
 
