@@ -9,7 +9,6 @@ import pytest
 import rocketpy.aio
 import rocketpy.sync
 from rocketpy import Message
-from rocketpy.client import data_links
 from rocketpy.errors import ConnectionLostError, MessageIllegalError, SystemBusyError
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim import BlockingLocalCluster
@@ -117,9 +116,8 @@ def test_a_broker_that_sends_us_away_gets_the_message_over_another_connection(su
     surface.try_out(script)
 
 
-def test_a_cut_connection_hurts_no_plain_message_and_is_dialled_again(surface, cluster, monkeypatch):
-    monkeypatch.setattr(data_links, "_PAUSE", 0.0)
-
+@pytest.mark.waits("what was gone is dialled again after a while, in real time")
+def test_a_cut_connection_hurts_no_plain_message_and_is_dialled_again(surface, cluster):
     def script(producer, call):
         [link] = links(producer)
         for _ in range(3):
