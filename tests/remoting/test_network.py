@@ -55,7 +55,7 @@ async def test_local_ip_is_an_address(network: Network) -> None:
     assert parse_address(format_address(network.local_ip(), 1))[1] == 1
 
 
-async def test_memory_streams_are_streams() -> None:
+async def test_memory_streams_are_streams(autojump_clock: MockClock) -> None:
     async def maker() -> tuple[trio.abc.Stream, trio.abc.Stream]:
         network = MemoryNetwork()
         (listener,) = await network.listen("h", 1)

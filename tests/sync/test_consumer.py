@@ -139,6 +139,7 @@ def test_two_consumers_of_a_group_share_the_queues(namesrv, topic, producer):
         assert set(inbox.wait().values()) == {1}
 
 
+@pytest.mark.waits("a message that failed comes again after a second, from a broker in real time")
 def test_RT1_a_message_that_failed_comes_again(namesrv, topic, producer):
     tries, done = [], threading.Event()
 
@@ -173,7 +174,7 @@ def test_PC1_what_cannot_work_is_refused(namesrv, topic):
         with pytest.raises(ClientClosedError, match="already"):
             consumer.start()
         with pytest.raises(RequestTimeoutError):
-            consumer.wait_assigned(0.2)
+            consumer.wait_assigned(0)
     consumer.close()
     with pytest.raises(ClientClosedError):
         consumer.start()
@@ -235,6 +236,7 @@ def test_a_signal_ends_run_forever_with_offsets_committed(namesrv, topic, produc
         assert process.returncode == 0
 
 
+@pytest.mark.waits("closing waits for a listener in a real thread for as long as it may")
 def test_a_listener_that_hangs_does_not_keep_the_consumer_from_closing(namesrv, topic, producer):
     entered, release = threading.Event(), threading.Event()
 

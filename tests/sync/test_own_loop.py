@@ -134,6 +134,7 @@ def test_no_more_run_side_by_side_than_consume_thread_max(namesrv, topic, produc
     assert most == 3
 
 
+@pytest.mark.waits("closing waits for a listener in a real thread for as long as it may")
 def test_they_get_await_termination_and_are_cancelled_then(namesrv, topic, producer, caplog):
     entered, ended, again = threading.Event(), [], threading.Event()
 
@@ -153,6 +154,7 @@ def test_they_get_await_termination_and_are_cancelled_then(namesrv, topic, produ
             assert again.wait(WAIT)  # cut off, hence neither acknowledged nor given back
 
 
+@pytest.mark.waits("a listener in a real thread holds closing up for as long as it may")
 def test_one_that_cannot_be_cancelled_is_left_alone(namesrv, topic, producer, caplog, monkeypatch):
     monkeypatch.setattr(own_loop, "_PATIENCE", 0.1)
     entered, release = threading.Event(), threading.Event()
@@ -172,6 +174,7 @@ def test_one_that_cannot_be_cancelled_is_left_alone(namesrv, topic, producer, ca
         release.set()
 
 
+@pytest.mark.waits("a listener in a real thread takes too long")
 def test_one_that_takes_too_long_is_told_by_the_clock_of_the_consumer(namesrv, topic, producer, caplog):
     tries, done = [], threading.Event()
 
