@@ -9,9 +9,12 @@ from __future__ import annotations
 import ast
 import functools
 import io
+import re
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+import pytest
 
 __all__ = [
     "MAX_FUNCTION_LINES",
@@ -22,12 +25,16 @@ __all__ = [
     "listed",
     "long_file",
     "long_functions",
+    "marks_told_wrongly",
     "no_docstring",
     "shields",
+    "told",
+    "uncollected",
 ]
 
 MAX_LINES = 500
 MAX_FUNCTION_LINES = 50
+COLLECTED = re.compile(r"tests/(.+/)?test_[^/]+\.py")
 MARKS = ("TO" + "DO", "FIX" + "ME", "X" * 3)
 
 
@@ -57,9 +64,10 @@ class Source:
 
 
 def listed(offences: Iterable[str], remedy: str) -> None:
-    """Fail with all offences and what to do about them, if there are any."""
+    """Fail with all offences and what to do about them, if there are any, and show nothing else."""
     found = list(offences)
-    assert not found, f"{remedy}:\n" + "\n".join(f"  {each}" for each in found)
+    if found:
+        pytest.fail(f"{remedy}:\n" + "\n".join(f"  {each}" for each in found), pytrace=False)
 
 
 def long_file(source: Source) -> Iterator[str]:
@@ -109,3 +117,46 @@ def left_to_do(source: Source) -> Iterator[str]:
         marked = token.type == tokenize.COMMENT and any(mark in token.string for mark in MARKS)
         if marked or (token.type == tokenize.NAME and token.string == "NotImplementedError"):
             yield f"{source.name}:{token.start[0]} {token.string}"
+
+
+def uncollected(source: Source) -> Iterator[str]:
+    """Tests where pytest does not look for any."""
+    if COLLECTED.fullmatch(source.name) or "def test_" not in source.text:
+        return
+    for node in source.tree.body:
+        for one in node.body if isinstance(node, ast.ClassDef) else [node]:
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and one.name.startswith("test_"):
+                yield f"{source.name}:{one.lineno} {one.name}"
+
+
+def told(markers: Iterable[str]) -> dict[str, list[str]]:
+    """What each mark of pyproject.toml is told: `alone(why): ...` a reason, `slow: ...` nothing."""
+    found = {}
+    for marker in markers:
+        name, _, told = marker.partition(":")[0].strip().rstrip(")").partition("(")
+        found[name] = [each.strip() for each in told.split(",") if each]
+    return found
+
+
+def marks_told_wrongly(source: Source, marks: Mapping[str, list[str]]) -> Iterator[str]:
+    """Marks without the reason that they take, or with one that nobody reads."""
+    if "mark." not in source.text:
+        return
+    calls = {id(node.func): node for node in source.nodes if isinstance(node, ast.Call)}
+    for node in source.nodes:
+        if not (isinstance(node, ast.Attribute) and node.attr in marks and _is_mark(node.value)):
+            continue
+        call, wanted = calls.get(id(node)), marks[node.attr]
+        given = [*call.args, *(keyword.value for keyword in call.keywords)] if call else []
+        if len(given) != len(wanted) or bool(call) != bool(wanted) or not all(map(_says_something, given)):
+            taken = f"takes ({', '.join(wanted)})" if wanted else "takes nothing"
+            yield f"{source.name}:{node.lineno} {ast.unparse(call or node)}: it {taken}"
+
+
+def _is_mark(node: ast.expr) -> bool:
+    return ast.unparse(node) in {"pytest.mark", "mark"}
+
+
+def _says_something(node: ast.expr) -> bool:
+    """False for a text that is none; what is no literal has one somewhere else."""
+    return not isinstance(node, ast.Constant) or (isinstance(node.value, str) and bool(node.value.strip()))

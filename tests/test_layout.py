@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +18,11 @@ from tests.rules import (
     listed,
     long_file,
     long_functions,
+    marks_told_wrongly,
     no_docstring,
     shields,
+    told,
+    uncollected,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,6 +52,15 @@ ASYNCIO_CANCELLED: dict[str, int] = {
 }
 
 
+# Files of tests that pytest is given by name.
+GIVEN_BY_NAME = {"tests/wheel_plugin_smoke.py"}
+
+
+@pytest.fixture(scope="module")
+def settings() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+
+
 @pytest.fixture(scope="module")
 def sources() -> list[Source]:
     """All of our Python."""
@@ -67,9 +81,13 @@ def test_every_file_is_looked_at(sources: list[Source], library: list[Source]) -
 
 
 def test_no_other_code_stands_at_the_top() -> None:
-    """Whoever looks at the tree sees first what it is; code that is new goes into one of its folders."""
-    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} == set(FOLDERS) - {"docs"}
-    assert not list(ROOT.glob("*.py"))
+    """A look at the tree shows first what it is."""
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    listed(
+        sorted(packages - set(FOLDERS)) + sorted(path.name for path in ROOT.glob("*.py")),
+        f"code at the top of the tree; put it into one of {', '.join(FOLDERS)}",
+    )
+    assert packages == set(FOLDERS) - {"docs"}
 
 
 def test_no_file_is_longer_than_500_lines(sources: list[Source]) -> None:
@@ -117,6 +135,31 @@ def test_cancellation_is_never_caught(library: list[Source]) -> None:
 def test_nothing_is_left_to_do(library: list[Source]) -> None:
     """No stub, and no mark of work put off, stands in the library."""
     listed((each for source in library for each in left_to_do(source)), "work put off; do it, or open an issue")
+
+
+def test_every_test_is_collected(sources: list[Source]) -> None:
+    """Those among the examples belong to their readers; `tests/examples` runs them."""
+    found = {source.name: list(uncollected(source)) for source in sources if not source.name.startswith("examples/")}
+    listed(
+        (each for name, those in found.items() if name not in GIVEN_BY_NAME for each in those),
+        "pytest collects tests from tests/**/test_*.py alone; rename the file, or the function if it is no test",
+    )
+    assert all(found[name] for name in GIVEN_BY_NAME), "take what has no tests out of GIVEN_BY_NAME"
+
+
+def test_marks_have_their_reasons(sources: list[Source], settings: dict[str, Any]) -> None:
+    marks = told(settings["pytest"]["ini_options"]["markers"])
+    assert marks["waits"] == ["why"]
+    listed(
+        (each for source in sources for each in marks_told_wrongly(source, marks)),
+        "the markers in pyproject.toml say what each takes; give the missing reason, or write it as a comment",
+    )
+
+
+def test_a_module_without_a_layer_is_sent_to_the_list_of_layers(settings: dict[str, Any]) -> None:
+    contracts = [each for each in settings["importlinter"]["contracts"] if each.get("exhaustive")]
+    assert len(contracts) == len(PACKAGES)
+    assert all("pyproject.toml" in contract["broken_contract_guidance"] for contract in contracts)
 
 
 def test_packages_are_typed() -> None:

@@ -13,8 +13,11 @@ from tests.rules import (
     listed,
     long_file,
     long_functions,
+    marks_told_wrongly,
     no_docstring,
     shields,
+    told,
+    uncollected,
 )
 
 
@@ -24,8 +27,9 @@ def source(text: str) -> Source:
 
 def test_all_offences_are_listed_with_what_to_do_about_them() -> None:
     listed([], "never said")
-    with pytest.raises(AssertionError, match=r"(?s)^mend it:\n  a\.py:1\n  b\.py:2"):
+    with pytest.raises(pytest.fail.Exception, match=r"(?s)^mend it:\n  a\.py:1\n  b\.py:2$") as failed:
         listed(iter(["a.py:1", "b.py:2"]), "mend it")
+    assert not failed.value.pytrace  # no code and no fixtures around what is to be done
 
 
 def test_long_files() -> None:
@@ -87,3 +91,55 @@ def test_work_put_off() -> None:
     text = f'a = "{mark}"\n# {mark}: later\nraise NotImplementedError\nraise NotImplementedError()  # FIX' + "ME\n"
     assert [each.split()[0].partition(":")[2] for each in left_to_do(source(text))] == ["2", "3", "4", "4"]
     assert list(left_to_do(source('"NotImplementedError"  # nothing\n'))) == []
+
+
+TESTS = "def test_a(): ...\nclass TestB:\n    async def test_c(self): ...\ndef helper():\n    def test_d(): ...\n"
+
+
+@pytest.mark.parametrize("name", ["tests/yy/check_a.py", "tests/wire/header_tests.py", "tools/test_a.py", "test_a.py"])
+def test_tests_that_pytest_does_not_collect(name: str) -> None:
+    assert list(uncollected(Source(name, TESTS))) == [f"{name}:1 test_a", f"{name}:3 test_c"]
+
+
+@pytest.mark.parametrize("name", ["tests/test_a.py", "tests/wire/headers/test_a.py"])
+def test_tests_that_pytest_collects(name: str) -> None:
+    assert list(uncollected(Source(name, TESTS))) == []
+
+
+DECLARED = told(["slow: takes time", "alone(why): by itself", "one_line(version, why): beside that one"])
+
+
+def test_what_marks_are_told_stands_in_the_settings() -> None:
+    assert DECLARED == {"slow": [], "alone": ["why"], "one_line": ["version", "why"]}
+
+
+@pytest.mark.parametrize(
+    ("mark", "taken"),
+    [
+        ('pytest.mark.slow("because")', "nothing"),
+        ("pytest.mark.slow()", "nothing"),
+        ("pytest.mark.alone", "(why)"),
+        ("pytest.mark.alone()", "(why)"),
+        ("pytest.mark.alone('')", "(why)"),
+        ("pytest.mark.alone(' ')", "(why)"),
+        ("pytest.mark.alone(5)", "(why)"),
+        ("pytest.mark.alone(why='')", "(why)"),
+        ("mark.one_line('5.3')", "(version, why)"),
+    ],
+)
+def test_marks_that_are_told_something_wrong(mark: str, taken: str) -> None:
+    shown = mark.replace('"', "'")
+    expected = [f"pkg/module.py:1 {shown}: it takes {taken}"]
+    assert list(marks_told_wrongly(source(f"@{mark}\ndef test_a(): ..."), DECLARED)) == expected
+    assert list(marks_told_wrongly(source(f"pytestmark = [{mark}]"), DECLARED)) == expected
+
+
+def test_marks_that_are_told_what_they_take() -> None:
+    text = """
+@pytest.mark.slow
+@pytest.mark.alone("it measures")
+@pytest.mark.one_line("5.3", why="the other line has none")
+@pytest.mark.parametrize("a", [pytest.param(1, marks=pytest.mark.alone(WHY))])
+def test_a(a): return other.slow("x")
+"""
+    assert list(marks_told_wrongly(source(text), DECLARED)) == []

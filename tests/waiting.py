@@ -1,13 +1,19 @@
 """Which tests wait for real time, and why: `python -m tests.waiting`.
 
 Time is virtual in these tests wherever a loop of trio's is all that waits. What still waits for real time says so: a
-test by `@pytest.mark.waits("why")` (or `pytestmark`, for a whole module), a module of helpers by its line in `HELPERS`.
-Names are read from the source, so nothing has to run.
+test by `@pytest.mark.waits("why")` (or `pytestmark`, for a whole module), a module of helpers by its line in `HELPERS`,
+which the list follows by the files of tests that import it; not every test in them has to wait. Names are read from the
+source, so nothing has to run.
 
 Waiting for real time is
 * `time.sleep`, `asyncio.sleep`, `anyio.sleep` and `gevent.sleep`, of anything but 0;
 * trio's ways to sleep, in a test that is not given a virtual clock, or in a helper whose module has none;
-* a wait that is expected to end by its timeout: `not event.wait(0.1)`.
+* a wait that is expected to end by its timeout: `not event.wait(0.1)`;
+* a bound of less than a second: `thread.join(0.1)`, `asyncio.timeout(0.1)`, `send_timeout=0.1`. A longer one is taken
+  for a safety net. What is virtual for a sleep is so for a bound, unless it is one of threads.
+
+Not seen: a bound that is computed or comes from another module, one that has a name of its own (`await_termination`),
+and the program that a test starts in another process.
 """
 
 from __future__ import annotations
@@ -18,12 +24,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["HELPERS", "declared", "hidden", "stale"]
+__all__ = ["HELPERS", "declared", "hidden", "stale", "users"]
 
 TESTS = Path(__file__).resolve().parent
 SLEEPS = re.compile(r"(time|asyncio|anyio|gevent)\.sleep")
 TRIO = re.compile(r"trio\.(sleep|sleep_until)")
-MAY_WAIT = re.compile(r"sleep|not [\w.]+\.wait\(")
+BOUNDS = dict.fromkeys(("wait", "join", "result", "timeout", "move_on_after", "fail_after", "wait_assigned"), 0) | {
+    "wait_for": 1
+}
+"""What takes a bound by position, and at which; by name it is `timeout`, or ends so."""
+OF_THREADS = {"wait", "join", "result"}
+SAFETY_NET = 1.0
+SHOWN = 4
+MAY_WAIT = re.compile(r"sleep|timeout|" + "|".join(BOUNDS))
 WAIT_IN_VAIN = re.compile(r"not [\w.]+\.wait\([^)]")
 VIRTUAL = re.compile(r"\b(autojump_clock|mock_clock|MockClock)\b")
 CLOCKS = {"autojump_clock", "mock_clock", "clock"}
@@ -67,8 +80,12 @@ def hidden(source: str) -> list[str]:
     if _why(tree.body):
         return []
     imported = {
-        alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+        alias.asname or alias.name: alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
     }
+    numbers = _numbers(tree)
     by_name = [
         f"{node.lineno}: {ast.unparse(node)}"
         for node in ast.walk(tree)
@@ -79,7 +96,8 @@ def hidden(source: str) -> list[str]:
         f"{node.lineno}: {ast.unparse(node)}"
         for function in _functions(tree)
         if not any(_mark(decorator) for decorator in function.decorator_list)
-        for node in _waits(function, imported, virtual=_is_given_a_clock(function) if _is_test(function) else virtual)
+        for is_virtual in [_is_given_a_clock(function) if _is_test(function) else virtual]
+        for node in [*_sleeps(function, imported, is_virtual), *_short_bounds(function, numbers, is_virtual)]
     ]
 
 
@@ -99,6 +117,21 @@ def stale() -> list[str]:
     return [name for name in HELPERS if not (TESTS / name).exists() or not hidden((TESTS / name).read_text("utf-8"))]
 
 
+def users(name: str, imports: dict[str, set[str]]) -> list[str]:
+    """Return the files of tests that import a module of helpers, if only by way of others.
+
+    A `conftest.py` stands for the tests that ask for its fixtures.
+    """
+    reached, found = [name], set()
+    for module in reached:
+        for path in imports:
+            if _dotted(module) in imports[path] and path not in reached:
+                reached.append(path)
+                if Path(path).name.startswith(("test_", "conftest")):
+                    found.add(path)
+    return sorted(found)
+
+
 def main() -> int:
     """Print what waits, one line each."""
     rows = [
@@ -107,10 +140,14 @@ def main() -> int:
         if "mark.waits(" in (source := path.read_text("utf-8"))
         for name, why in declared(source)
     ]
-    rows += [(f"{name} (helpers)", why) for name, why in sorted(HELPERS.items())]
     width = max(len(where) for where, _ in rows)
     for where, why in rows:
         print(f"{where:{width}}  {why}")
+    imports = {path.relative_to(TESTS).as_posix(): _imports(path.read_text("utf-8")) for path in TESTS.rglob("*.py")}
+    for name, why in sorted(HELPERS.items()):
+        files = users(name, imports)
+        more = [f"and {len(files) - SHOWN} more"] if len(files) > SHOWN else []
+        print(f"{name:{width}}  {why}; {', '.join(files[:SHOWN] + more) or 'no test imports it'}")
     return 0
 
 
@@ -123,6 +160,23 @@ def _functions(tree: ast.Module) -> Iterator[Function]:
         for one in node.body if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(one, Function):
                 yield one
+
+
+def _imports(source: str) -> set[str]:
+    """Return the modules of tests that a module imports, and as if it were one whatever it takes from a module."""
+    found = set()
+    if "tests" in source:
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom):
+                found |= {node.module or "", *(f"{node.module}.{each.name}" for each in node.names)}
+            elif isinstance(node, ast.Import):
+                found |= {each.name for each in node.names}
+    return found
+
+
+def _dotted(path: str) -> str:
+    """Return the name by which a file below tests/ is imported."""
+    return "tests." + path.removesuffix(".py").replace("/", ".")
 
 
 def _is_test(function: Function) -> bool:
@@ -138,8 +192,8 @@ def _is_virtual(node: ast.AST) -> bool:
     return isinstance(node, ast.Name | ast.Attribute) and bool(VIRTUAL.search(ast.unparse(node)))
 
 
-def _waits(function: Function, imported: set[str], *, virtual: bool) -> Iterator[ast.expr | ast.stmt]:
-    """Yield what waits in a function; `time.sleep` counts without being called, too."""
+def _sleeps(function: Function, imported: dict[str, str], virtual: bool) -> Iterator[ast.expr | ast.stmt]:
+    """Yield what sleeps in a function, or waits in vain; `time.sleep` counts without being called, too."""
     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
     # `sleep(0)` and `partial(sleep, 0)` let others run, and wait for nothing.
     called = [(node.func, *node.args) for node in calls] + [tuple(node.args) for node in calls]
@@ -149,9 +203,36 @@ def _waits(function: Function, imported: set[str], *, virtual: bool) -> Iterator
             if WAIT_IN_VAIN.match(ast.unparse(node.test)):
                 yield node
         elif isinstance(node, ast.Attribute) and node.attr.startswith("sleep") and id(node) not in momentary:
-            name = ast.unparse(node)
-            if name.split(".")[0] in imported and (SLEEPS.fullmatch(name) or (not virtual and TRIO.fullmatch(name))):
+            name = f"{imported.get(ast.unparse(node.value))}.{node.attr}"
+            if SLEEPS.fullmatch(name) or (not virtual and TRIO.fullmatch(name)):
                 yield node
+
+
+def _short_bounds(function: Function, numbers: dict[str, float], virtual: bool) -> Iterator[ast.Call]:
+    """Yield the calls that are bounded by less than a second."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+            bounds = [each.value for each in node.keywords if each.arg and each.arg.endswith("timeout")]
+            if name in BOUNDS:
+                bounds += node.args[BOUNDS[name] :][:1]
+            if not (virtual and name not in OF_THREADS) and any(_is_short(bound, numbers) for bound in bounds):
+                yield node
+
+
+def _is_short(bound: ast.expr, numbers: dict[str, float]) -> bool:
+    value = bound.value if isinstance(bound, ast.Constant) else numbers.get(ast.unparse(bound))
+    return isinstance(value, int | float) and 0 < value < SAFETY_NET
+
+
+def _numbers(tree: ast.Module) -> dict[str, float]:
+    """Return the numbers that have names in a module."""
+    return {
+        ast.unparse(node.targets[0]): node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        if isinstance(node.value.value, int | float)
+    }
 
 
 def _is_zero(node: ast.expr) -> bool:
@@ -160,7 +241,8 @@ def _is_zero(node: ast.expr) -> bool:
 
 def _imports_sleep(node: ast.ImportFrom) -> bool:
     """Whether it hides a sleep behind a bare name, where this module does not find it."""
-    return any(SLEEPS.fullmatch(f"{node.module}.{each.name}") for each in node.names)
+    names = [f"{node.module}.{each.name}" for each in node.names]
+    return any(SLEEPS.fullmatch(name) or TRIO.fullmatch(name) for name in names)
 
 
 def _why(body: list[ast.stmt]) -> str:

@@ -21,6 +21,7 @@ from rocketpy.errors import ClientClosedError, ConfigError
 from rocketpy.logs import get_logger
 from rocketpy.portal.opened import Opened
 from rocketpy.portal.pending import Call, Pending
+from rocketpy.portal.waiting import acquire
 from rocketpy.services import only_cancelled
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ T = TypeVar("T")
 
 _START_TIMEOUT = 10.0
 _EXIT_TIMEOUT = 5.0
-_LOOK = 1.0
-"""Seconds between looks for a signal where the main thread waits: one that another thread got does not wake it."""
 _BEFORE_QUEUES = 100
 """A priority among what multiprocessing does at the end: before its queues close, which callbacks may use."""
 
@@ -180,14 +179,13 @@ class Portal:
         pending.on_end = done.release
         try:
             self.post(pending.start, self)
-            while not done.acquire(timeout=_LOOK):
-                pass  # handlers of signals have been called
+            acquire(done)
         except ClientClosedError:
             raise
         except BaseException:
             # It may have struck before the post was complete; either way nothing is left behind when this returns.
             self.post(_abandon, pending, done)
-            done.acquire()
+            acquire(done)
             raise
         return pending.result()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rocketpy.client.data_links import DataConnection, PeerRequests
 from rocketpy.client.waiting import too_late_for
 from rocketpy.errors import ConfigError, RocketMQError
+from rocketpy.portal.waiting import wait
 from rocketpy.producer.pending import PendingResume, PendingSend
 from rocketpy.remoting.data.thread import ThreadConnection
 
@@ -201,7 +202,7 @@ class DirectSends:
         self._closing.append(ended)
         try:
             while (left := self._other_calls()) and (end is None or self.core.clock() < end):
-                ended.wait(None if end is None else end - self.core.clock())
+                wait(ended, None if end is None else end - self.core.clock())
                 ended.clear()
         finally:
             self._closing.remove(ended)

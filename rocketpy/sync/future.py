@@ -13,11 +13,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.client.lifecycle import forks
 from rocketpy.errors import ClientClosedError
 from rocketpy.logs import get_logger
+from rocketpy.portal.waiting import LOOK
 from rocketpy.results import SendResult
 
 if TYPE_CHECKING:
@@ -110,11 +112,14 @@ class Callbacks:
 
     def _run(self) -> None:
         self.thread = threading.get_ident()
+        before = forks()
         while (not self._closed and self._more.acquire(timeout=_IDLE)) or not self._may_end():
             if self._due:
                 self._busy = True
                 self._call(self._due.popleft())
                 self._busy = False
+                if forks() != before:
+                    return  # a child, which a callback has made: what is due belongs to its parent
 
     def _may_end(self) -> bool:
         with self._lock:
@@ -208,7 +213,7 @@ class SendFuture(Future[SendResult]):
         self._check_process()
         self._look()
         try:
-            return super().result(timeout)
+            return super().result(self._wait(timeout))
         finally:
             del self  # the traceback of an error refers to this frame: no cycle may stay behind
 
@@ -216,7 +221,15 @@ class SendFuture(Future[SendResult]):
         """Why it failed, None when it did not; waits as `result` does."""
         self._check_process()
         self._look()
-        return super().exception(timeout)
+        return super().exception(self._wait(timeout))
+
+    def _wait(self, timeout: float | None) -> float | None:
+        """Wait in short turns, in which a signal is noticed; how much of the timeout is left for the last one."""
+        end = None if timeout is None else monotonic() + timeout
+        while not self.done() and (end is None or end - monotonic() > LOOK):
+            with suppress(TimeoutError):
+                super().exception(LOOK)
+        return None if end is None else end - monotonic()
 
     def add_done_callback(self, fn: Callable[[Future[SendResult]], object]) -> None:
         """Have a function called with this future when it is done, in a thread of the producer's own.

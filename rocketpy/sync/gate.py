@@ -8,6 +8,7 @@ from contextlib import suppress
 from time import monotonic
 
 from rocketpy.errors import ClientClosedError
+from rocketpy.portal.waiting import acquire, wait
 
 __all__ = ["Gate"]
 
@@ -64,7 +65,7 @@ class Gate:
                 self._waiting.append(room)
             held = self._is_held()
             if not held:
-                room.acquire()
+                acquire(room)
 
     def _is_held(self) -> bool:
         """Whether this thread holds the lock still: then this was called in the middle of the lines that it guards."""
@@ -104,7 +105,7 @@ class Gate:
         self._until_empty.append(empty)
         try:
             while self._inside and (until is None or until > monotonic()):
-                empty.wait(None if until is None else until - monotonic())
+                wait(empty, None if until is None else until - monotonic())
                 empty.clear()
         finally:
             self._until_empty.remove(empty)

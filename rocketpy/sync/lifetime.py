@@ -16,6 +16,7 @@ from rocketpy.client.homes import home_of
 from rocketpy.client.lifecycle import NotPicklable, forks
 from rocketpy.errors import ClientClosedError
 from rocketpy.portal import Opened, Portal
+from rocketpy.portal.waiting import wait
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -127,7 +128,7 @@ class Lifetime(NotPicklable, Generic[T]):
             starting, thread = opening
             starting.give_up()
             if thread != threading.get_ident() and not starting.home.is_here:
-                starting.ended.wait()
+                wait(starting.ended)
 
     def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
         """Close what was open."""

@@ -10,14 +10,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
+from rocketpy.portal.waiting import wait
+
 if TYPE_CHECKING:
     from rocketpy.portal import Portal
 
 __all__ = ["Signals"]
-
-_LOOK = 0.5
-"""Seconds between looks for a signal. The system may give a signal to any thread, and to the main one just before it
-begins to wait: Python notes it then, and calls the handler when the main thread runs next."""
 
 _listening: WeakSet[Signals] = WeakSet()
 
@@ -45,8 +43,7 @@ class Signals:
     def wait(self, home: Portal, event: threading.Event) -> None:
         """Wait for an event, which a signal sets as well."""
         self.end(home, event)
-        while not event.wait(_LOOK):
-            pass  # handlers have been called
+        wait(event)
 
     def end(self, home: Portal, event: threading.Event) -> None:
         """Say which event it is; it is set soon when a signal has arrived already."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 
 import pytest
 
@@ -31,11 +31,25 @@ def fakes():
     return open_fakes
 
 
+class Hole:
+    """A server that accepts, and never answers."""
+
+    def __init__(self, server, stack):
+        self.address = f"127.0.0.1:{server.getsockname()[1]}"
+        self._server, self._stack = server, stack
+
+    def wait_asked(self):
+        """Wait until somebody has connected and asked something; it blocks."""
+        asked, _ = self._server.accept()
+        assert self._stack.enter_context(asked).recv(1)
+
+
 @pytest.fixture
 def hole():
-    """The address of a server that accepts, and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        server.settimeout(20)
+        yield Hole(server, stack)
 
 
 @asynccontextmanager

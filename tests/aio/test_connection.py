@@ -77,6 +77,7 @@ async def test_frames_leave_in_the_order_of_the_calls(scene):
     await asyncio.gather(*futures)
 
 
+@pytest.mark.waits("a deadline in a loop of asyncio's, which has no virtual clock")
 @with_scene
 async def test_what_is_not_answered_in_time_says_that_the_outcome_is_unknown(scene):
     await scene.greet()
@@ -88,6 +89,7 @@ async def test_what_is_not_answered_in_time_says_that_the_outcome_is_unknown(sce
     assert (await answered).body == b"next"
 
 
+@pytest.mark.waits("a deadline in a loop of asyncio's, which has no virtual clock")
 @with_scene
 async def test_a_later_request_with_an_earlier_deadline_ends_first(scene):
     await scene.greet()
@@ -105,6 +107,7 @@ async def test_an_answer_that_has_arrived_counts_when_the_loop_was_busy(scene):
     assert isinstance(await future, Frame)
 
 
+@pytest.mark.waits("a deadline in a loop of asyncio's, which has no virtual clock")
 @with_scene
 async def test_a_peer_that_has_never_answered_is_given_up_at_once(scene):
     assert isinstance(await scene.start(seconds=0.01), RequestTimeoutError)

@@ -36,6 +36,7 @@ def start(connection, loop, seconds=PATIENCE, body=b"x"):
     return opaque, connection.start_request(opaque, request_frame(opaque, body), loop.time() + seconds)
 
 
+@pytest.mark.waits("a deadline in a loop of asyncio's, which has no virtual clock")
 @pytest.mark.parametrize("way", ["runs out", "given up"])
 def test_retired_it_closes_when_nobody_waits_any_more(way):
     async def body():

@@ -60,14 +60,13 @@ def test_what_was_started_works_and_a_block_may_be_left_after_aclose(fakes):
         run(main)
 
 
-@pytest.mark.waits("looks until the start has begun in the loop of the portal")
 @in_asyncio
 async def test_aclose_ends_a_start_that_hangs(hole):
-    consumer = PushConsumer("hangs", namesrv=hole, request_timeout=600.0)
+    consumer = PushConsumer("hangs", namesrv=hole.address, request_timeout=600.0)
     consumer.subscribe("T", print)
     starting = asyncio.create_task(consumer.start())
-    while consumer.status().state != "starting":  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(hole.wait_asked)
+    assert consumer.status().state == "starting"
     with pytest.raises(ClientClosedError, match="by another task"):
         await consumer.start()
     async with asyncio.timeout(10):

@@ -165,7 +165,7 @@ def test_a_cancelled_send_leaves_nothing_behind(fakes):
 def test_a_cancelled_send_that_has_no_route_yet_leaves_nothing_behind(hole):
     @in_asyncio
     async def main():
-        async with Producer("pg", namesrv=hole, send_timeout=600, request_timeout=600) as producer:
+        async with Producer("pg", namesrv=hole.address, send_timeout=600, request_timeout=600) as producer:
             task = asyncio.create_task(producer.send(Message("T", b"x")))
             await asyncio.sleep(0)  # it hands its send over,
             await asyncio.to_thread(portal().call, trio.lowlevel.checkpoint)  # and the portal has taken it
@@ -179,6 +179,7 @@ def test_a_cancelled_send_that_has_no_route_yet_leaves_nothing_behind(hole):
     main()
 
 
+@pytest.mark.waits("timeouts, in a loop of asyncio's, which has no virtual clock")
 def test_timeouts_of_asyncio_work(fakes):
     @in_asyncio
     async def main(settings):
@@ -234,6 +235,7 @@ def test_a_second_cancel_changes_nothing(fakes):
         main(settings)
 
 
+@pytest.mark.waits("a send that nobody can cancel any more ends by its timeout")
 def test_a_cancellation_stays_one_when_the_portal_has_ended(fakes, monkeypatch):
     @in_asyncio
     async def main(settings):

@@ -115,6 +115,7 @@ async def test_LC1_a_broker_stops_and_comes_back_with_its_data_and_port(network:
         assert await pulled(cluster, 0) == [b"x"]
 
 
+@pytest.mark.waits("what was gone is dialled again after a while, in real time")
 @pytest.mark.parametrize("network", ["memory", "tcp"])
 async def test_LC1_a_name_server_stops_and_is_told_everything_again(network: str) -> None:
     async with LocalCluster(brokers=2, name_servers=2, network=network) as cluster:

@@ -7,22 +7,24 @@ import faulthandler
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 
 from tests.chaos.book import ACKNOWLEDGED, FAILED
 from tests.chaos.campaign import Campaign, Outcome
+from tools.amounts import seconds
 
 ENDS_WITHIN = 180.0
 """Seconds after the last fault in which a run has to end, whatever hangs."""
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=120.0, help="how long things go wrong (default %(default)s)")
+    parser.add_argument("--seconds", type=seconds, default=120.0, help="how long things go wrong (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of what goes wrong, and when (default %(default)s)")
     parser.add_argument("--log", action="store_true", help="show what clients and servers log")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if not options.log:
         logging.disable(logging.CRITICAL)
     faulthandler.dump_traceback_later(options.seconds + ENDS_WITHIN, exit=True)

@@ -266,6 +266,28 @@ async def test_run_forever_within_async_with_leaves_closing_to_it(autojump_clock
         assert consumer.status().state == "closed"
 
 
+async def test_a_second_signal_strikes_as_usual_while_it_closes(autojump_clock: MockClock) -> None:
+    struck: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: struck.append(number))
+    try:
+        async with world() as w:
+            w.broker.store(1)
+            listener = Slow(4)
+            consumer = w.consumer(consume_from_where=FIRST)
+            consumer.subscribe("Orders", listener)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(consumer.run_forever)
+                await trio.sleep(1)
+                signal.raise_signal(signal.SIGTERM)
+                await trio.sleep(1)
+                assert (consumer.status().state, struck, listener.ended) == ("closing", [], [])
+                signal.raise_signal(signal.SIGTERM)
+                assert struck == [signal.SIGTERM]
+            assert (consumer.status().state, listener.ended) == ("closed", [0])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 async def test_who_waits_for_queues_hears_of_the_closing(autojump_clock: MockClock) -> None:
     async with world() as w, trio.open_nursery() as nursery:
         consumer = w.consumer()

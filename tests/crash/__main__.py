@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import sys
 import time
 from collections.abc import Sequence
 
 from tests.crash.runner import PLAN, Count, plan, run_jobs, run_point
+from tools.amounts import whole_number
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,14 +33,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
-    parser.add_argument("--points", type=int, default=10_000, help="crash points in all (default %(default)s)")
+    parser.add_argument("--points", type=whole_number, default=10_000, help="crash points in all (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of every choice (default %(default)s)")
     parser.add_argument(
         "--class", dest="kinds", action="append", choices=list(PLAN), help="only this class; repeatable"
     )
-    parser.add_argument("--replay", metavar="LINE", help="try one point again, e.g. T3:123:1")
-    parser.add_argument("--processes", type=int, help="how many at once (default: one a core)")
+    parser.add_argument("--replay", type=point, metavar="LINE", help="try one point again, e.g. T3:123:1")
+    parser.add_argument("--processes", type=whole_number, help="how many at once (default: one a core)")
     return parser.parse_args(arguments)
+
+
+def point(line: str) -> str:
+    """Return a line that names a point, as reports print it; what follows on the line is for people."""
+    kind, _, rest = line.split(maxsplit=1)[0].partition(":") if line.strip() else ("", "", "")
+    if kind not in PLAN or not re.fullmatch(r"\d+:-?\d+", rest):
+        raise argparse.ArgumentTypeError(
+            f"{line!r} names no point; it takes CLASS:NUMBER:SEED, such as T3:123:1, with a class of {', '.join(PLAN)}"
+        )
+    return line
 
 
 def _progress(done: int, planned: int, counts: dict[str, Count]) -> None:

@@ -6,8 +6,10 @@ Without a code, floods and crowds are tried as well, by the tests of them.
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,25 +17,20 @@ import pytest
 from tests.hostile.codes import run
 from tests.hostile.measure import TRIES
 from tests.hostile.report import Given, Report
-from tests.hostile.routed import NOT_SUPPORTED, routed
+from tests.hostile.routed import NOT_SUPPORTED, Routed, routed
 from tests.hostile.world import running
 
 FLOODS = "floods"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
-    parser.add_argument("codes", nargs="*", help=f"such as broker-HEART_BEAT, or {FLOODS}; all when none is named")
-    parser.add_argument("--page", type=Path, help="write the page of the documentation to this file")
-    parser.add_argument("--once", action="store_true", help="try nothing again that went wrong")
-    parser.add_argument("--known", type=Path, help="write what fails as the list of what is known to fail")
-    parser.add_argument("--all", action="store_true", help="show what went well, too")
-    options = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = options_of(arguments)
+    if options.list:
+        print("\n".join(named()))
+        return 0
     report, bad = Report(), 0
     with tempfile.TemporaryDirectory(prefix="hostile-") as home, running(Path(home)) as world:
-        for each in [*routed(), NOT_SUPPORTED]:
-            if options.codes and str(each) not in options.codes:
-                continue
+        for each in options.chosen:
             result = run(world, each, most_tries=1 if options.once else TRIES)
             report.note(result)
             # After each, so that a run that is broken off leaves what it has found.
@@ -54,6 +51,44 @@ def main() -> int:
         if options.page:
             report.write(options.page)
     return 1 if bad else 0
+
+
+def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """What the command line says; what cannot be done is refused before a server starts."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
+    parser.add_argument("codes", nargs="*", help=f"such as broker-HEART_BEAT, or {FLOODS}; all when none is named")
+    parser.add_argument("--list", action="store_true", help="name all codes, and attack nothing")
+    parser.add_argument("--page", type=Path, help="write the page of the documentation to this file")
+    parser.add_argument("--once", action="store_true", help="try nothing again that went wrong")
+    parser.add_argument("--known", type=Path, help="write what fails as the list of what is known to fail")
+    parser.add_argument("--all", action="store_true", help="show what went well, too")
+    options = parser.parse_args(arguments)
+    for code in options.codes:
+        if code not in {*named(), FLOODS}:
+            parser.error(unknown(code))
+    for path in filter(None, (options.page, options.known)):
+        if not path.parent.is_dir():
+            parser.error(f"{path} cannot be written: there is no folder {path.parent}")
+    if options.known and not options.known.is_file():
+        parser.error(f"--known rewrites the list in a file, and {options.known} is none; give tests/hostile/known.py")
+    options.chosen = [each for name, each in named().items() if not options.codes or name in options.codes]
+    return options
+
+
+def named() -> dict[str, Routed]:
+    """All codes by the names that the command line knows."""
+    return {str(each): each for each in [*routed(), NOT_SUPPORTED]}
+
+
+def unknown(code: str) -> str:
+    """Return what to say of a code that nobody answers: which ones are named alike, and how to see all."""
+    parts = {name: name.partition("-")[2].lower() for name in named()}
+    wanted = code.lower().replace("-", "_")
+    near = [name for name, part in parts.items() if wanted in part or wanted in name.lower().replace("-", "_")]
+    alike = difflib.get_close_matches(wanted, [*parts.values()], n=3)
+    near += [name for name, part in parts.items() if part in alike and name not in near]
+    meant = f"; did you mean {', '.join(near[:6])}?" if near else ";"
+    return f"no code {code!r}{meant} `./dev hostile --list` names all of them"
 
 
 def floods(report: Report) -> int:

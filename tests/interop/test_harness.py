@@ -174,6 +174,7 @@ def test_a_process_is_stopped_and_forgotten(home: Path) -> None:
     assert not process.running
 
 
+@pytest.mark.waits("a process may take its time to end, and is killed then")
 def test_a_process_deaf_to_the_signal_is_killed(home: Path) -> None:
     program = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); input()"
     process = child(home, program)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import attrs
 
 from rocketpy.errors import ConnectionLostError
@@ -37,6 +39,8 @@ class SendBroker(FakeBroker):
         super().__init__(name)
         self.script = list(script)
         self.taken = []
+        self.silent = threading.Event()
+        """It has taken what it will not answer."""
         for code in SENDS:
             self.on(code, self.send)
 
@@ -45,6 +49,7 @@ class SendBroker(FakeBroker):
         self.taken.append(Taken(header, request.body, request.is_oneway))
         step = self.script.pop(0) if self.script else ResponseCode.SUCCESS
         if step == "silence":
+            self.silent.set()
             return None
         if step == "hang up":
             connection.close(ConnectionLostError("as told"))

@@ -145,6 +145,30 @@ async def test_frames_of_one_queue_follow_each_other_and_queues_do_not_wait_for_
     assert sum(map(len, got.values())) == 160
 
 
+async def test_sharding_keys_follow_a_route_that_changes_between_the_messages(autojump_clock, opened):
+    keys = "abcdefgh"
+    broker = SendBroker()
+    async with opened(broker, poll_name_server_interval=10) as (producer, world):
+        queues = [await producer.queues("T")]
+
+        async def messages():
+            for key in keys:
+                yield Message("T", key.encode(), sharding_key=key)
+            world.route("T", broker, write=8)
+            await trio.sleep(15)
+            queues.append(await producer.queues("T"))
+            for key in keys:
+                yield Message("T", key.upper().encode(), sharding_key=key)
+
+        assert (await producer.send_many(messages(), batch_size=len(keys))).messages == 16
+    used = {body: each.header.queue_id for each in broker.taken for body in bodies(each)}
+    before, after = ({key: sharding_queue(each, key).queue_id for key in keys} for each in queues)
+    assert before != after
+    assert used == {key.encode(): place for key, place in before.items()} | {
+        key.upper().encode(): place for key, place in after.items()
+    }
+
+
 async def test_delayed_messages_and_topics_go_in_frames_of_their_own(autojump_clock, opened):
     broker = SendBroker()
     messages = [Message("T", b"1"), Message("T", b"2", delay_level=3), Message("T", b"3", wait_store_ok=False)]

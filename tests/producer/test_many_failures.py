@@ -70,11 +70,11 @@ async def test_a_message_that_cannot_be_sent_at_all_is_named_by_its_own_position
     [
         pytest.param(name, value, place, marks=() if place == quick else pytest.mark.matrix)
         for name, value, quick in [
-            *[("topic", None, 0), ("topic", 5, 2), ("topic", [], 2), ("topic", "", 4)],
-            *[("properties", None, 0), ("properties", [], 2), ("properties", {"__SHARDINGKEY": 5}, 4)],
-            *[("body", None, 0), ("body", "secret", 2), ("body", 5, 4), ("flag", "x", 0), ("flag", None, 4)],
+            *[("topic", None, 0), ("topic", 5, 3), ("topic", [], 3), ("topic", "", 4)],
+            *[("properties", None, 0), ("properties", [], 3), ("properties", {"__SHARDINGKEY": 5}, 4)],
+            *[("body", None, 0), ("body", "secret", 3), ("body", 5, 4), ("flag", "x", 0), ("flag", None, 4)],
         ]
-        for place in (0, 2, 4)
+        for place in (0, 3, 4)
     ],
 )
 async def test_a_message_with_what_does_not_belong_there_is_named(autojump_clock, opened, name, value, place, keyed):
@@ -88,6 +88,35 @@ async def test_a_message_with_what_does_not_belong_there_is_named(autojump_clock
     assert [(each.first, each.last) for each in failures] == [(place, place)]
     assert (result.messages, result.failed) == (4, 1)
     assert "secret" not in str(caught.value)
+
+
+async def test_frames_of_sharding_keys_tell_the_places_of_their_messages(autojump_clock, opened):
+    """Those of two queues in turn, so that no frame holds what stood side by side."""
+    queues = {"a": 1, "b": 2}
+    messages = [Message("T", b"%d" % number, sharding_key="ab"[number % 2]) for number in range(12)]
+    broker, failures = SendBroker(script=[BUSY] * 4), []
+    async with opened(broker, retry_times_when_send_failed=0) as (producer, _):
+        result = await producer.send_many(messages, batch_size=3, on_failure=failures.append)
+    assert result.failed == 12
+    assert sorted((each.header.queue_id, bodies(each)) for each in broker.taken) == [
+        (queues["a"], [b"0", b"2", b"4"]),
+        (queues["a"], [b"6", b"8", b"10"]),
+        (queues["b"], [b"1", b"3", b"5"]),
+        (queues["b"], [b"7", b"9", b"11"]),
+    ]
+    assert sorted((each.first, each.last, each.count) for each in failures) == [
+        (0, 4, 3), (1, 5, 3), (6, 10, 3), (7, 11, 3),
+    ]  # fmt: skip
+
+
+async def test_messages_whose_topic_has_no_queue_are_each_told_of_by_their_place(autojump_clock, opened):
+    messages = [Message("Nowhere" if number % 3 else "T", b"x", sharding_key="k") for number in range(6)]
+    failures = []
+    async with opened(SendBroker()) as (producer, _):
+        result = await producer.send_many(messages, on_failure=failures.append)
+    assert result.messages == 2
+    assert [(each.first, each.last) for each in failures] == [(place, place) for place in (1, 2, 4, 5)]
+    assert {type(each.__cause__) for each in failures} == {TopicNotFoundError}
 
 
 async def test_queues_for_sharding_keys_are_looked_for_as_long_as_a_frame_has_time(autojump_clock, opened):

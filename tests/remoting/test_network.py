@@ -55,7 +55,7 @@ async def test_local_ip_is_an_address(network: Network) -> None:
     assert parse_address(format_address(network.local_ip(), 1))[1] == 1
 
 
-async def test_memory_streams_are_streams() -> None:
+async def test_memory_streams_are_streams(autojump_clock: MockClock) -> None:
     async def maker() -> tuple[trio.abc.Stream, trio.abc.Stream]:
         network = MemoryNetwork()
         (listener,) = await network.listen("h", 1)
@@ -63,9 +63,11 @@ async def test_memory_streams_are_streams() -> None:
 
     async def clogged_maker() -> tuple[trio.abc.Stream, trio.abc.Stream]:
         near, far = await maker()
-        for stream in (near, far):
-            with trio.move_on_after(0.01):
-                await stream.send_all(bytes(1_000_000))
+        async with trio.open_nursery() as nursery:
+            for stream in (near, far):
+                nursery.start_soon(stream.send_all, bytes(1_000_000))
+            await wait_all_tasks_blocked()  # both pipes are full
+            nursery.cancel_scope.cancel()
         return near, far
 
     await check_two_way_stream(maker, clogged_maker)

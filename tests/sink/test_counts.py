@@ -78,16 +78,31 @@ def test_accumulators_are_made_once(spark):
 def test_jobs_that_begin_at_once_take_the_same_accumulators_along(spark, monkeypatch):
     tally = Tally()
     other = threading.Thread(target=on_executor, args=(tally,))
+    came, lock = threading.Event(), threading.Lock()
 
     class Slow(Context):
-        """Another job begins while the first one makes them."""
+        """Another job begins while the first one makes them, and comes as far as it can."""
 
         def accumulator(self, zero):
-            if threading.current_thread() is not other and not other.ident:
+            if threading.current_thread() is other:
+                came.set()
+            elif not other.ident:
                 other.start()
-                other.join(0.05)
+                assert came.wait(10)
             return super().accumulator(zero)
 
+    class Lock:
+        """Tells when the other job has come to it."""
+
+        def __enter__(self):
+            if threading.current_thread() is other:
+                came.set()
+            lock.acquire()
+
+        def __exit__(self, *_):
+            lock.release()
+
+    monkeypatch.setattr(counts, "_lock", Lock())
     monkeypatch.setattr(counts, "active_context", lambda: Slow())
     on_executor(tally)
     other.join()

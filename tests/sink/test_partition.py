@@ -107,6 +107,7 @@ def test_what_cannot_be_sent_is_given_up_and_counted(write, bodies, caplog):
     assert said[1:] == ["2 rows of partition 3 were given up and counted"]
 
 
+@pytest.mark.waits("what was gone is dialled again after a while, in real time")
 def test_a_frame_that_is_not_acknowledged_is_named_by_its_first_row(write, cluster, topic):
     producer = {"retry_times_when_send_failed": 2}
     write(rows(b"one"), producer=producer)  # now the way is known
@@ -121,6 +122,7 @@ def test_a_frame_that_is_not_acknowledged_is_named_by_its_first_row(write, clust
     assert isinstance(caught.value.__cause__, SendError)
 
 
+@pytest.mark.waits("what was gone is dialled again after a while, in real time")
 def test_a_broker_that_is_started_again_is_waited_for(write, cluster, topic):
     def meanwhile():
         for number, row in enumerate(rows(*(b"%04d" % number for number in range(4000)))):

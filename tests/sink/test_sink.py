@@ -33,6 +33,7 @@ def test_every_row_becomes_a_message(cluster, namesrv, topic):
     assert to.counts == (1000, 0, 0, sum(map(len, found)))
 
 
+@pytest.mark.waits("a sink tries again after a while, in the loop of the portal")
 @pytest.mark.slow
 def test_a_broker_that_refuses_for_a_while_is_asked_again_more_often_than_by_other_producers(cluster, namesrv, topic):
     to = sink(topic, namesrv=namesrv, columns={"value": "payload"})

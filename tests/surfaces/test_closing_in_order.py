@@ -42,6 +42,7 @@ async def test_closing_an_asyncio_producer_in_order_waits_for_the_sends_of_other
     assert all(send.result().queue_offset >= 0 for send in sends)
 
 
+@pytest.mark.waits("done-callbacks take their time while a program ends")
 def test_the_end_of_the_interpreter_waits_for_done_callbacks(namesrv):
     program = textwrap.dedent(
         """
@@ -50,7 +51,7 @@ def test_the_end_of_the_interpreter_waits_for_done_callbacks(namesrv):
         producer = rocketpy.sync.Producer("ending", namesrv=sys.argv[1])
         producer.start()
         def slow(future):
-            time.sleep(0.1)
+            time.sleep(0.05)
             print("called", flush=True)
         for _ in range(8):
             producer.send_soon(Message("Ending", b"x")).add_done_callback(slow)

@@ -15,6 +15,7 @@ def bug(*_):
     raise ZeroDivisionError("a bug")
 
 
+@pytest.mark.waits("the client that is shared looks at its routes again after a while, and crashes then")
 @pytest.mark.parametrize("where", ["own client", "shared client"])
 def test_a_crash_ends_who_waits_and_shows(surface, namesrv, topic, where, caplog):
     with BlockingProducer("filler", namesrv=namesrv) as producer:

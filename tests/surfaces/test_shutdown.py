@@ -103,6 +103,7 @@ def test_a_listener_that_hangs_delays_closing_by_await_termination_only(surface,
     assert "still at work" in caplog.text
 
 
+@pytest.mark.waits("blocking code and asyncio have no virtual clock, and nobody answers a goodbye")
 @pytest.mark.parametrize("surface", [SURFACES["blocking"], SURFACES["asyncio"]], ids=["blocking", "asyncio"])
 def test_goodbyes_that_nobody_answers_are_bounded_by_close_timeout(surface, fakes):
     """The fakes live in the portal; for trio see the tests of the producer."""
@@ -110,7 +111,7 @@ def test_goodbyes_that_nobody_answers_are_bounded_by_close_timeout(surface, fake
     broker.on(RequestCode.UNREGISTER_CLIENT, lambda connection, request: None)
 
     async def main(settings):
-        async with entered(surface.module.Producer("pg", close_timeout=0.5, **settings)) as producer:
+        async with entered(surface.module.Producer("pg", close_timeout=0.1, **settings)) as producer:
             await call(producer.send(Message("T", b"x")))
             raise ValueError("mine")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -68,3 +70,38 @@ def test_one_that_is_called_at_once_is_waited_for_by_nobody(future: SendFuture, 
     future.add_done_callback(lambda _future: None)
     assert callbacks.thread == 0
     assert callbacks._may_end()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_the_child_of_a_callback_that_forks_ends_with_it_and_runs_none_of_its_parents(callbacks: Callbacks) -> None:
+    readable, writable = os.pipe()
+    parent, children = os.getpid(), []
+
+    def fork() -> None:
+        child = os.fork()
+        if child:
+            children.append(child)
+
+    for _ in range(2):
+        callbacks.expect()
+    callbacks.submit(fork)  # one more is expected: the thread stays
+    callbacks._put(lambda: os.write(writable, b"p" if os.getpid() == parent else b"c"))
+    assert callbacks.wait_idle(10)
+    os.close(writable)
+    assert os.waitpid(children[0], 0)[1] == 0
+    with open(readable, "rb") as written:
+        assert written.read() == b"p"
+
+
+@pytest.mark.waits("it is the length of a wait in a thread that is tested")
+def test_a_future_is_waited_for_as_long_as_was_asked(future: SendFuture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In short turns, in between which signals are noticed."""
+    monkeypatch.setattr("rocketpy.sync.future.LOOK", 0.01)
+    for wait in (future.result, future.exception):
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            wait(0.055)
+        assert time.monotonic() - began >= 0.05
+    threading.Timer(0.05, future.complete, [RESULT]).start()
+    assert future.exception() is None
+    assert future.result(0) is RESULT

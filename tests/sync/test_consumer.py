@@ -139,6 +139,7 @@ def test_two_consumers_of_a_group_share_the_queues(namesrv, topic, producer):
         assert set(inbox.wait().values()) == {1}
 
 
+@pytest.mark.waits("a message that failed comes again after a second, from a broker in real time")
 def test_RT1_a_message_that_failed_comes_again(namesrv, topic, producer):
     tries, done = [], threading.Event()
 
@@ -173,7 +174,7 @@ def test_PC1_what_cannot_work_is_refused(namesrv, topic):
         with pytest.raises(ClientClosedError, match="already"):
             consumer.start()
         with pytest.raises(RequestTimeoutError):
-            consumer.wait_assigned(0.2)
+            consumer.wait_assigned(0)
     consumer.close()
     with pytest.raises(ClientClosedError):
         consumer.start()
@@ -235,6 +236,7 @@ def test_a_signal_ends_run_forever_with_offsets_committed(namesrv, topic, produc
         assert process.returncode == 0
 
 
+@pytest.mark.waits("closing waits for a listener in a real thread for as long as it may")
 def test_a_listener_that_hangs_does_not_keep_the_consumer_from_closing(namesrv, topic, producer):
     entered, release = threading.Event(), threading.Event()
 
@@ -269,6 +271,54 @@ def test_a_signal_may_strike_while_the_event_is_locked():
         thread.join(5)
         assert not thread.is_alive()
     assert event.wait(5)
+
+
+@pytest.fixture
+def struck():
+    """The signals that strike as they did before anybody listened."""
+    found = []
+    numbers = signal.SIGINT, signal.SIGTERM
+    before = {number: signal.signal(number, lambda number, _: found.append(number)) for number in numbers}
+    yield found
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_strikes_as_usual_while_the_first_one_is_seen_to(struck, first, second):
+    event = threading.Event()
+    with Signals() as signals:
+        signals.end(portal(), event)
+        signal.raise_signal(first)
+        assert struck == []
+        signal.raise_signal(second)
+        assert struck == [second]
+        assert event.wait(10)
+    signal.raise_signal(second)
+    assert struck == [second, second]
+
+
+def test_a_second_signal_strikes_as_usual_while_a_consumer_closes(namesrv, struck, monkeypatch):
+    consumer, close, seen = PushConsumer("second", namesrv=namesrv), PushConsumer.close, []
+
+    def struck_again(self):
+        seen.append(list(struck))
+        signal.raise_signal(signal.SIGTERM)
+        seen.append(list(struck))
+        close(self)
+
+    monkeypatch.setattr(PushConsumer, "close", struck_again)
+    wait = Signals.wait
+
+    def struck_first(self, *ends):
+        signal.raise_signal(signal.SIGTERM)
+        wait(self, *ends)
+
+    monkeypatch.setattr(Signals, "wait", struck_first)
+    consumer.run_forever()
+    assert seen == [[], [signal.SIGTERM]]
+    assert consumer.status().state == "closed"
 
 
 def test_a_signal_may_strike_while_handlers_are_put_back():

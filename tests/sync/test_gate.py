@@ -1,4 +1,5 @@
-"""What strikes in the middle of the gate's own lines, as a signal handler or a finalizer does, and sends too."""
+"""When those who wait are woken; and what strikes in the middle of the gate's own lines, as a signal handler or a
+finalizer does, and sends too."""
 
 from __future__ import annotations
 
@@ -113,3 +114,21 @@ def test_what_strikes_a_waking_and_wakes_all_wakes_each_once() -> None:
     Started(lambda: gate.leave("first")).ended()
     assert [each.ended() for each in waiting] == [True] * 3
     assert len(gate) == 3
+
+
+@pytest.mark.parametrize(
+    ("count", "size"), [(8, 1000), (1000, 80)], ids=["as many messages as may be", "as many bytes as may be"]
+)
+def test_those_who_wait_are_woken_when_a_quarter_is_free_and_not_before(count: int, size: int) -> None:
+    gate = Watched(count, size)
+    for number in range(8):
+        gate.enter(number, 10)
+    waiting = [Started(lambda name=name: gate.enter(name, 10)) for name in ("one", "other")]
+    arrived(gate, 2)
+    woken: list[object] = []
+    gate.strikes["waking"] = lambda: woken.append(True)
+    gate.leave(0)
+    assert (woken, len(gate)) == ([], 7)
+    gate.leave(1)
+    assert [each.ended() for each in waiting] == [True, True]
+    assert len(gate) == 8

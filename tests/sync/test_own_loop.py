@@ -92,9 +92,11 @@ def test_one_that_blocks_holds_up_no_other_client(namesrv, topic, producer):
 def test_they_may_call_what_blocks(namesrv, topic, producer):
     """In the portal each of these would wait for itself for ever."""
     got, done, other = [], threading.Event(), f"{topic}Other"
+    consumer_is_open = threading.Event()
     producer.create_topic(other, queues=1)
 
     async def listener(message):
+        assert consumer_is_open.wait(WAIT)
         got.append(producer.send(Message(other, message.body)).status.name)
         got.append(producer.send_soon(Message(other, message.body)).result(WAIT).status.name)
         got.append(len(consumer.wait_assigned(WAIT)))
@@ -105,6 +107,7 @@ def test_they_may_call_what_blocks(namesrv, topic, producer):
 
     producer.send(Message(topic, b"x"))
     with consumer_of(namesrv, topic, listener) as consumer:
+        consumer_is_open.set()
         assert done.wait(WAIT)
     assert got == ["SEND_OK", "SEND_OK", 2, other, "SEND_OK"]
 
@@ -131,6 +134,7 @@ def test_no_more_run_side_by_side_than_consume_thread_max(namesrv, topic, produc
     assert most == 3
 
 
+@pytest.mark.waits("closing waits for a listener in a real thread for as long as it may")
 def test_they_get_await_termination_and_are_cancelled_then(namesrv, topic, producer, caplog):
     entered, ended, again = threading.Event(), [], threading.Event()
 
@@ -150,6 +154,7 @@ def test_they_get_await_termination_and_are_cancelled_then(namesrv, topic, produ
             assert again.wait(WAIT)  # cut off, hence neither acknowledged nor given back
 
 
+@pytest.mark.waits("a listener in a real thread holds closing up for as long as it may")
 def test_one_that_cannot_be_cancelled_is_left_alone(namesrv, topic, producer, caplog, monkeypatch):
     monkeypatch.setattr(own_loop, "_PATIENCE", 0.1)
     entered, release = threading.Event(), threading.Event()
@@ -169,6 +174,7 @@ def test_one_that_cannot_be_cancelled_is_left_alone(namesrv, topic, producer, ca
         release.set()
 
 
+@pytest.mark.waits("a listener in a real thread takes too long")
 def test_one_that_takes_too_long_is_told_by_the_clock_of_the_consumer(namesrv, topic, producer, caplog):
     tries, done = [], threading.Event()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -202,6 +203,7 @@ def test_LC2_two_producers_share_a_client(namesrv, topic):
         assert client.is_open
 
 
+@pytest.mark.waits("what was gone is dialled again after a while, in real time")
 def test_S6_errors_are_those_of_the_trio_surface(namesrv):
     with Producer("pg", namesrv="127.0.0.1:1", send_timeout=2.0) as producer:
         with pytest.raises(NameServerUnreachableError, match=r"127\.0\.0\.1:1"):
@@ -307,29 +309,29 @@ def test_ctrl_c_ends_a_program_that_waits_in_a_send(surface, tmp_path):
     """A listener that never answers stands for a broker that hangs; Ctrl-C must not."""
     program = textwrap.dedent(
         """
-        import asyncio, socket, sys, trio, rocketpy, rocketpy.aio, rocketpy.sync
-        hole = socket.create_server(("127.0.0.1", 0))
-        address = "127.0.0.1:%d" % hole.getsockname()[1]
+        import asyncio, sys, trio, rocketpy, rocketpy.aio, rocketpy.sync
+        surface, address = sys.argv[1:]
         message = rocketpy.Message("T", b"x")
-        print("ready", flush=True)
-        if sys.argv[1] == "blocking":
+        if surface == "blocking":
             with rocketpy.sync.Producer("pg", namesrv=address, send_timeout=600, request_timeout=600) as producer:
                 producer.send(message)
         else:
-            kind = rocketpy.Producer if sys.argv[1] == "trio" else rocketpy.aio.Producer
+            kind = rocketpy.Producer if surface == "trio" else rocketpy.aio.Producer
             async def main():
                 async with kind("pg", namesrv=address, send_timeout=600, request_timeout=600) as producer:
                     await producer.send(message)
-            trio.run(main) if sys.argv[1] == "trio" else asyncio.run(main())
+            trio.run(main) if surface == "trio" else asyncio.run(main())
         """
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, surface], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout.readline() == "ready\n"
-        threading.Event().wait(0.5)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+    with socket.create_server(("127.0.0.1", 0)) as hole:
+        hole.settimeout(20)
+        command = [sys.executable, "-c", program, surface, f"127.0.0.1:{hole.getsockname()[1]}"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            asked, _ = hole.accept()
+            with asked:
+                assert asked.recv(1)  # it has asked for the route, and will not hear
+                process.send_signal(signal.SIGINT)
+                _, errors = process.communicate(timeout=20)
     assert "KeyboardInterrupt" in errors
     assert process.returncode in {-signal.SIGINT, 130, 1}
 

@@ -53,7 +53,7 @@ def test_it_ends_run_forever(namesrv: str, surface: str) -> None:
     assert (process.stdout, process.stderr, process.returncode) == ("closed\n", "", 0)
 
 
-def test_it_interrupts_a_blocking_call() -> None:
+def test_it_interrupts_a_call_that_waits_in_the_portal() -> None:
     process = ended(
         """
         home = portal()
@@ -65,3 +65,32 @@ def test_it_interrupts_a_blocking_call() -> None:
         """
     )
     assert (process.stdout, process.stderr, process.returncode) == ("interrupted\n", "", 0)
+
+
+def test_it_interrupts_whatever_else_waits() -> None:
+    process = ended(
+        """
+        from rocketpy.client.lifecycle import forks
+        from rocketpy.portal import waiting
+        from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
+        from rocketpy.sync.gate import Gate
+        from rocketpy.sync.unseen import Failures
+        full = Gate(1, 1)
+        full.enter("ticket", 1)
+        future = SendFuture(Surroundings(lambda: None, Callbacks("p"), Failures("p"), forks()))
+        for wait in (
+            lambda: full.enter("another", 1),
+            lambda: full.wait_empty(None),
+            lambda: full.wait_empty(60),
+            lambda: future.result(),
+            lambda: future.exception(60),
+            lambda: waiting.wait(threading.Event()),
+        ):
+            strike(signal.SIGINT)
+            try:
+                wait()
+            except KeyboardInterrupt:
+                print("interrupted")
+        """
+    )
+    assert (process.stdout, process.stderr, process.returncode) == ("interrupted\n" * 6, "", 0)

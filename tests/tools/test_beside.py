@@ -13,6 +13,8 @@ import pytest
 
 from tools.beside import beside
 
+pytestmark = pytest.mark.waits("for processes to begin and to end")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -61,7 +63,6 @@ def wait_gone(pids: list[int]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.waits("for processes to begin and to end")
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt])
 def test_it_ends_with_the_block_and_so_does_what_it_has_started(
     tmp_path: Path, error: type[BaseException] | None
@@ -77,7 +78,6 @@ def test_it_ends_with_the_block_and_so_does_what_it_has_started(
     wait_gone(pids)
 
 
-@pytest.mark.waits("for processes to begin and to end")
 def test_a_signal_ends_both(tmp_path: Path) -> None:
     program = f"""
 import pathlib, time

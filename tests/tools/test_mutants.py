@@ -120,11 +120,20 @@ def project(tmp_path: Path) -> Path:
 
             def in_a_process():
                 return 7
+
+            from functools import cache
+
+            @cache
+            def kept():
+                return made()
+
+            def made():
+                return 8
         """,
         "tests/test_sums.py": """
             import subprocess
             import sys
-            from lib.pkg.sums import grade, in_a_process, spin
+            from lib.pkg.sums import grade, in_a_process, kept, spin
 
             def test_low():
                 assert grade(3) == "low"
@@ -137,6 +146,12 @@ def project(tmp_path: Path) -> Path:
 
             def test_always_fails():
                 assert grade(10) == "?"
+
+            def test_kept_is_true():
+                assert kept()
+
+            def test_kept():
+                assert kept() == 8
 
             def test_another_process():
                 in_a_process()
@@ -163,8 +178,8 @@ def test_a_seed_always_chooses_the_same(project: Path) -> None:
 
 def test_only_one_package(project: Path) -> None:
     sources = Sources(project, ["lib/pkg"])
-    assert sources.chosen(1, 9, ["pkg"]) == sources.chosen(1, 9)
-    assert sources.chosen(1, 9, ["other"]) == []
+    assert sources.chosen(1, 9, ["lib/pkg"]) == sources.chosen(1, 9)
+    assert sources.chosen(1, 9, ["lib/other"]) == []
 
 
 def test_what_compiles_to_the_same_is_not_chosen(project: Path) -> None:
@@ -180,7 +195,7 @@ def test_survivors_of_a_tiny_project(
     """It is tried in copies; what hangs is killed; a test that fails without a change accuses no mutant."""
     monkeypatch.setattr(job, "LEAST", 3.0)
     before = (project / "lib/pkg/sums.py").read_text("utf-8")
-    report = project / ".cache" / "report.json"
+    report = project / "report.json"
     arguments = ["--tree", str(project), "--packages", "lib/pkg", "--json", str(report)]
     assert main([*arguments, "--jobs", "2"]) == 1  # something survived
     states = {row["name"].partition(":")[2]: row["state"] for row in json.loads(report.read_text("utf-8"))["mutants"]}
@@ -205,6 +220,11 @@ def test_survivors_of_a_tiny_project(
         "14:5 nothing returned": "killed",
         "14:12 7 becomes 6": "killed",
         "14:12 7 becomes 8": "killed",
+        # Noticed by the second caller alone of a function that keeps its results.
+        "20:5 nothing returned": "killed",
+        "23:5 nothing returned": "killed",
+        "23:12 8 becomes 7": "killed",
+        "23:12 8 becomes 9": "killed",
     }
     assert (project / "lib/pkg/sums.py").read_text("utf-8") == before
     said = capsys.readouterr().out

@@ -3,58 +3,44 @@
 from __future__ import annotations
 
 import argparse
-import json
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tools.mutants import report
+from tools.mutants.arguments import options_of
 from tools.mutants.covering import Covering, covering_of
-from tools.mutants.job import Job, Verdict
+from tools.mutants.job import Ended, Job, Verdict
+from tools.mutants.leaving import left_by_signals
 from tools.mutants.operators import Mutant
-from tools.mutants.sample import PACKAGES, Sources
+from tools.mutants.sample import Sources
 from tools.mutants.trees import files_of
 
 CONSOLE = Console(highlight=False, soft_wrap=True)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return what the command line may say."""
-    parser = argparse.ArgumentParser(prog="./dev mutants", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="which sample; the same code gives the same one (1)")
-    parser.add_argument("--count", type=int, default=300, help="how many mutants (300)")
-    parser.add_argument("--jobs", type=int, default=1, help="how many at once (1)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts there, after each mutant")
-    parser.add_argument("--only", action="append", default=[], metavar="PACKAGE", help="mutants of this package alone")
-    parser.add_argument("--again", type=Path, metavar="FILE", help="the mutants of such a file in place of a sample")
-    parser.add_argument("--survivors", action="store_true", help="with --again: only those that were not killed")
-    parser.add_argument("--list", action="store_true", help="name the mutants and try none")
-    parser.add_argument("--budget", type=float, default=60, help="seconds of tests for one mutant (60)")
-    parser.add_argument("--tree", type=Path, default=Path.cwd(), help="the tree to change a copy of (this one)")
-    parser.add_argument("--packages", nargs="+", default=PACKAGES, help=argparse.SUPPRESS)
-    parser.add_argument("--marks", default="", help="which tests: pytest's -m (dev gives the quick ones)")
-    return parser
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the mutants; 1 where one survived."""
-    options = parser().parse_args(arguments)
+    options = options_of(arguments)
     sources = Sources(options.tree, options.packages)
     mutants = asked_for(options, sources)
+    if not mutants:
+        CONSOLE.print("there is no mutant to try", markup=False)
+        return 0
     if options.list:
         for mutant in mutants:
             CONSOLE.print(mutant.name, markup=False)
         return 0
-    covering = covering_of(options.tree, options.marks, options.packages)
-    covering.read_imports((source.path, source.tree) for source in sources.files.values())
-    if covering.failed:
-        CONSOLE.print(f"{len(covering.failed)} tests did not pass without a change and are left out", markup=False)
-    verdicts = Trying(options, sources, covering, mutants).run()
+    with left_by_signals():
+        covering = covering_of(options.tree, options.marks, options.packages)
+        covering.read_imports((source.path, source.tree) for source in sources.files.values())
+        if covering.failed:
+            CONSOLE.print(f"{len(covering.failed)} tests did not pass without a change and are left out", markup=False)
+        verdicts = Trying(options, sources, covering, mutants).run()
     report.show(CONSOLE, sources, mutants, verdicts)
     return 1 if any(verdict.state not in report.KILLED for verdict in verdicts) else 0
 
@@ -63,11 +49,15 @@ def asked_for(options: argparse.Namespace, sources: Sources) -> list[Mutant]:
     """Return the mutants to try."""
     if options.again is None:
         return sources.chosen(options.seed, options.count, options.only)
-    rows = json.loads(options.again.read_text("utf-8"))["mutants"]
-    names = [row["name"] for row in rows if not (options.survivors and row["state"] in report.KILLED)]
+    names = [earlier.name for earlier in options.again if not (options.survivors and earlier.killed)]
+    if options.only:
+        names = [name for name in names if name.startswith(tuple(f"{package}/" for package in options.only))]
     mutants = sources.named(names)
     for name in (name for name, mutant in zip(names, mutants, strict=True) if mutant is None):
         CONSOLE.print(f"no longer there: {name}", markup=False)
+    if names and not any(mutants):
+        CONSOLE.print("this tree has none of these mutants; its code is another by now")
+        raise SystemExit(2)
     return [mutant for mutant in mutants if mutant is not None]
 
 
@@ -84,30 +74,36 @@ class Trying:
         self.verdicts: list[Verdict] = []
 
     def run(self) -> list[Verdict]:
-        """Let the jobs take the mutants one by one; an interruption ends each after the one that it has."""
+        """Let the jobs take the mutants one by one; an interruption, or the failure of one job, ends all at once."""
         columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-        jobs = min(self._options.jobs, len(self._mutants)) or 1
-        with Progress(*columns, console=CONSOLE) as progress, ThreadPoolExecutor(jobs) as pool:
+        options = self._options
+        number = min(options.jobs, len(self._mutants))
+        jobs = [Job(self._sources, self._covering, options.marks, options.budget) for _ in range(number)]
+        with Progress(*columns, console=CONSOLE) as progress, ThreadPoolExecutor(number) as pool:
             bar = progress.add_task("collecting the tests", total=len(self._mutants))
-            workers = [pool.submit(self._work, progress, bar) for _ in range(jobs)]
+            workers = [pool.submit(self._work, job, progress, bar) for job in jobs]
             try:
-                for worker in workers:
+                for worker in as_completed(workers):
                     worker.result()
             finally:
                 self._waiting.clear()
+                for job in jobs:
+                    job.end()
         return self.verdicts
 
-    def _work(self, progress: Progress, bar: TaskID) -> None:
-        options = self._options
-        job = Job(self._sources, self._covering, options.marks, options.budget)
-        with job.open(options.tree, self._files), suppress(IndexError):
-            while True:
-                verdict = job.try_(self._waiting.pop())
+    def _work(self, job: Job, progress: Progress, bar: TaskID) -> None:
+        with suppress(Ended), job.open(self._options.tree, self._files):
+            while (mutant := self._next()) is not None:
+                verdict = job.try_(mutant)
                 with self._one_at_a_time:
                     self._note(verdict)
                     noticed = sum(each.state in report.KILLED for each in self.verdicts)
                     missed = len(self.verdicts) - noticed
-                    progress.update(bar, advance=1, description=f"{noticed} killed, {missed} not")
+                    progress.update(bar, advance=1, description=f"{noticed} killed, {missed} not killed")
+
+    def _next(self) -> Mutant | None:
+        with self._one_at_a_time:
+            return self._waiting.pop() if self._waiting else None
 
     def _note(self, verdict: Verdict) -> None:
         self.verdicts.append(verdict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,11 +16,14 @@ from pathlib import Path
 
 import coverage
 
+from tools.mutants.leaving import end
 from tools.mutants.noting import NOTES
 from tools.mutants.operators import Mutant
 from tools.mutants.trees import copy_tree, digest_of, environment_of, files_of
 
 PYTEST = ["-m", "pytest", "-q", "--no-header", "-p", "no:randomly", "-p", "no:cacheprovider"]
+RAN = (0, 1)
+"""What pytest exits with when the tests ran to their end, whether they passed or not."""
 IMPORT = ""
 """The context of what runs before the first test."""
 
@@ -107,7 +111,7 @@ def covering_of(root: Path, marks: str, packages: Iterable[str]) -> Covering:
     if not (kept / "notes.json").exists():
         shutil.rmtree(kept.parent, ignore_errors=True)
         kept.mkdir(parents=True)
-        with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
             _measure(root, files, Path(folder), marks, packages)
             for name in ("lines.sqlite", "notes.json"):
                 shutil.move(Path(folder) / name, kept / name)
@@ -124,6 +128,11 @@ def _measure(root: Path, files: Sequence[str], folder: Path, marks: str, package
     notes = folder / "notes.json"
     environment = environment_of(tree, folder / "t", **{NOTES: str(notes)})
     command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}"]
-    subprocess.run([*command, *PYTEST, "-p", "tools.mutants.noting", "-m", marks], cwd=tree, env=environment)
-    if not notes.exists():
+    command += [*PYTEST, "-p", "tools.mutants.noting", "-m", marks]
+    process = subprocess.Popen(command, cwd=tree, env=environment, start_new_session=True)
+    try:
+        status = process.wait()
+    finally:
+        end(process, signal.SIGINT)  # at which pytest tears down what its tests have set up
+    if status not in RAN or not notes.exists():
         raise SystemExit("mutants: the tests did not run to their end under coverage; pytest's words stand above")

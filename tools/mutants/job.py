@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.mutants.covering import PYTEST, Candidates, Covering
+from tools.mutants.leaving import end
 from tools.mutants.operators import Mutant
 from tools.mutants.sample import Sources
 from tools.mutants.serving import PIPES
@@ -50,6 +52,10 @@ class Verdict:
         return asdict(self)
 
 
+class Ended(Exception):
+    """The run is being left; there is no verdict any more."""
+
+
 class Server:
     """A process of pytest that has collected tests, and runs some of them when asked."""
 
@@ -71,30 +77,41 @@ class Server:
         os.close(asked)
         os.close(answered)
         self._answers = os.fdopen(answering)
+        self._ended = False
 
     def ready(self) -> bool:
         """Wait for it; False where the tests cannot be collected."""
         line = self._answers.readline() if select.select([self._answers], [], [], COLLECTING)[0] else ""
+        if self._ended:
+            raise Ended
         return bool(line) and json.loads(line)["state"] == "ready"
 
     def run(self, tests: Sequence[str], limits: Sequence[float], patch: Sequence[str] | None) -> dict[str, Any]:
         """Run tests until one fails."""
         request = json.dumps({"tests": tests, "limits": limits, "patch": patch}) + "\n"
         view = memoryview(request.encode())
-        while view:
-            view = view[os.write(self._asking, view) :]
-        line = self._answers.readline()
+        try:
+            while view:
+                view = view[os.write(self._asking, view) :]
+            line = self._answers.readline()
+        except BrokenPipeError:
+            line = ""
+        if self._ended:
+            raise Ended
         answer: dict[str, Any] = json.loads(line) if line else {"state": "failed", "test": tests[0]}
         return answer
+
+    def end(self) -> None:
+        """End it at once, whatever it is running; the thread that waits for its answer is told by `Ended`."""
+        self._ended = True
+        self._process.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
         """End it, with all that it started."""
         os.close(self._asking)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(20)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        end(self._process, signal.SIGTERM)
         self._answers.close()
 
 
@@ -105,6 +122,9 @@ class Job:
         self._sources, self._covering, self._marks, self._budget = sources, covering, marks, budget
         self._unreliable: set[str] = set()
         self._trusted: set[str] = set()
+        self._starting = threading.Lock()
+        self._servers: list[Server] = []
+        self._ended = False
 
     @contextmanager
     def open(self, root: Path, files: Sequence[str]) -> Iterator[None]:
@@ -115,11 +135,31 @@ class Job:
             )
             self._tree, self._scratch = folder / "tree", folder / "t"
             copy_tree(root, files, self._tree)
-            self._server = Server(self._tree, self._scratch, self._marks)
-            stack.callback(self._server.close)
+            self._server = stack.enter_context(self._started())
             if not self._server.ready():
                 raise SystemExit("mutants: pytest cannot collect the tests in a copy of this tree")
             yield
+
+    def end(self) -> None:
+        """End its servers at once, from another thread; it starts no others."""
+        with self._starting:
+            self._ended = True
+            for server in self._servers:
+                server.end()
+
+    @contextmanager
+    def _started(self, files: Sequence[str] = ()) -> Iterator[Server]:
+        with self._starting:
+            if self._ended:
+                raise Ended
+            server = Server(self._tree, self._scratch, self._marks, files)
+            self._servers.append(server)
+        try:
+            yield server
+        finally:
+            with self._starting:
+                self._servers.remove(server)
+            server.close()
 
     def try_(self, mutant: Mutant) -> Verdict:
         """Find out whether a test notices the mutant."""
@@ -171,15 +211,12 @@ class Job:
         """Try it in processes that import the changed file."""
         for batch in batches:
             files = sorted({name.partition("::")[0] for name in batch})
-            server = Server(self._tree, self._scratch, self._marks, files)
-            try:
+            with self._started(files) as server:
                 if not server.ready():
                     return "killed", "import"
                 state, killer = self._among(server, mutant, [batch], None) or ("survived", None)
                 if state != "survived":
                     return state, killer
-            finally:
-                server.close()
         return "survived", None
 
     def _among(

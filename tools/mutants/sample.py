@@ -48,7 +48,7 @@ class Sources:
         """Return the first `count` of all mutants, shuffled; `only` leaves the other packages out of that order."""
         order = self.all()
         random.Random(seed).shuffle(order)
-        wanted = (mutant for mutant in order if not only or _last_part(self.package(mutant.path)) in only)
+        wanted = (mutant for mutant in order if not only or self.package(mutant.path) in only)
         return _first(count, (mutant for mutant in wanted if self.changes_something(mutant)))
 
     def named(self, names: Iterable[str]) -> list[Mutant | None]:
@@ -79,12 +79,8 @@ def _alike(one: CodeType, other: CodeType) -> bool:
 
 
 def _same(this: object, that: object) -> bool:
-    return type(this) is type(that) and repr(this) == repr(that)  # True is no 1, and 0.0 is no -0.0
+    return type(this) is type(that) and repr(this) == repr(that)  # True is not 1, and 0.0 is not -0.0
 
 
 def _first(count: int, mutants: Iterator[Mutant]) -> list[Mutant]:
     return [mutant for mutant, _ in zip(mutants, range(count), strict=False)]
-
-
-def _last_part(package: str) -> str:
-    return package.rpartition("/")[2]

@@ -15,6 +15,7 @@ import select
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from types import FrameType
 from typing import IO, Any
 
 import pytest
@@ -34,6 +35,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     asking, answering = (os.fdopen(int(number), mode) for number, mode in zip(_pipes(), "rw", strict=True))
     with asking, answering:
         adopt_orphans()
+        signal.signal(signal.SIGTERM, _leave)
         items = {item.nodeid: item for item in session.items}
         live = Live()
         _answer(answering, {"state": "ready" if not session.testsfailed else "failed", "tests": len(items)})
@@ -60,10 +62,19 @@ def _served(
         os.close(reading)
         _in_child(session, [item for item, _ in wanted], live, request["patch"], writing)
     os.close(writing)
-    answer = _watched(reading, [limit for _, limit in wanted], request["tests"])
-    os.close(reading)
-    _end(child, within=0 if answer["state"] == "hung" else ENDING)
+    within = 0.0
+    try:
+        answer = _watched(reading, [limit for _, limit in wanted], request["tests"])
+        within = 0 if answer["state"] == "hung" else ENDING
+    finally:
+        os.close(reading)
+        _end(child, within)
     return answer
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    """End what is running, and then this process."""
+    raise SystemExit
 
 
 def _watched(reading: int, limits: list[float], names: list[str]) -> dict[str, Any]:
@@ -106,6 +117,7 @@ def _in_child(
 ) -> None:
     """Run the tests until one fails, and end."""
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         if patch and not live.patch(*patch):

@@ -6,9 +6,9 @@ import errno
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.seams import wall_clock
@@ -23,7 +23,7 @@ from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.broker.plain_runs import PlainRuns
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
-from tests.broker_sim.broker.kit import bodies, broker_and_client, send_fields
+from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, bodies, broker_and_client, send_fields
 from tests.broker_sim.broker.kit import settings as kit_settings
 from tests.broker_sim.broker.test_store_services import Hanging
 from tests.broker_sim.broker.test_turn import full
@@ -51,9 +51,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
     return Taken(monkeypatch)
 
 
-def send(opaque: int, properties: str | None = None, *, body: bytes = b"x", flag: int = 0, **fields) -> RemotingCommand:
+def send(opaque: int, properties: str | None = None, *, body: bytes = b"x", way: int = 0, **fields) -> RemotingCommand:
     text = KEY.format(opaque) if properties is None else properties
-    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, send_fields("T", text, **fields), body, opaque, flag)
+    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, send_fields("T", text, **fields), body, opaque, way)
 
 
 class Wire:
@@ -112,45 +112,62 @@ ODD_PROPERTIES = [
     "UNIQ_KEY\x01A\x02TAGS\x01a\x02KEYS\x01k1 k2\x02", "UNIQ_KEY\x01é\x02", "UNIQ_KEY\x01A\x02TIMER_DELAY_SEC\x011\x02",
     "UNIQ_KEY\x01A\x02__CRC32#\x0100\x02", 'UNIQ_KEY\x01"\\\x02', "UNIQ_KEY\x01A\x02TAGS\x01" + "t" * 32767 + "\x02",
 ]  # fmt: skip
+TAGGED = ["UNIQ_KEY\x01A\x02TAGS\x01a\x02KEYS\x01k1 k2\x02", "KEYS\x01k2\x02UNIQ_KEY\x01B\x02TAGS\x01b"]
 SENDS = st.lists(
     st.tuples(
-        st.one_of(st.none(), st.none(), st.none(), st.sampled_from(ODD_PROPERTIES)),
+        st.one_of(st.none(), st.none(), st.sampled_from(TAGGED), st.sampled_from(ODD_PROPERTIES)),
         st.sampled_from([0, 1, 2, 3, 1, 2, -1, 4]),
         st.sampled_from([b"x", b"y", b"y" * 300, b"y" * 1900, b"", b"z" * 2001]),
         st.sampled_from([0, 0, 0, ONEWAY_FLAG]),
     ),
     max_size=40,
 )
+USUAL = [(properties, n % 4, b"%d" % n, 0) for n, properties in enumerate([None, *TAGGED] * 4)]
+"""Nothing about them is odd. The first one shows the layout, the others are a run."""
+COMMON = st.fixed_dictionaries(
+    {
+        "flag": st.sampled_from([0, 7]),
+        "sys_flag": st.sampled_from([0, 2, 4, 0x82]),
+        "reconsume_times": st.sampled_from([None, 0, 3]),
+    }
+)
+"""Of all sends of a run: its layout is that of its first one."""
+UNUSUAL = {"flag": 7, "sys_flag": 0x82, "reconsume_times": 3}
+KEPT = ("commitlog", "consumequeue", "index")
+BORN, STORED = bytes([10, 0, 0, 1, 0, 0, 4, 1]), bytes([10, 0, 0, 2, 0, 0, 4, 2])
 SMALL = {"max_message_size": 2000, "mapped_file_size_commit_log": 16 * 1024}
 
 
 @pytest.mark.parametrize("with_crc", [False, True])
-@given(sends=SENDS)
-@settings(max_examples=40, deadline=None)
-def test_the_log_and_the_answers_are_those_of_sends_one_by_one(with_crc: bool, sends) -> None:
-    assert trio.run(played, sends, with_crc, False) == trio.run(played, sends, with_crc, True)
+@given(sends=SENDS, common=COMMON)
+@example(sends=USUAL, common=UNUSUAL)
+@example(sends=USUAL[:2], common=UNUSUAL)
+@settings(max_examples=25, deadline=None)
+def test_what_is_stored_and_answered_is_that_of_sends_one_by_one(with_crc: bool, sends, common) -> None:
+    assert trio.run(played, sends, common, with_crc, False) == trio.run(played, sends, common, with_crc, True)
 
 
-async def played(sends, with_crc: bool, by_itself: bool) -> tuple[dict[int, bytes], dict[str, bytes]]:
-    """Answers, and files, of sends that come at once."""
+async def played(sends, common, with_crc: bool, by_itself: bool):
+    """Answers, what a consumer of one tag gets, and files, of sends that come at once."""
     network, storage = MemoryNetwork(), MemoryStorage()
     with pytest.MonkeyPatch.context() as patch, wall_clock(lambda: 1_700_000_000_000):
         patch.setattr("rocketpy_broker_sim.broker.send_checks.random_source", First)
         patch.setattr("rocketpy.wire.message_id.UniqueIds.next", lambda self: "MADE")
         for place in ("plain_runs", "send_checks"):
-            patch.setattr(f"rocketpy_broker_sim.broker.{place}.packed_address", lambda address: bytes(8))
+            patch.setattr(f"rocketpy_broker_sim.broker.{place}.packed_address", lambda address: BORN)
         if by_itself:
             patch.setattr(SendReader, "read", lambda self, frame: decode_command(frame))
-        async with broker_and_client(network, storage, enabled_append_prop_crc=with_crc, **SMALL) as (broker, _):
-            broker.identity.store_host = bytes(8)
+        async with broker_and_client(network, storage, enabled_append_prop_crc=with_crc, **SMALL) as (broker, client):
+            broker.identity.store_host = STORED
             wire = await wire_to(network, broker)
             await wire.begin()
             commands = [
-                send(n, properties, queue_id=queue, body=body, flag=flag)
-                for n, (properties, queue, body, flag) in enumerate(sends)
+                send(n, properties, queue_id=queue, body=body, way=way, born_timestamp=1000 + n, **common)
+                for n, (properties, queue, body, way) in enumerate(sends)
             ]
             answers = await wire.ask(*commands, send(999, queue_id=0, body=b"last"))
-        return answers, {path: storage.read_bytes(path) for path in files(storage, "commitlog", "consumequeue")}
+            pulled = [(await client.pull(queue=queue, subscription="a")).body for queue in range(4)]
+        return answers, pulled, {path: storage.read_bytes(path) for path in files(storage, *KEPT)}
 
 
 class First:
@@ -169,6 +186,24 @@ def files(storage: MemoryStorage, *folders: str) -> list[str]:
         else:
             found.append(path)
     return sorted(found)
+
+
+async def test_a_consumer_of_one_tag_that_waits_hears_of_a_run(autojump_clock: MockClock, taken: Taken) -> None:
+    network = MemoryNetwork()
+    async with broker_and_client(network) as (broker, client), trio.open_nursery() as nursery:
+        wire = await wire_to(network, broker)
+        await wire.begin()
+        pulled: list[bytes] = []
+
+        async def wait_for_tag() -> None:
+            pulled.extend(bodies(await client.pull(offset=1, subscription="a", sys_flag=SUSPEND | SUBSCRIPTION)))
+
+        nursery.start_soon(wait_for_tag)
+        await wait_all_tasks_blocked()
+        began = trio.current_time()
+        await wire.ask(*[send(n, properties, body=b"%d" % n) for n, properties in enumerate([None, *TAGGED] * 2)])
+        await wait_all_tasks_blocked()
+        assert (taken.runs[-1], pulled, trio.current_time()) == (6, [b"1", b"4"], began)
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,6 +31,7 @@ class Senders:
         self._name_server = name_server
         self._threads = [threading.Thread(target=self._send, args=(number,)) for number in range(SENDERS)]
         self._gone = threading.Event()
+        self._more = threading.Semaphore(0)
 
     @contextmanager
     def running(self) -> Iterator[Senders]:
@@ -45,10 +45,8 @@ class Senders:
                 thread.join(30)
 
     def wait_for(self, count: int) -> None:
-        deadline = time.monotonic() + 30
         while len(self.acknowledged) < count:
-            assert time.monotonic() < deadline
-            self._gone.wait(0.005)
+            assert self._more.acquire(timeout=30)
 
     def _send(self, number: int) -> None:
         with rocketpy.sync.Producer(f"p{number}", namesrv=self._name_server, send_timeout=2.0) as producer:
@@ -59,6 +57,7 @@ class Senders:
                 except RocketMQError:
                     return
                 self.acknowledged.append(body)
+                self._more.release()
                 if self._gone.is_set():
                     return
 
