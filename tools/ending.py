@@ -29,9 +29,13 @@ def end(process: subprocess.Popen[bytes], kill: Callable[[int, int], None] = os.
 
 @contextlib.contextmanager
 def raised(number: int) -> Iterator[None]:
-    """Have a signal leave the block as a SystemExit does, with the status that shells give it."""
+    """Have a signal leave the block as a SystemExit does, with the status that shells give it.
+
+    A second one does not disturb the cleaning that the first one has begun.
+    """
 
     def leave(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
     before = signal.signal(number, leave)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -48,3 +50,19 @@ def test_a_signal_leaves_the_block_with_its_status_and_is_as_before_then() -> No
         os.kill(os.getpid(), signal.SIGTERM)
     assert left.value.code == 143
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@contextlib.contextmanager
+def cleaning(steps: list[str]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        steps.append("cleaned")
+
+
+def test_a_second_signal_does_not_disturb_the_cleaning() -> None:
+    steps: list[str] = []
+    with pytest.raises(SystemExit), raised(signal.SIGTERM), cleaning(steps):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert steps == ["cleaned"]
