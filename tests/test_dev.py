@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import json
 import os
 import shutil
@@ -17,25 +15,17 @@ from types import ModuleType
 
 import pytest
 
-from tools import newer_python, second_spark
+from tests.dev_script import ROOT, load_dev
+from tools import newer_python, second_spark, whole
 from tools.environment import Environment
 from tools.trouble import Trouble
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
 def dev(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """The script as a module, at work in a tree of its own that holds nothing else."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    script = shutil.copy(ROOT / "dev", tmp_path)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    loader = importlib.machinery.SourceFileLoader("dev_under_test", script)
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+    return load_dev(tmp_path)
 
 
 @pytest.fixture
@@ -95,12 +85,12 @@ def ready_tree(dev: ModuleType) -> dict[str, str]:
 def test_run_becomes_the_command(dev: ModuleType) -> None:
     """Its pid, its status and its signals are the command's own, and it stands where it was called."""
     env = ready_tree(dev)
-    code = "import os, sys; print(os.getpid(), os.environ['VIRTUAL_ENV'], os.getcwd()); sys.stdout.flush(); sys.exit(7)"
+    code = "import os, sys; print(os.getpid(), os.environ['VIRTUAL_ENV'], os.getcwd(), sep='\\n'); sys.exit(7)"
     command = [sys.executable, str(dev.ROOT / "dev"), "run", "python", "-c", code]
     with subprocess.Popen(command, env=env, cwd="/", stdout=subprocess.PIPE, text=True) as process:
         said, _ = process.communicate()
     assert process.returncode == 7
-    assert said.split() == [str(process.pid), str(dev.VENV.place), "/"]
+    assert said.splitlines() == [str(process.pid), str(dev.VENV.place), "/"]
 
 
 def test_run_passes_signals_on(dev: ModuleType) -> None:
@@ -113,14 +103,26 @@ def test_run_passes_signals_on(dev: ModuleType) -> None:
         assert process.wait(timeout=10) == -signal.SIGTERM
 
 
+def ends_with(status: int, more: dict[str, str]) -> int:
+    """What pytest does at its end."""
+    Path(more[whole.VARIABLE]).touch()
+    return status
+
+
+def ends_with_each(statuses: list[int]) -> Callable[..., int]:
+    """Pretend to be runs of pytest that end with one status after the other."""
+    return lambda *_command, more: ends_with(statuses.pop(0), more)
+
+
 @pytest.fixture
 def ran(dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """What `dev` would have run, each followed by the line of Spark that it is told to expect; nothing is run."""
+    """What `dev` would have run after what all runs of pytest begin with; the line of Spark to expect stands last."""
     commands: list[tuple[str, ...]] = []
 
     def run(*command: str, more: dict[str, str]) -> int:
-        commands.append((*command, more[second_spark.EXPECTED]))
-        return 0
+        assert command[: len(dev.PYTEST) + 1] == ("python", *dev.PYTEST)
+        commands.append((*command[len(dev.PYTEST) + 1 :], more[second_spark.EXPECTED]))
+        return ends_with(0, more)
 
     @contextlib.contextmanager
     def beside(_root: Path, *task: str) -> Iterator[Callable[[], int]]:
@@ -139,15 +141,15 @@ def ran(dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.M
 def newer(
     dev: ModuleType, installed: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Which environment ran what after `python -m pytest`, on a machine that has two newer Pythons."""
+    """Which environment ran what after what they begin with, on a machine that has two newer Pythons."""
     commands: list[tuple[str, tuple[str, ...]]] = []
     pythons = [newer_python.Python((3, minor, 1), f"/python3.{minor}") for minor in (97, 12)]
     monkeypatch.setattr(newer_python, "newer_pythons", lambda: pythons)
 
     def run(place: Environment, *command: str, more: dict[str, str]) -> int:
-        assert command[:3] == ("python", "-m", "pytest")
-        commands.append((str(place.place.relative_to(dev.ROOT)), command[3:]))
-        return 0
+        assert command[: len(dev.PYTEST) + 1] == ("python", *dev.PYTEST)
+        commands.append((str(place.place.relative_to(dev.ROOT)), command[len(dev.PYTEST) + 1 :]))
+        return ends_with(0, more)
 
     monkeypatch.setattr(Environment, "run", run)
     monkeypatch.delenv("CI", raising=False)
@@ -177,20 +179,55 @@ def test_all_tests_run_side_by_side_but_those_that_want_the_machine_alone(
     together, older, alone = ran
     assert newer == [
         (".cache/python-3.97", ("-m", f"({dev.QUICK}) and not alone")),
-        (".cache/python-3.97", ("-m", f"({dev.QUICK}) and alone")),
+        (".cache/python-3.97", ("-m", f"({dev.QUICK}) and alone", *dev.ALONE)),
     ]
-    assert together[3:] == ("-m", "not alone", "-n", dev.workers(), "4")
-    assert older[3:] == ("-m", "spark and not one_spark", "3.5")
-    assert alone[3:] == ("-m", "alone", "4")
+    assert together == ("-m", "not alone", "-n", dev.workers(), "4")
+    assert older == ("-m", "spark and not one_spark", "3.5")
+    assert alone == ("-m", "alone", *dev.ALONE, "4")
     ran.clear()
     assert dev.main(["test", "--durations"]) == 0
     together, alone = ran
-    assert together[3:] == ("-m", f"({dev.QUICK}) and not alone", "-n", dev.workers(), "--durations-of-files", "4")
-    assert alone[3:] == ("-m", f"({dev.QUICK}) and alone", "--durations-of-files", "4")
+    assert together == ("-m", f"({dev.QUICK}) and not alone", "-n", dev.workers(), "--durations-of-files", "4")
+    assert alone == ("-m", f"({dev.QUICK}) and alone", "--durations-of-files", *dev.ALONE, "4")
+
+
+def test_all_that_runs_beside_hears_of_options_that_choose_no_tests(
+    dev: ModuleType, ran: list[tuple[str, ...]], newer: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    options = ("--durations-of-files", "-x", "--tb", "short")
+    assert dev.main(["test", "--all", "--durations", "-x", "--tb", "short"]) == 0
+    together, older, alone = ran
+    assert together == ("-m", "not alone", "-n", dev.workers(), *options, "4")
+    assert older == ("-m", "spark and not one_spark", *options, "3.5")
+    assert alone == ("-m", "alone", *options, *dev.ALONE, "4")
+    assert [command[2:] for _, command in newer] == [options, (*options, *dev.ALONE)]
+
+
+def test_what_wants_the_machine_alone_has_it_whatever_is_asked_for_the_others(
+    dev: ModuleType, ran: list[tuple[str, ...]]
+) -> None:
+    dev.main(["test", "-n", "4"])
+    together, alone = ran
+    assert together[-3:] == ("-n", "4", "4")
+    assert alone[-3:] == ("-n", "0", "4")
+
+
+def test_a_test_that_ends_its_process_ends_the_run(dev: ModuleType) -> None:
+    """Otherwise another process takes its place, in which the same test does the same."""
+    assert "--max-worker-restart=0" in dev.PYTEST
+
+
+def test_a_run_that_was_broken_off_is_no_success(
+    dev: ModuleType, ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dev, "run", lambda *_command, more: 0)
+    assert dev.main(["test", "tests/aio"]) == 1
+    assert "did not come to its end" in capsys.readouterr().out
+    assert dev.main(["test", "--version"]) == 0, "that is no run"
 
 
 @pytest.mark.parametrize(("cores", "processes"), [(1, "2"), (2, "3"), (7, "8"), (64, "8")])
-def test_one_process_more_than_there_are_cores_shares_the_tests(
+def test_one_more_process_than_there_are_cores_shares_the_tests(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, cores: int, processes: str
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)), raising=False)
@@ -200,34 +237,150 @@ def test_one_process_more_than_there_are_cores_shares_the_tests(
     assert dev.workers() == processes
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-x", "tests/aio"],
+        ["tests"],
+        ["tests/no/such/place"],
+        ["test_dev.py::test_it"],
+        ["-k", "sends"],
+        ["-ksends"],
+        ["--lf"],
+        ["--pdb"],
+        ["--capture=no"],
+        ["-sv"],
+    ],
+    ids=" ".join,
+)
 def test_what_is_asked_for_by_name_runs_in_one_process_alone_or_not(
-    dev: ModuleType, ran: list[tuple[str, ...]]
+    dev: ModuleType, ran: list[tuple[str, ...]], arguments: list[str]
 ) -> None:
-    assert dev.main(["test", "-x", "tests/aio"]) == 0
-    assert [command[3:] for command in ran] == [("-m", dev.QUICK, "-x", "tests/aio", "4")]
+    (dev.ROOT / "tests").mkdir()
+    assert dev.main(["test", *arguments]) == 0
+    assert ran == [("-m", dev.QUICK, *arguments, "4")]
 
 
-@pytest.mark.parametrize("failing", range(5))
+def test_markers_of_ones_own_take_the_place_of_the_usual_ones(dev: ModuleType, ran: list[tuple[str, ...]]) -> None:
+    assert dev.main(["test", "-m", "slow"]) == 0
+    assert ran == [("-m", "slow", "4")]
+
+
+PARTS = ["side by side", "spark, beside the others", "newer, beside the others", "alone", "Python 3.97, alone"]
+
+
+@pytest.mark.parametrize("failing", range(5), ids=PARTS)
 def test_one_failure_among_the_parts_of_a_run_is_a_failure(
     dev: ModuleType,
     ran: list[tuple[str, ...]],
     newer: list[tuple[str, tuple[str, ...]]],
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
     failing: int,
 ) -> None:
     statuses = [int(part == failing) for part in range(5)]
-    monkeypatch.setattr(dev, "run", lambda *_command, more: statuses.pop(0))
-    monkeypatch.setattr(Environment, "run", lambda *_command, more: statuses.pop(0))
+    monkeypatch.setattr(dev, "run", ends_with_each(statuses))
+    monkeypatch.setattr(Environment, "run", ends_with_each(statuses))
     assert dev.main(["test", "--all"]) == 1
     assert statuses == []
+    assert capsys.readouterr().out.splitlines()[-1] == f"test: FAILED: {PARTS[failing]}"
+
+
+@pytest.mark.parametrize("task", [["test"], ["test", "tests/aio"], ["newer"], ["spark"], ["interop"], ["hostile"]])
+def test_the_last_line_says_whether_all_passed(
+    dev: ModuleType,
+    ran: list[tuple[str, ...]],
+    newer: list[tuple[str, tuple[str, ...]]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    task: list[str],
+) -> None:
+    for status, says in ((0, "all passed"), (1, "FAILED")):
+        run = lambda *_command, more=None, status=status: ends_with(status, more) if more else status  # noqa: E731
+        monkeypatch.setattr(dev, "run", run)
+        monkeypatch.setattr(Environment, "run", run)
+        assert dev.main(task) == status
+        assert capsys.readouterr().out.splitlines()[-1].startswith(f"{task[0]}: {says}")
+
+
+@pytest.mark.parametrize(("failing", "last"), [(0, "FAILED"), (1, "FAILED: report")])
+def test_coverage_is_reported_where_the_tests_passed(
+    dev: ModuleType,
+    ran: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    failing: int,
+    last: str,
+) -> None:
+    statuses = [int(part == failing) for part in range(2)]
+    run = lambda *_command, more=None: ends_with(statuses.pop(0), more) if more else statuses.pop(0)  # noqa: E731
+    monkeypatch.setattr(dev, "run", run)
+    assert dev.main(["test", "--coverage"]) == 1
+    assert len(statuses) == 1 - failing
+    assert capsys.readouterr().out.splitlines()[-1] == f"test: {last}"
+
+
+@pytest.mark.parametrize("flags", [[], ["--all"]])
+def test_what_pytest_does_not_know_is_told_once_with_the_flags_of_the_task(
+    dev: ModuleType,
+    ran: list[tuple[str, ...]],
+    newer: list[tuple[str, tuple[str, ...]]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    flags: list[str],
+) -> None:
+    statuses = [dev.USAGE]
+    monkeypatch.setattr(dev, "run", ends_with_each(statuses))
+    assert dev.main(["test", "--al", *flags]) == dev.USAGE
+    assert statuses == []
+    assert newer == []
+    assert (
+        "itself has --all, --durations, --coverage; all else goes to pytest, which says above what is wrong"
+        in capsys.readouterr().out
+    )
+
+
+def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_before(
+    dev: ModuleType,
+    installed: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    commands: list[tuple[str, ...]] = []
+
+    def run(*command: str) -> int:
+        commands.append(command)
+        return int(command[2] in {"tests.crash", "tests.chaos"})
+
+    monkeypatch.setattr(dev, "run", run)
+    assert dev.main(["nightly", "--seed", "7"]) == 1
+    assert commands == [
+        ("python", "-m", "tests.crash", "--points", "200000", "--seed", "7"),
+        ("python", "-m", "tests.kill", "--cycles", "1000", "--seed", "7"),
+        ("python", "-m", "tests.chaos", "--seconds", "600", "--seed", "7"),
+        ("python", "-m", "tools.mutants", "--marks", dev.QUICK, "--count", "300", "--seed", "7"),
+    ]
+    assert capsys.readouterr().out.splitlines()[-1] == "nightly: FAILED: crash, chaos"
+    commands.clear()
+    monkeypatch.setattr(dev.time, "strftime", lambda form: {"%Y%m%d": "20300102"}[form])
+    dev.main(["nightly"])
+    assert {command[-1] for command in commands} == {"20300102"}
 
 
 def test_a_selection_without_tests_for_the_machine_alone_is_no_failure(
-    dev: ModuleType, ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+    dev: ModuleType,
+    ran: list[tuple[str, ...]],
+    newer: list[tuple[str, tuple[str, ...]]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     statuses = [0, dev.NO_TESTS]
-    monkeypatch.setattr(dev, "run", lambda *_command, more: statuses.pop(0))
+    monkeypatch.setattr(dev, "run", ends_with_each(statuses))
     assert dev.main(["test"]) == 0
+    assert statuses == []
+    statuses += [0, dev.NO_TESTS, dev.NO_TESTS]
+    monkeypatch.setattr(dev, "beside", lambda *_arguments: contextlib.nullcontext(lambda: 0))
+    monkeypatch.setattr(Environment, "run", ends_with_each(statuses))
+    assert dev.main(["test", "--all"]) == 0
     assert statuses == []
 
 
@@ -242,7 +395,7 @@ def test_the_quick_tests_run_on_a_newer_python_as_on_this_one(
     assert dev.main(["newer", *arguments]) == 0
     assert newer == [
         (place, ("-m", f"({dev.QUICK}) and not alone", "-n", dev.workers())),
-        (place, ("-m", f"({dev.QUICK}) and alone")),
+        (place, ("-m", f"({dev.QUICK}) and alone", *dev.ALONE)),
     ]
     assert any(requirement.startswith("pytest-trio") for requirement in installed[0])
 
@@ -252,7 +405,7 @@ def test_one_failure_on_a_newer_python_is_a_failure(
     dev: ModuleType, newer: list[tuple[str, tuple[str, ...]]], monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     statuses = [int(part == failing) for part in range(2)]
-    monkeypatch.setattr(Environment, "run", lambda *_command, more: statuses.pop(0))
+    monkeypatch.setattr(Environment, "run", ends_with_each(statuses))
     assert dev.main(["newer"]) == 1
     assert statuses == []
 
@@ -273,7 +426,8 @@ def test_a_machine_without_a_newer_python_is_no_failure(
 ) -> None:
     monkeypatch.setattr(newer_python, "newer_pythons", list)
     assert dev.main(["newer"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 1
+    (said,) = capsys.readouterr().out.splitlines()
+    assert "no Python here is newer" in said
 
 
 def test_a_python_that_is_not_there_is_trouble(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

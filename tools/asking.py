@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+PATIENCE = 10.0
+"""Seconds that an interpreter has to answer."""
+
 
 def version_of(*command: str) -> str | None:
     """Return the first line that names a version when `command` runs, or None when it cannot."""
@@ -21,9 +24,12 @@ def version_of(*command: str) -> str | None:
 
 
 def json_of(python: Path | str, code: str, *, cwd: Path | None = None, options: Sequence[str] = ()) -> Any:
-    """Return what `code`, run by another interpreter, prints as JSON; None where it cannot run."""
+    """Return what `code`, run by another interpreter, prints as JSON; None where it cannot run, or does not answer."""
+    command = [str(python), *options, "-c", code]
     try:
-        ran = subprocess.run([str(python), *options, "-c", code], capture_output=True, text=True, cwd=cwd)
+        ran = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=cwd, timeout=PATIENCE
+        )
         return json.loads(ran.stdout) if ran.returncode == 0 else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, subprocess.TimeoutExpired):
         return None

@@ -10,12 +10,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 
+from tools.ending import end as end_all
+from tools.ending import raised
 from tools.trouble import say
-
-PATIENCE = 10.0
-"""Seconds that what is ended early has to clean up."""
 
 
 @contextlib.contextmanager
@@ -29,7 +27,7 @@ def beside(root: Path, *task: str) -> Iterator[Callable[[], int]]:
         root: The tree.
         task: The name of the task and its arguments.
     """
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output, _raised(signal.SIGTERM):
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output, raised(signal.SIGTERM):
         command = [sys.executable, str(root / "dev"), *task]
         process = subprocess.Popen(command, cwd=root, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
 
@@ -43,27 +41,4 @@ def beside(root: Path, *task: str) -> Iterator[Callable[[], int]]:
         try:
             yield end
         finally:
-            _end_all(process)
-
-
-def _end_all(process: subprocess.Popen[bytes]) -> None:
-    """End it and what it has started, unless it has ended by itself."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is None:  # nobody else can have its number yet
-            os.killpg(process.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE)
-
-
-@contextlib.contextmanager
-def _raised(number: int) -> Iterator[None]:
-    """Have a signal leave the block as a SystemExit does, with the status that shells give it."""
-
-    def leave(_number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
+            end_all(process, os.killpg)

@@ -14,6 +14,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tools.asking import json_of
+from tools.ending import PATIENCE, end, raised
 from tools.requirements import EXTRAS, read_pyproject, split
 from tools.trouble import Trouble, say
 
@@ -103,11 +105,16 @@ class Environment:
         if same == [self.version, str(self.place)]:
             return
         say(f"[setup] making {self.place} with Python {self.version}")
-        made = subprocess.run([self.maker, "-m", "venv", "--clear", str(self.place)], capture_output=True, text=True)
-        if made.returncode:
+        try:
+            command = [self.maker, "-m", "venv", "--clear", str(self.place)]
+            made = subprocess.run(command, capture_output=True, text=True)
+            failed, output = made.returncode != 0, (made.stdout + made.stderr).strip()
+        except OSError as error:
+            failed, output = True, str(error)
+        if failed or not self.python.exists():
             raise Trouble(
                 f"could not make the environment {self.place} with {self.maker}:\n"
-                f"{(made.stdout + made.stderr).strip()}\n"
+                f"{output or f'it made no {self.python}'}\n"
                 "On Debian and Ubuntu the module venv is a package of its own: apt-get install python3-venv"
             )
 
@@ -130,7 +137,7 @@ class Environment:
         command = [str(self.python), "-m", "pip", arguments[0], *options, *arguments[1:]]
         if subprocess.run(command, cwd=self.root).returncode:
             raise Trouble(
-                "pip could not install what this task needs; its own words stand above.\n"
+                "pip could not install what this task needs; see its output above.\n"
                 f"Tried: {shlex.join(command)}\n"
                 "If it could not reach a package index, see `pip config list`; then run ./dev again."
             )
@@ -157,5 +164,17 @@ class Environment:
         os.execvp(command[0], list(command))
 
     def run(self, *command: str, more: Mapping[str, str] | None = None) -> int:
-        """Run a command of it at the top of the tree; return its exit status."""
-        return subprocess.run(command, cwd=self.root, env=self.variables() | dict(more or {})).returncode
+        """Run a command of it at the top of the tree; return its exit status.
+
+        The command ends when this is left early. Ctrl-C reaches it, too, and it has time to clean up.
+        """
+        with raised(signal.SIGTERM):
+            process = subprocess.Popen(command, cwd=self.root, env=self.variables() | dict(more or {}))
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(PATIENCE)
+                raise
+            finally:
+                end(process)

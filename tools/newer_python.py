@@ -43,9 +43,14 @@ class Python:
         """The part of the version that packages are built for, such as "3.13"."""
         return ".".join(map(str, self.version[:2]))
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """How it may be asked for: "3.13", or "3.13.0"."""
+        return self.minor, ".".join(map(str, self.version))
+
     def __str__(self) -> str:
         """Version and place, as people want to read them."""
-        return f"{'.'.join(map(str, self.version))} ({self.path})"
+        return f"{self.names[1]} ({self.path})"
 
 
 def places(variables: Mapping[str, str]) -> Iterator[Path]:
@@ -72,11 +77,10 @@ def _newer(name: str) -> bool:
 
 def ask(path: Path) -> Python | None:
     """Return the interpreter behind a path; None where it does not work, is not newer, or is not a usual one."""
-    answer = json_of(path, WHO, options=["-I"])
-    if answer is None:
-        return None  # a shim of pyenv without its version, or Debian's Python without python3-venv
-    (major, minor, micro), usual = answer
-    return Python((major, minor, micro), str(path)) if usual and (major, minor) >= FIRST else None
+    match json_of(path, WHO, options=["-I"]):
+        case [[int(major), int(minor), int(micro)], True] if (major, minor) >= FIRST:
+            return Python((major, minor, micro), str(path))
+    return None  # also a shim of pyenv without its version, or Debian's Python without python3-venv
 
 
 def newer_pythons(variables: Mapping[str, str] = os.environ) -> list[Python]:
@@ -91,8 +95,16 @@ def newer_pythons(variables: Mapping[str, str] = os.environ) -> list[Python]:
 
 
 def split(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Return the version that the arguments begin with, such as "3.12", or None, and the other arguments."""
-    if arguments and re.fullmatch(r"3\.\d+", arguments[0]):
+    """Return the version that the arguments begin with, such as "3.12" or "3.12.1", or None, and the other arguments.
+
+    Raises:
+        Trouble: it is none of a newer Python.
+    """
+    if arguments and re.fullmatch(r"\d+(\.\d+)*", arguments[0]):
+        if not _newer(f"python{arguments[0]}"):
+            first = ".".join(map(str, FIRST))
+            how = f"named as {first} or {first}.1"
+            raise Trouble(f"`./dev newer` is for Python {first} or newer, {how}; it was given {arguments[0]}")
         return arguments[0], list(arguments[1:])
     return None, list(arguments)
 
@@ -102,14 +114,14 @@ def choose(root: Path, wanted: str | None = None) -> Environment | None:
 
     Args:
         root: The tree.
-        wanted: A minor version such as "3.12", where it shall not be the newest.
+        wanted: A minor version such as "3.12", if it should not be the newest, or a whole one such as "3.12.1".
 
     Raises:
         Trouble: this machine has no such version.
     """
     found = newer_pythons()
     if wanted is not None:
-        chosen = next((python for python in found if python.minor == wanted), None)
+        chosen = next((python for python in found if wanted in python.names), None)
         if chosen is None:
             have = ", ".join(map(str, found)) or "none"
             raise Trouble(f"there is no Python {wanted} that is newer than 3.11 and works here; there is: {have}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from tools import asking
 from tools.asking import json_of, version_of
 
 
@@ -31,3 +33,23 @@ def test_an_interpreter_answers_in_json(tmp_path: Path) -> None:
 def test_no_answer_is_none(code: str) -> None:
     assert json_of(sys.executable, code) is None
     assert json_of("/no/such/python", code) is None
+
+
+def test_one_that_hangs_gives_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "PATIENCE", 0.01)
+    assert json_of(sys.executable, "import threading; threading.Event().wait()") is None
+
+
+def test_one_that_reads_takes_nothing_from_the_one_who_types() -> None:
+    before = os.dup(0)
+    reader, writer = os.pipe()
+    os.write(writer, b"typed")
+    os.close(writer)
+    os.dup2(reader, 0)
+    try:
+        assert json_of(sys.executable, "import sys; print(len(sys.stdin.read()))") == 0
+        assert os.read(0, 5) == b"typed"
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(reader)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from tools.ending import PATIENCE
 from tools.environment import Environment
 from tools.trouble import Trouble
 
@@ -131,7 +135,7 @@ def test_only_one_holds_the_lock(environment: Environment) -> None:
 
 def test_it_is_made_with_its_own_interpreter_and_stays(environment: Environment) -> None:
     maker = environment.root / "maker"  # leaves pip out, which takes its seconds
-    maker.write_text(f'#!/bin/sh\nexec {sys.executable} "$@" --without-pip\n')
+    maker.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@" --without-pip\n')
     maker.chmod(0o755)
     environment = dataclasses.replace(environment, maker=str(maker))
     environment.make()
@@ -156,6 +160,48 @@ def test_commands_find_it_first(environment: Environment, monkeypatch: pytest.Mo
 def test_a_command_runs_at_the_top_of_the_tree(environment: Environment) -> None:
     code = 'test "$PWD" = "$1" && test "$MORE" = yes && exit 7'
     assert environment.run("sh", "-c", code, "sh", str(environment.root), more={"MORE": "yes"}) == 7
+
+
+@pytest.mark.parametrize(("maker", "why"), [("/no/such/python", "No such file"), ("true", "it made no ")])
+def test_a_maker_that_makes_nothing_is_trouble(environment: Environment, maker: str, why: str) -> None:
+    with pytest.raises(Trouble, match=f"could not make the environment .* with {maker}:\n.*{why}"):
+        dataclasses.replace(environment, maker=maker).make()
+
+
+SLEEPS = "echo $$ >pid.new; mv pid.new pid; exec sleep 600"
+
+
+@pytest.mark.waits("for a process to begin and to end")
+def test_a_command_ends_with_the_one_who_waits_for_it(environment: Environment) -> None:
+    program = "import sys, pathlib; from tools.environment import Environment; root = pathlib.Path(sys.argv[1])"
+    program += f"; Environment(root, root / '.venv').run('sh', '-c', {SLEEPS!r})"
+    with subprocess.Popen([sys.executable, "-c", program, str(environment.root)], cwd=ROOT) as process:
+        while not (environment.root / "pid").exists():
+            time.sleep(0.01)
+        process.terminate()
+        assert process.wait(30) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((environment.root / "pid").read_text()), 0)
+
+
+def test_a_command_that_hears_ctrl_c_has_time_to_clean_up(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal sends it to both; here the first wait is broken off as it would be."""
+    waited: list[float | None] = []
+    real = subprocess.Popen.wait
+
+    def wait(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        waited.append(timeout)
+        if len(waited) == 1:
+            raise KeyboardInterrupt
+        return real(process, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait)
+    with pytest.raises(KeyboardInterrupt):
+        environment.run("sh", "-c", "echo done >cleaned-up")
+    assert (environment.root / "cleaned-up").exists()
+    assert waited[1] == PATIENCE
 
 
 def test_pip_that_fails_is_trouble(environment: Environment, capfd: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,16 @@ def test_one_that_packages_are_not_built_for_does_not_count(tmp_path: Path) -> N
     assert ask(Path(pretend(tmp_path / "python3", None))) is None
 
 
+@pytest.mark.parametrize(
+    "answer", ["[1]", "{}", "7", "[[3, 13], true]", '[["3", "13", "0"], true]', '["3.13.0", true]', "null"]
+)
+def test_another_answer_is_none(tmp_path: Path, answer: str) -> None:
+    path = tmp_path / "python3.14"
+    path.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    path.chmod(0o755)
+    assert ask(path) is None
+
+
 def test_this_one_knows_who_it_is() -> None:
     said = subprocess.run([sys.executable, "-I", "-c", newer_python.WHO], capture_output=True, text=True, check=True)
     assert json.loads(said.stdout) == [list(sys.version_info[:3]), True]
@@ -59,8 +69,15 @@ def test_this_one_knows_who_it_is() -> None:
 
 def test_a_version_may_come_first() -> None:
     assert split(["3.12", "-x", "3.13"]) == ("3.12", ["-x", "3.13"])
+    assert split(["3.12.1", "-x"]) == ("3.12.1", ["-x"])
     assert split(["-x", "3.13"]) == (None, ["-x", "3.13"])
     assert split([]) == (None, [])
+
+
+@pytest.mark.parametrize("version", ["2.7", "3", "3.11", "3.11.9", "3.12.1.0"])
+def test_a_version_that_is_none_of_a_newer_python_is_refused(version: str) -> None:
+    with pytest.raises(Trouble, match=rf"for Python 3\.12 or newer, .* given {version}$"):
+        split([version, "-x"])
 
 
 def test_the_newest_is_chosen_unless_another_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +87,9 @@ def test_the_newest_is_chosen_unless_another_is_asked_for(tmp_path: Path, monkey
     assert other is not None
     assert (newest.place, newest.maker, newest.version) == (tmp_path / ".cache" / "python-3.98", "/a", "3.98")
     assert (other.place, other.maker, other.version) == (tmp_path / ".cache" / "python-3.12", "/b", "3.12")
+    assert choose(tmp_path, "3.12.1") == other
+    with pytest.raises(Trouble, match=r"no Python 3\.12\.7 "):
+        choose(tmp_path, "3.12.7")
     with pytest.raises(Trouble, match=r"no Python 3\.13 .* there is: 3\.98\.0 \(/a\), 3\.12\.1 \(/b\)"):
         choose(tmp_path, "3.13")
 
