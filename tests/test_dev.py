@@ -350,7 +350,7 @@ def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_befo
 
     def run(*command: str) -> int:
         commands.append(command)
-        return int(command[2] in {"tests.crash", "tests.chaos"})
+        return int(command[2] in {"tests.crash", "tests.chaos", "tools.mutants"})
 
     monkeypatch.setattr(dev, "run", run)
     assert dev.main(["nightly", "--seed", "7"]) == 1
