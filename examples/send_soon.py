@@ -2,7 +2,8 @@
 
 seq 100000 | python -m examples.send_soon Numbers [-n 127.0.0.1:9876]
 
-Ctrl-C and SIGTERM end it in good order: no more lines are read, and what was accepted is delivered and counted.
+Ctrl-C and SIGTERM end it in good order: no more lines are read, and what was accepted is delivered. All of it is
+counted, but for a line that is being sent as the signal strikes: that one may have no callback yet.
 """
 
 from __future__ import annotations

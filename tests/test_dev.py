@@ -173,14 +173,10 @@ def test_each_line_of_spark_is_tried_where_it_should_be(
 
 
 def test_all_tests_run_side_by_side_but_those_that_want_the_machine_alone(
-    dev: ModuleType, ran: list[tuple[str, ...]], newer: list[tuple[str, tuple[str, ...]]]
+    dev: ModuleType, ran: list[tuple[str, ...]]
 ) -> None:
     assert dev.main(["test", "--all"]) == 0
     together, older, alone = ran
-    assert newer == [
-        (".cache/python-3.97", ("-m", f"({dev.QUICK}) and not alone")),
-        (".cache/python-3.97", ("-m", f"({dev.QUICK}) and alone", *dev.ALONE)),
-    ]
     assert together == ("-m", "not alone", "-n", dev.workers(), "4")
     assert older == ("-m", "spark and not one_spark", "3.5")
     assert alone == ("-m", "alone", *dev.ALONE, "4")
@@ -192,7 +188,7 @@ def test_all_tests_run_side_by_side_but_those_that_want_the_machine_alone(
 
 
 def test_all_that_runs_beside_hears_of_options_that_choose_no_tests(
-    dev: ModuleType, ran: list[tuple[str, ...]], newer: list[tuple[str, tuple[str, ...]]]
+    dev: ModuleType, ran: list[tuple[str, ...]]
 ) -> None:
     options = ("--durations-of-files", "-x", "--tb", "short")
     assert dev.main(["test", "--all", "--durations", "-x", "--tb", "short"]) == 0
@@ -200,7 +196,6 @@ def test_all_that_runs_beside_hears_of_options_that_choose_no_tests(
     assert together == ("-m", "not alone", "-n", dev.workers(), *options, "4")
     assert older == ("-m", "spark and not one_spark", *options, "3.5")
     assert alone == ("-m", "alone", *options, *dev.ALONE, "4")
-    assert [command[2:] for _, command in newer] == [options, (*options, *dev.ALONE)]
 
 
 def test_what_wants_the_machine_alone_has_it_whatever_is_asked_for_the_others(
@@ -266,21 +261,19 @@ def test_markers_of_ones_own_take_the_place_of_the_usual_ones(dev: ModuleType, r
     assert ran == [("-m", "slow", "4")]
 
 
-PARTS = ["side by side", "spark, beside the others", "newer, beside the others", "alone", "Python 3.97, alone"]
+PARTS = ["side by side", "spark, beside the others", "alone"]
 
 
-@pytest.mark.parametrize("failing", range(5), ids=PARTS)
+@pytest.mark.parametrize("failing", range(3), ids=PARTS)
 def test_one_failure_among_the_parts_of_a_run_is_a_failure(
     dev: ModuleType,
     ran: list[tuple[str, ...]],
-    newer: list[tuple[str, tuple[str, ...]]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     failing: int,
 ) -> None:
-    statuses = [int(part == failing) for part in range(5)]
+    statuses = [int(part == failing) for part in range(3)]
     monkeypatch.setattr(dev, "run", ends_with_each(statuses))
-    monkeypatch.setattr(Environment, "run", ends_with_each(statuses))
     assert dev.main(["test", "--all"]) == 1
     assert statuses == []
     assert capsys.readouterr().out.splitlines()[-1] == f"test: FAILED: {PARTS[failing]}"
@@ -342,7 +335,7 @@ def test_what_pytest_does_not_know_is_told_once_with_the_flags_of_the_task(
 
 def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_before(
     dev: ModuleType,
-    installed: list[tuple[str, ...]],
+    newer: list[tuple[str, tuple[str, ...]]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -354,6 +347,7 @@ def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_befo
 
     monkeypatch.setattr(dev, "run", run)
     assert dev.main(["nightly", "--seed", "7"]) == 1
+    assert len(newer) == 2
     assert commands == [
         ("python", "-m", "tests.crash", "--points", "200000", "--seed", "7"),
         ("python", "-m", "tests.kill", "--cycles", "1000", "--seed", "7"),
@@ -370,16 +364,14 @@ def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_befo
 def test_a_selection_without_tests_for_the_machine_alone_is_no_failure(
     dev: ModuleType,
     ran: list[tuple[str, ...]],
-    newer: list[tuple[str, tuple[str, ...]]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     statuses = [0, dev.NO_TESTS]
     monkeypatch.setattr(dev, "run", ends_with_each(statuses))
     assert dev.main(["test"]) == 0
     assert statuses == []
-    statuses += [0, dev.NO_TESTS, dev.NO_TESTS]
+    statuses += [0, dev.NO_TESTS]
     monkeypatch.setattr(dev, "beside", lambda *_arguments: contextlib.nullcontext(lambda: 0))
-    monkeypatch.setattr(Environment, "run", ends_with_each(statuses))
     assert dev.main(["test", "--all"]) == 0
     assert statuses == []
 
