@@ -2,8 +2,7 @@
 
 seq 100000 | python -m examples.send_soon Numbers [-n 127.0.0.1:9876]
 
-Ctrl-C and SIGTERM end it in good order: no more lines are read, and what was accepted is delivered. All of it is
-counted, but for a line that is being sent as the signal strikes: that one may have no callback yet.
+Ctrl-C and SIGTERM end it in good order: no more lines are read, and what was accepted is delivered and counted.
 """
 
 from __future__ import annotations
@@ -12,10 +11,45 @@ import argparse
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import Future  # noqa: TC003 - as users write it
+from types import FrameType
 
 import rocketpy.sync
 from rocketpy.sync import Message, SendResult
+
+
+class Lines:
+    """The lines of standard input, until SIGINT or SIGTERM: the first one interrupts reading, and never a send.
+
+    A second one ends the process at once.
+    """
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self._reads = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._end)
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        self.signal = number
+        signal.signal(number, signal.SIG_DFL)
+        if self._reads:
+            raise KeyboardInterrupt
+
+    def __iter__(self) -> Iterator[str]:
+        """Give one after the other."""
+        while line := self._next():
+            yield line
+
+    def _next(self) -> str:
+        try:
+            self._reads = True
+            return "" if self.signal else sys.stdin.readline()
+        except KeyboardInterrupt:
+            return ""
+        finally:
+            self._reads = False
 
 
 def main() -> int:
@@ -34,19 +68,16 @@ def main() -> int:
         if error is not None and outcomes["failed"] == 1:
             print(f"the first failure: {error}", file=sys.stderr)
 
-    # SIGTERM would end the process on the spot. As an exception it leaves the block, which closes the producer.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    lines = Lines()
     try:
         with rocketpy.sync.Producer("lines", namesrv=options.namesrv) as producer:
-            for line in sys.stdin:
+            for line in lines:
                 if text := line.strip():
                     # Waits while 1024 messages are under way, so that a long input does not fill the memory.
                     producer.send_soon(Message(options.topic, text.encode())).add_done_callback(note)
-    except KeyboardInterrupt:
-        return 130
     finally:
         print(f"{outcomes['stored']} stored, {outcomes['failed']} failed")
-    return 1 if outcomes["failed"] else 0
+    return 128 + lines.signal if lines.signal else int(outcomes["failed"] > 0)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,4 @@ def test_a_signal_loses_nothing_that_was_accepted(cluster: BlockingLocalCluster,
     assert (program.returncode, err) == (128 + number, "")
     stored = re.fullmatch(r"(\d+) stored, 0 failed\n", out)
     assert stored, out
-    # The signal may strike between a send and its callback: that message is delivered, and not counted.
-    assert len(cluster.messages(topic)) - int(stored[1]) in (0, 1)
-    assert cluster.messages(topic)
+    assert int(stored[1]) == len(cluster.messages(topic)) >= 1
