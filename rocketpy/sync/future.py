@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rocketpy.client.lifecycle import forks
 from rocketpy.errors import ClientClosedError
 from rocketpy.logs import get_logger
-from rocketpy.portal.waiting import LOOK
+from rocketpy.portal.waiting import LOOK, wait
 from rocketpy.results import SendResult
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ class Callbacks:
             try:
                 threading.Thread(target=self._run, name=f"rocketpy-callbacks-{self._name}", daemon=True).start()
             except BaseException:
-                self._running = False  # no more threads can be had just now: the next one that is due tries again
+                # No more threads can be had just now, or Ctrl-C struck: the next one that is due tries again.
+                self._running = False
                 raise
 
     def wait_idle(self, timeout: float) -> bool:
@@ -103,7 +104,7 @@ class Callbacks:
             return False
         done = threading.Event()
         self._put(done.set)
-        return done.wait(timeout)
+        return wait(done, timeout)
 
     def close(self) -> None:
         """Let the thread end when those that are due have run."""
@@ -111,7 +112,11 @@ class Callbacks:
         self._more.release()
 
     def _run(self) -> None:
-        self.thread = threading.get_ident()
+        with self._lock:
+            if self.thread:
+                return  # the start of that one was interrupted, and it runs all the same
+            self.thread = threading.get_ident()
+            self._running = True
         before = forks()
         while (not self._closed and self._more.acquire(timeout=_IDLE)) or not self._may_end():
             if self._due:

@@ -105,3 +105,30 @@ def test_a_future_is_waited_for_as_long_as_was_asked(future: SendFuture, monkeyp
     threading.Timer(0.05, future.complete, [RESULT]).start()
     assert future.exception() is None
     assert future.result(0) is RESULT
+
+
+def test_callbacks_stay_one_after_the_other_though_ctrl_c_strikes_as_their_thread_starts(
+    future: SendFuture, callbacks: Callbacks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, threads = threading.Thread.start, set()
+
+    def struck(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", struck)
+        with pytest.raises(KeyboardInterrupt):
+            future.add_done_callback(lambda _future: None)
+    callbacks.submit(lambda: threads.add(threading.get_ident()))
+    for _ in range(2):
+        future.add_done_callback(lambda _future: threads.add(threading.get_ident()))
+        assert callbacks.wait_idle(10)
+    future.complete(RESULT)
+    assert callbacks.wait_idle(10)
+    callbacks.close()
+    named = [each for each in threading.enumerate() if each.name == "rocketpy-callbacks-tested"]
+    for each in named:
+        each.join(10)
+    assert len(threads) == 1
+    assert not any(each.is_alive() for each in named)
