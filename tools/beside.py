@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -11,8 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools.ending import end as end_all
-from tools.ending import raised
+from tools.ending import end_session, raised
 from tools.trouble import say
 
 
@@ -41,4 +39,4 @@ def beside(root: Path, *task: str) -> Iterator[Callable[[], int]]:
         try:
             yield end
         finally:
-            end_all(process, os.killpg)
+            end_session(process)

@@ -6,40 +6,50 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 
 PATIENCE = 10.0
 """Seconds that what is ended early has to clean up."""
 
 
-def end(process: subprocess.Popen[bytes], kill: Callable[[int, int], None] = os.kill) -> None:
-    """End a process unless it has ended by itself: with SIGTERM, and with SIGKILL if that does not help.
-
-    Args:
-        process: The process.
-        kill: Sends a signal to its id; `os.killpg` where the process leads a group that ends with it.
-    """
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process unless it has ended by itself: with SIGTERM, and with SIGKILL if that does not help."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is None:  # nobody else can have its number yet
-            kill(process.pid, number)
+        if process.poll() is None:
+            process.send_signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE)
 
 
+def end_session(process: subprocess.Popen[bytes], by: signal.Signals = signal.SIGTERM) -> None:
+    """End a process that leads a session: by a signal that lets it clean up, and then all that is left of it."""
+    if process.poll() is None:
+        process.send_signal(by)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 @contextlib.contextmanager
-def raised(number: int) -> Iterator[None]:
-    """Have a signal leave the block as a SystemExit does, with the status that shells give it.
+def raised(*numbers: int) -> Iterator[None]:
+    """Have the first of these signals leave the block as a SystemExit does, with the status that shells give it.
 
-    A second one does not disturb the cleaning that the first one has begun.
+    Later ones do not disturb the cleaning that the first one has begun.
     """
+    before = {number: signal.getsignal(number) for number in numbers}
 
-    def leave(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)
+    def leave(number: int, _frame: FrameType | None) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
-    before = signal.signal(number, leave)
     try:
+        for number in numbers:
+            signal.signal(number, leave)
         yield
     finally:
-        signal.signal(number, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

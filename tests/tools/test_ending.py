@@ -38,10 +38,11 @@ def test_one_that_does_not_listen_is_killed(monkeypatch: pytest.MonkeyPatch) -> 
         assert process.returncode == -signal.SIGKILL
 
 
-def test_one_that_has_ended_hears_nothing() -> None:
+def test_one_that_has_ended_hears_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-        end(process, lambda pid, number: pytest.fail(f"{number} for {pid}"))
+        monkeypatch.setattr(process, "send_signal", lambda number: pytest.fail(f"{number}"))
+        end(process)
 
 
 def test_a_signal_leaves_the_block_with_its_status_and_is_as_before_then() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -11,11 +12,11 @@ from contextlib import suppress
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from tools.ending import raised
 from tools.mutants import report
 from tools.mutants.arguments import options_of
 from tools.mutants.covering import Covering, covering_of
 from tools.mutants.job import Ended, Job, Verdict
-from tools.mutants.leaving import left_by_signals
 from tools.mutants.operators import Mutant
 from tools.mutants.sample import Sources
 from tools.mutants.trees import files_of
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for mutant in mutants:
             CONSOLE.print(mutant.name, markup=False)
         return 0
-    with left_by_signals():
+    with raised(signal.SIGINT, signal.SIGTERM):
         covering = covering_of(options.tree, options.marks, options.packages)
         covering.read_imports((source.path, source.tree) for source in sources.files.values())
         if covering.failed:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import coverage
 
-from tools.mutants.leaving import end
+from tools.ending import end_session
 from tools.mutants.noting import NOTES
 from tools.mutants.operators import Mutant
 from tools.mutants.trees import copy_tree, digest_of, environment_of, files_of
@@ -133,6 +133,6 @@ def _measure(root: Path, files: Sequence[str], folder: Path, marks: str, package
     try:
         status = process.wait()
     finally:
-        end(process, signal.SIGINT)  # at which pytest tears down what its tests have set up
+        end_session(process, signal.SIGINT)  # at which pytest tears down what its tests have set up
     if status not in RAN or not notes.exists():
         raise SystemExit("mutants: the tests did not run to their end under coverage; pytest's words stand above")

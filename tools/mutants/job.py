@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.ending import end_session
 from tools.mutants.covering import PYTEST, Candidates, Covering
-from tools.mutants.leaving import end
 from tools.mutants.operators import Mutant
 from tools.mutants.sample import Sources
 from tools.mutants.serving import PIPES
@@ -111,7 +111,7 @@ class Server:
         os.close(self._asking)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(20)
-        end(self._process, signal.SIGTERM)
+        end_session(self._process)
         self._answers.close()
 
 

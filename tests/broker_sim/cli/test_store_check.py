@@ -16,6 +16,9 @@ from tests.broker_sim.cli.store_kit import NAMES, Look, fill, ours
 from tests.broker_sim.store.golden import GoldenStore
 from tests.broker_sim.store.helpers import message
 
+LATE = "flushIntervalConsumeQueue=600000\n"
+"""A flush of the index in the meantime leaves entries that no header counts yet, which `check` would tell of."""
+
 
 @pytest.fixture
 def look(capsys) -> Look:
@@ -76,27 +79,23 @@ def test_our_store_is_clean_while_it_runs_when_killed_and_when_stopped(look, tmp
     assert look("check", tmp_path / "s")[-1].startswith("clean: 120 messages in ")
 
 
-def is_whole(status: int, findings: list[dict], summary: dict) -> bool:
-    """Whether all messages are there, and nothing is wrong but that the index may be as a flush in its midst leaves it:
-    of a running broker, or of one that was killed."""
-    odd = [row for row in findings if (row["kind"], row["part"]) != ("recovered", "index")]
-    return (status, odd, summary["messages"]) == (0, [], 120)
-
-
 @pytest.mark.slow
 def test_the_store_of_a_killed_broker_is_clean(look, place: Place):
     store = place.home / "store"
     names = place.write("n.conf", FREE_PORT)
     with place.serving("rocketpy-namesrv", "-c", names) as name_server:
-        files = place.write("b.conf", f"{FREE_PORT}storePathRootDir={store}\nmappedFileSizeCommitLog=65536\n")
+        files = place.write("b.conf", f"{FREE_PORT}storePathRootDir={store}\nmappedFileSizeCommitLog=65536\n{LATE}")
         with place.serving("rocketpy-broker", "-c", files, "-n", name_server.address) as broker:
             with Producer("p", namesrv=name_server.address) as producer:
                 for number in range(120):
                     producer.send(Message("Orders", b"%d" % number * 300, tags=f"t{number % 3}", keys=[str(number)]))
-                assert is_whole(*check(look, store))
+                status, findings, summary = check(look, store)
+                assert (status, findings) == (0, [])
+                assert summary["messages"] == 120
             broker.stop(signal.SIGKILL)
     assert (store / "abort").exists()
-    assert is_whole(*check(look, store))
+    status, findings, summary = check(look, store)
+    assert (status, findings, summary["messages"]) == (0, [], 120)
 
 
 def test_a_topic_that_was_deleted_and_made_anew_is_no_damage(look, tmp_path):
