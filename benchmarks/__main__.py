@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from benchmarks.bars import APACHE, PEERS, SURFACE_ROUNDS
 from benchmarks.budget import Budget
 from benchmarks.measure import Size
 from benchmarks.peers.work import available
-from benchmarks.plan import ROUNDS, SURFACES, measures, rounds_for, wants_ours
+from benchmarks.plan import CONSUMER, ROUNDS, SURFACES, measures, rounds_for, waiting_for, wants_ours
 from benchmarks.plot import plot
 from benchmarks.report import report
 from benchmarks.rounds import Results, run
@@ -42,13 +43,14 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         nargs="*",
         metavar="NAME",
         help="only these figures, and the raw loops beside them; surfaces: those of sending from trio, threads and "
-        "asyncio, on Apache's servers alone; store: those of the store; spark-sink: those of Spark",
+        "asyncio, on Apache's servers alone; consumer: those of consuming 700,000 messages, likewise; store: those of "
+        "the store; spark-sink: those of Spark",
     )
     parser.add_argument("--list", action="store_true", help="say which names there are")
     parser.add_argument(
         "--rounds",
         type=int,
-        help=f"how often each figure is taken ({ROUNDS}; {SURFACES} {SURFACE_ROUNDS}; of the store 1)",
+        help=f"how often each figure is taken ({ROUNDS}; {SURFACES} and {CONSUMER} {SURFACE_ROUNDS}; of the store 1)",
     )
     parser.add_argument("--rows", type=int, help=f"that Spark sends for one sample ({SPARK_ROWS:,})")
     parser.add_argument("--seconds", type=float, default=0.6, help="how long one sample takes (%(default)s)")
@@ -94,6 +96,7 @@ def main() -> int:
             return 0
         makes, peers, missing = company(options, {measure.peer for measure in chosen})
         size = Size(budget=Budget(options.seconds, 10**9))
+        size = replace(size, filled=waiting_for(options.names, size.filled))
         rounds = max(1, options.rounds or rounds_for(options.names))
         results = run(chosen, makes, missing, rounds=rounds, size=size, peers=peers)
     except BenchmarkError as error:

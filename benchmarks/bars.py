@@ -15,6 +15,7 @@ ALONE = "alone"
 PEERS = ("javascript", "java")
 """In the order of the columns."""
 SURFACE_ROUNDS = 5
+CONSUMER_ROUNDS = 5
 _PARTS = {"value": "", "cpu": "s", "p99_us": "µs"}
 NAMES = {APACHE: "Apache RocketMQ", "javascript": "JavaScript", "java": "Java"}
 """For readers."""
@@ -109,8 +110,26 @@ SURFACE_BARS = (
 )
 """Of sending from trio, from threads and from asyncio."""
 
+
+def _consumer(title: str, row: str, limit: float, over: str, shape: str = "") -> Bar:
+    """A way to consume what waits, held to another way in the same run."""
+    return Bar(
+        "work", title, Figure(row, APACHE), limit, over=Figure(over, APACHE), shape=shape, rounds=CONSUMER_ROUNDS
+    )
+
+
+CONSUMER_BARS = (
+    _consumer("in order, to the same without order", "consume-orderly", 0.9, "consume"),
+    _consumer("in order, to Java's in order", "consume-orderly", 1.0, "java-orderly", "orderly"),
+    _consumer("lite pull, to Java's", "lite-pull", 1.0, "java-lite", "lite"),
+    _consumer("lite pull, to Java's push consumer", "lite-pull", 1.0, "java-new-consume"),
+    Bar("work", "8th of 8 joins, until 64 queues have one owner", Figure("settle", APACHE), 5_000.0, at_least=False),
+)
+"""Of consuming what waits in four queues."""
+
 BARS = (
     *SURFACE_BARS,
+    *CONSUMER_BARS,
     _work("send, 64 in flight: trio, to the raw loop", "trio-64", 0.50, "raw-64", "64"),
     Bar(
         "work",
@@ -137,6 +156,7 @@ BARS = (
     _servers("name server + broker, cold, to first ack", "cold", 0.1),
     Bar("servers", "idle broker: memory", Figure("idle-rss", OURS), 80.0, at_least=False),
     Bar("servers", "idle broker: share of a core", Figure("idle-cpu", OURS), 1.0, at_least=False),
+    Bar("servers", "10,000 held pulls: share of a core", Figure("held-pulls", OURS), 5.0, at_least=False),
     Bar("servers", "SIGTERM to gone", Figure("stop", OURS), 1_000.0, at_least=False),
     _servers("single sends, window 64, one connection", "raw-64", 0.7, at_least=True),
     _servers("one send in flight, p50", "raw-one", 1.0, part="p50_us", unit="µs"),

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from benchmarks import lifecycle, raw, starting
-from benchmarks.bars import BARS, PEERS, SURFACE_BARS, SURFACE_ROUNDS
+from benchmarks import holding, lifecycle, raw, starting
+from benchmarks.bars import BARS, CONSUMER_BARS, CONSUMER_ROUNDS, PEERS, SURFACE_BARS, SURFACE_ROUNDS, Bar
 from benchmarks.measure import SEND_TOPIC, Ground, Measure, Row, task_of
 from benchmarks.peers.work import works
 from benchmarks.processes import Child
@@ -20,6 +20,11 @@ from benchmarks.worker import carry_out, shapes
 WORKER_WITHIN = 120.0
 SURFACES = "surfaces"
 """On the command line, for every row that the bars of sending from trio, threads and asyncio speak of."""
+CONSUMER = "consumer"
+"""The same for those of consuming what waits."""
+GROUPS: Mapping[str, tuple[Bar, ...]] = {SURFACES: SURFACE_BARS, CONSUMER: CONSUMER_BARS}
+WAITING = 700_000
+"""Messages of 1 KiB that wait for each row of the group `CONSUMER`: enough for several seconds of consuming."""
 ROUNDS = 3
 START_TURNS = 3
 
@@ -95,6 +100,7 @@ def _everything() -> Iterator[Measure]:
         *_imports(),
         _quickstart(),
         _lifecycle(),
+        Measure((holding.ROW,), holding.measure),
     ]
     for measure in ours:
         yield measure
@@ -110,13 +116,14 @@ def measures(names: Iterable[str] = ()) -> list[Measure]:
     every = list(_everything())
     wanted = set(names)
     rows = {row.name: row for measure in every for row in measure.rows}
-    unknown = wanted - rows.keys() - {SURFACES}
+    unknown = wanted - rows.keys() - GROUPS.keys()
     if unknown:
         raise BenchmarkError(
-            f"nothing is called {', '.join(sorted(unknown))}; there are: {', '.join([*rows, SURFACES])}"
+            f"nothing is called {', '.join(sorted(unknown))}; there are: {', '.join([*rows, *GROUPS])}"
         )
-    if SURFACES in wanted:
-        wanted = (wanted | _of_surfaces()) & rows.keys()
+    for group in wanted & GROUPS.keys():
+        wanted |= _of_group(group) & rows.keys()
+    wanted -= GROUPS.keys()
     wanted |= {floor for name in wanted if (floor := rows[name].floor) is not None}
     wanted |= {bar.over.row for bar in BARS if bar.over is not None and bar.figure.row in wanted}
     return [measure for measure in every if not wanted or any(row.name in wanted for row in measure.rows)]
@@ -126,7 +133,7 @@ def of_trees(names: Iterable[str], *, also: str) -> list[Measure]:
     """Everything that another tree can be compared by, or what `names` ask for.
 
     Args:
-        names: Of rows, or `SURFACES`.
+        names: Of rows, or of `GROUPS`.
         also: One more name to tell of, where one of the names is none.
 
     Raises:
@@ -135,26 +142,34 @@ def of_trees(names: Iterable[str], *, also: str) -> list[Measure]:
     every = [measure for measure in _everything() if measure.of_tree]
     rows = {row.name: measure for measure in every for row in measure.rows}
     wanted = set(names)
-    if SURFACES in wanted:
-        wanted = (wanted - {SURFACES}) | {bar.figure.row for bar in SURFACE_BARS}
+    for group in wanted & GROUPS.keys():
+        wanted = (wanted - {group}) | {bar.figure.row for bar in GROUPS[group]}
     unknown = wanted - rows.keys()
     if unknown:
-        known = ", ".join([*rows, SURFACES, also])
+        known = ", ".join([*rows, *GROUPS, also])
         raise BenchmarkError(f"no two trees can be compared by {', '.join(sorted(unknown))}; they can by: {known}")
     return [measure for measure in every if not wanted or any(rows.get(name) is measure for name in wanted)]
 
 
-def _of_surfaces() -> set[str]:
+def _of_group(group: str) -> set[str]:
     """Our rows, and those of every peer that does the same work."""
-    ours = {bar.figure.row for bar in SURFACE_BARS}
+    ours = {bar.figure.row for bar in GROUPS[group]}
     return ours | {work.row_of(name) for work in works() for name in PEERS if work.ours in ours}
 
 
 def rounds_for(names: Iterable[str]) -> int:
     """How many are taken where nobody says."""
-    return SURFACE_ROUNDS if SURFACES in names else ROUNDS
+    wanted = set(names)
+    asked = {SURFACES: SURFACE_ROUNDS, CONSUMER: CONSUMER_ROUNDS}
+    return max((rounds for group, rounds in asked.items() if group in wanted), default=ROUNDS)
 
 
 def wants_ours(names: Iterable[str]) -> bool:
-    """Whether anything is measured on our servers too: the bars of the surfaces stand on Apache's alone."""
-    return set(names) != {SURFACES}
+    """Whether anything is measured on our servers too: the bars of the groups stand on Apache's alone."""
+    wanted = set(names)
+    return not wanted or not wanted <= GROUPS.keys()
+
+
+def waiting_for(names: Iterable[str], usual: int) -> int:
+    """How many messages of 1 KiB wait to be consumed."""
+    return WAITING if CONSUMER in set(names) else usual

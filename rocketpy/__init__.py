@@ -14,8 +14,28 @@ from rocketpy._version import __version__
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.selection import by_hash, by_random
-    from rocketpy.config import ClientConfig, LatencyTable, ProducerConfig, PushConsumerConfig
-    from rocketpy.consumer import PushConsumer
+    from rocketpy.config import (
+        ClientConfig,
+        LatencyTable,
+        LitePullConsumerConfig,
+        ProducerConfig,
+        PullConsumerConfig,
+        PushConsumerConfig,
+    )
+    from rocketpy.consumer import LitePullConsumer, PullConsumer, PushConsumer
+    from rocketpy.consumer.dead_letters import DeadLetterReplay
+    from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
+    from rocketpy.consumer.offset_storage import OffsetStorage
+    from rocketpy.consumer.replay import replay_dead_letters
+    from rocketpy.consumer.strategies import (
+        AllocateAveragely,
+        AllocateByCircle,
+        AllocateByConfig,
+        AllocateByMachineRoom,
+        AllocateConsistentHash,
+        AllocateMachineRoomNearby,
+        AllocateRequest,
+    )
     from rocketpy.errors import (
         BrokerError,
         BrokerUnreachableError,
@@ -23,6 +43,7 @@ if TYPE_CHECKING:
         ConfigError,
         ConnectError,
         ConnectionLostError,
+        FilterRefusedError,
         FlowControlError,
         InvalidParameterError,
         LocalProtocolError,
@@ -30,8 +51,12 @@ if TYPE_CHECKING:
         MessageIllegalError,
         NameServerUnreachableError,
         NoPermissionError,
+        OffsetOutOfRangeError,
+        OffsetStoreError,
         ProtocolError,
         QueryNotFoundError,
+        QueueLockedError,
+        QueueNotAssignedError,
         RemoteProtocolError,
         RequestCodeNotSupportedError,
         RequestTimeoutError,
@@ -58,14 +83,24 @@ if TYPE_CHECKING:
         ConsumeFromWhere,
         ConsumeResult,
         MessageModel,
+        PullResult,
+        PullStatus,
         RetryLater,
         SendManyResult,
         SendResult,
         SendStatus,
+        Suspend,
     )
     from rocketpy.wire.message_id import OffsetMessageId, UniqueId, decode_offset_message_id, decode_unique_id
 
 __all__ = [
+    "AllocateAveragely",
+    "AllocateByCircle",
+    "AllocateByConfig",
+    "AllocateByMachineRoom",
+    "AllocateConsistentHash",
+    "AllocateMachineRoomNearby",
+    "AllocateRequest",
     "BrokerError",
     "BrokerUnreachableError",
     "ClientClosedError",
@@ -75,9 +110,14 @@ __all__ = [
     "ConnectionLostError",
     "ConsumeFromWhere",
     "ConsumeResult",
+    "DeadLetterReplay",
+    "FilterRefusedError",
     "FlowControlError",
     "InvalidParameterError",
     "LatencyTable",
+    "LitePullConsumer",
+    "LitePullConsumerConfig",
+    "LocalFileOffsetStore",
     "LocalProtocolError",
     "MQClientInstance",
     "Message",
@@ -89,12 +129,21 @@ __all__ = [
     "NameServerUnreachableError",
     "NoPermissionError",
     "OffsetMessageId",
+    "OffsetOutOfRangeError",
+    "OffsetStorage",
+    "OffsetStoreError",
     "Producer",
     "ProducerConfig",
     "ProtocolError",
+    "PullConsumer",
+    "PullConsumerConfig",
+    "PullResult",
+    "PullStatus",
     "PushConsumer",
     "PushConsumerConfig",
     "QueryNotFoundError",
+    "QueueLockedError",
+    "QueueNotAssignedError",
     "RemoteProtocolError",
     "RequestCodeNotSupportedError",
     "RequestTimeoutError",
@@ -112,6 +161,7 @@ __all__ = [
     "ServiceCrashedError",
     "ServiceNotAvailableError",
     "SubscriptionGroupNotExistError",
+    "Suspend",
     "SystemBusyError",
     "TooManyRequestsError",
     "TopicNotExistError",
@@ -124,23 +174,47 @@ __all__ = [
     "by_random",
     "decode_offset_message_id",
     "decode_unique_id",
+    "replay_dead_letters",
 ]
 
 _HOMES = {
     "rocketpy.client.instance": ("MQClientInstance",),
     "rocketpy.client.selection": ("by_hash", "by_random"),
-    "rocketpy.config": ("ClientConfig", "LatencyTable", "ProducerConfig", "PushConsumerConfig"),
-    "rocketpy.consumer": ("PushConsumer",),
+    "rocketpy.config": (
+        "ClientConfig",
+        "LatencyTable",
+        "LitePullConsumerConfig",
+        "ProducerConfig",
+        "PullConsumerConfig",
+        "PushConsumerConfig",
+    ),
+    "rocketpy.consumer": ("LitePullConsumer", "PullConsumer", "PushConsumer"),
+    "rocketpy.consumer.dead_letters": ("DeadLetterReplay",),
+    "rocketpy.consumer.replay": ("replay_dead_letters",),
+    "rocketpy.consumer.local_file_offset_store": ("LocalFileOffsetStore",),
+    "rocketpy.consumer.offset_storage": ("OffsetStorage",),
+    "rocketpy.consumer.strategies": (
+        "AllocateAveragely",
+        "AllocateByCircle",
+        "AllocateByConfig",
+        "AllocateByMachineRoom",
+        "AllocateConsistentHash",
+        "AllocateMachineRoomNearby",
+        "AllocateRequest",
+    ),
     "rocketpy.message": ("Message", "MessageExt", "MessageQueue"),
     "rocketpy.producer": ("Producer",),
     "rocketpy.results": (
         "ConsumeFromWhere",
         "ConsumeResult",
         "MessageModel",
+        "PullResult",
+        "PullStatus",
         "RetryLater",
         "SendManyResult",
         "SendResult",
         "SendStatus",
+        "Suspend",
     ),
     "rocketpy.wire.message_id": ("OffsetMessageId", "UniqueId", "decode_offset_message_id", "decode_unique_id"),
 }

@@ -25,6 +25,7 @@ __all__ = [
     "SendManyResult",
     "SendResult",
     "SendStatus",
+    "Suspend",
 ]
 
 
@@ -92,7 +93,7 @@ class PullResult:
     max_offset: int
     messages: list[MessageExt] = attrs.Factory(list)
     suggested_broker_id: int = 0
-    """The broker of the group to ask next: 0 is the master."""
+    """Which of the brokers of that name should be asked next; 0 is the master."""
 
 
 class ConsumeResult(Enum):
@@ -100,7 +101,11 @@ class ConsumeResult(Enum):
 
     SUCCESS = "SUCCESS"
     RETRY = "RETRY"
-    """Again later, at a time of the broker's choice."""
+    """Again later, at a time of the broker's choice; in order, after `suspend_current_queue_time`."""
+    COMMIT = "COMMIT"
+    """Success that commits everything of the queue up to here; in order with `auto_commit=False`."""
+    ROLLBACK = "ROLLBACK"
+    """Everything of the queue since its last COMMIT again after a pause; in order with `auto_commit=False`."""
 
 
 @attrs.frozen
@@ -114,3 +119,16 @@ class RetryLater:
     def _check(self, _: attrs.Attribute[int], value: int) -> None:
         if not -1 <= value <= 1000:
             raise ConfigError(f"delay_level must be -1, 0 or a level of the broker's table, not {value!r}")
+
+
+@attrs.frozen
+class Suspend:
+    """Returned by a listener that consumes in order: its queue pauses, then the same messages come again."""
+
+    seconds: float = attrs.field()
+    """0.01 to 30, as in Java."""
+
+    @seconds.validator
+    def _check(self, _: attrs.Attribute[float], value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.01 <= value <= 30:
+            raise ConfigError(f"a queue may be suspended for 0.01 to 30 seconds, not {value!r:.100}")

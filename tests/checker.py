@@ -13,7 +13,20 @@ from itertools import pairwise
 
 import attrs
 
-__all__ = ["History", "Observation", "Outcome", "Seen", "Send", "Violation", "check", "check_same_files"]
+__all__ = [
+    "Consumption",
+    "Delivery",
+    "History",
+    "Line",
+    "Observation",
+    "Outcome",
+    "Seen",
+    "Send",
+    "Violation",
+    "check",
+    "check_order",
+    "check_same_files",
+]
 
 Queue = tuple[str, int]
 
@@ -293,3 +306,102 @@ def _durable_before_visible(history: History, sends: Mapping[str, Send]) -> Iter
 def _short(offsets: list[int]) -> str:
     text = ",".join(map(str, offsets))
     return text if len(text) < 80 else f"{text[:40]}...{text[-30:]}"
+
+
+# --- consuming in order ----------------------------------------------------------------------------------
+
+Line = tuple[str, str, int]
+"""Topic, broker and queue id."""
+
+
+@attrs.frozen(kw_only=True)
+class Delivery:
+    """One call of a listener.
+
+    Attributes:
+        ended: None when it was cut off, or has not ended.
+        succeeded: Whether it may be committed.
+    """
+
+    consumer: str
+    queue: Line
+    offset: int
+    began: float
+    ended: float | None
+    succeeded: bool
+
+
+@attrs.define
+class Consumption:
+    """What a group did that consumes in order.
+
+    Attributes:
+        deliveries: In any order.
+        commits: (time, queue, committed offset), as somebody saw them at the broker.
+        forgotten: (time, broker name) of each start of a broker, which remembers no locks.
+    """
+
+    deliveries: list[Delivery] = attrs.field(factory=list)
+    commits: list[tuple[float, Line, int]] = attrs.field(factory=list)
+    forgotten: list[tuple[float, str]] = attrs.field(factory=list)
+
+
+def check_order(consumption: Consumption) -> list[Violation]:
+    """Every promise about order that a group broke; none when all held."""
+    lines: dict[Line, list[Delivery]] = {}
+    for delivery in sorted(consumption.deliveries, key=lambda each: each.began):
+        lines.setdefault(delivery.queue, []).append(delivery)
+    found: list[Violation] = []
+    for queue, deliveries in lines.items():
+        found += _in_turn(queue, deliveries)
+        found += _one_at_a_time(queue, deliveries, consumption.forgotten)
+    found += _commits(consumption.commits, lines)
+    return found
+
+
+def _in_turn(queue: Line, deliveries: list[Delivery]) -> Iterator[Violation]:
+    """I10, I12: a message comes for the first time once the one before it is finished, and none is left out."""
+    finished: dict[int, float] = {}
+    for each in deliveries:
+        if each.succeeded and each.ended is not None:
+            finished[each.offset] = min(each.ended, finished.get(each.offset, each.ended))
+    seen: set[int] = set()
+    for each in deliveries:
+        before = each.offset - 1
+        if each.offset not in seen and before >= 0 and finished.get(before, float("inf")) > each.began:
+            invariant = "I12" if before in seen else "I10"
+            text = f"{queue}: {each.consumer} got {each.offset} at {each.began:.3f}, before {before} was finished"
+            yield Violation(invariant, text)
+        seen.add(each.offset)
+
+
+def _one_at_a_time(queue: Line, deliveries: list[Delivery], forgotten: list[tuple[float, str]]) -> Iterator[Violation]:
+    """I12: never two listeners in one queue; only a broker that has forgotten its locks is an excuse."""
+    for first, second in pairwise(deliveries):
+        if first.ended is not None and first.ended <= second.began:
+            continue
+        if first.ended is None and first.consumer != second.consumer and not first.succeeded:
+            continue  # cut off: its member was killed, or closed in the middle
+        if not any(broker == queue[1] and first.began <= time <= second.began for time, broker in forgotten):
+            yield Violation(
+                "I12",
+                f"{queue}: {second.consumer} got {second.offset} at {second.began:.3f} while {first.consumer} was at "
+                f"work on {first.offset} from {first.began:.3f} to {first.ended}",
+            )
+
+
+def _commits(commits: list[tuple[float, Line, int]], lines: Mapping[Line, list[Delivery]]) -> Iterator[Violation]:
+    """I13: committed is what is finished, and it never falls."""
+    highest: dict[Line, int] = {}
+    for time, queue, offset in sorted(commits):
+        if offset < highest.get(queue, 0):
+            yield Violation("I13", f"{queue}: {offset} is committed at {time:.3f}, after {highest[queue]}")
+        highest[queue] = max(offset, highest.get(queue, 0))
+        done = {
+            each.offset
+            for each in lines.get(queue, ())
+            if each.succeeded and each.ended is not None and each.ended <= time
+        }
+        open_ones = [number for number in range(offset) if number not in done]
+        if open_ones:
+            yield Violation("I13", f"{queue}: {offset} is committed at {time:.3f}, and {open_ones[0]} is not finished")

@@ -189,7 +189,8 @@ def test_names_choose_what_is_compared():
 @pytest.mark.parametrize("name", ["import-floor", "store-append", "java-64", "warp"])
 def test_what_is_the_same_for_every_tree_is_refused_by_name(name: str):
     with pytest.raises(
-        BenchmarkError, match=rf"can be compared by {name}; they can by: trio-one.*surfaces, servers, spark-sink"
+        BenchmarkError,
+        match=rf"can be compared by {name}; they can by: trio-one.*surfaces, consumer, servers, spark-sink",
     ):
         chosen([name])
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.bars import ALONE, APACHE, BARS, OURS, SURFACE_BARS, Bar, Figure
-from benchmarks.plan import SURFACES, measures, rounds_for, wants_ours
+from benchmarks.bars import ALONE, APACHE, BARS, CONSUMER_BARS, OURS, SURFACE_BARS, Bar, Figure
+from benchmarks.plan import CONSUMER, SURFACES, WAITING, measures, rounds_for, waiting_for, wants_ours
 from benchmarks.plot import LEAST, MOST, distance, marks, plot
 from benchmarks.report import ratio, report
 from benchmarks.task import Outcome
@@ -123,6 +123,11 @@ threads-64 >= 1.2 of java-threads-64
 threads-64 p99_us <= 1 of java-threads-64 p99_us
 threads-8 >= 1 of java-threads-8
 threads-8 p99_us <= 1 of java-threads-8 p99_us
+consume-orderly >= 0.9 of consume
+consume-orderly >= 1 of java-orderly
+lite-pull >= 1 of java-lite
+lite-pull >= 1 of java-new-consume
+settle <= 5000
 trio-64 >= 0.5 of raw-64
 trio-64 cpu <= 2
 oneway >= 1.3 of trio-64
@@ -135,6 +140,7 @@ start-blocking <= 2 of javascript-start
 ours cold <= 0.1 of cold
 ours idle-rss <= 80
 ours idle-cpu <= 1
+ours held-pulls <= 5
 ours stop <= 1000
 ours raw-64 >= 0.7 of raw-64
 ours raw-one p50_us <= 1 of raw-one p50_us
@@ -240,3 +246,15 @@ def test_the_surfaces_are_measured_with_all_their_peers_beside_them():
     assert (rounds_for([SURFACES]), wants_ours([SURFACES])) == (5, False)
     assert (rounds_for(["trio-64"]), wants_ours([SURFACES, "consume"])) == (3, True)
     assert {bar.rounds for bar in SURFACE_BARS} == {5}
+
+
+# --- consuming
+
+
+def test_consuming_is_measured_with_enough_messages_beside_javas_client():
+    names = {row.name for measure in measures([CONSUMER]) for row in measure.rows}
+    assert names >= {"consume", "consume-orderly", "lite-pull", "java-new-consume", "java-orderly", "java-lite"}
+    assert not names & {"trio-one", "oneway", "latency", "start-trio"}
+    assert (rounds_for([CONSUMER]), wants_ours([CONSUMER])) == (5, False)
+    assert (waiting_for([CONSUMER], 40_000), waiting_for(["consume"], 40_000)) == (WAITING, 40_000)
+    assert {bar.rounds for bar in CONSUMER_BARS if bar.over is not None} == {5}

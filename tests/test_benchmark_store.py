@@ -58,6 +58,8 @@ store-restart-64m <= 3
 store-topics-64 >= 0.8 of store-topics-1
 store-topics-1000 >= 0.8 of store-topics-1
 store-topics-10000 >= 0.8 of store-topics-1
+store-filter-sql <= 6
+store-filter-bits <= 1
 store-send-backlog >= 0.8 of store-send-alone
 """
 """Every bar."""

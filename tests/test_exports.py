@@ -15,10 +15,22 @@ import rocketpy.sync
 from tests.rules import listed
 
 FACADE = {
+    "LocalFileOffsetStore",
+    "OffsetStorage",
+    "AllocateAveragely",
+    "AllocateByCircle",
+    "AllocateByConfig",
+    "AllocateByMachineRoom",
+    "AllocateConsistentHash",
+    "AllocateMachineRoomNearby",
+    "AllocateRequest",
     "ClientConfig",
     "ConsumeFromWhere",
     "ConsumeResult",
+    "DeadLetterReplay",
     "LatencyTable",
+    "LitePullConsumer",
+    "LitePullConsumerConfig",
     "MQClientInstance",
     "Message",
     "MessageExt",
@@ -26,17 +38,33 @@ FACADE = {
     "MessageQueue",
     "Producer",
     "ProducerConfig",
+    "PullConsumer",
+    "PullConsumerConfig",
+    "PullResult",
+    "PullStatus",
     "PushConsumer",
     "PushConsumerConfig",
     "RetryLater",
     "SendManyResult",
     "SendResult",
     "SendStatus",
+    "Suspend",
+    "replay_dead_letters",
 }
 """What the blocking and the asyncio surface export."""
 
 PUBLIC: dict[str, set[str]] = {
     "rocketpy": {
+        "LocalFileOffsetStore",
+        "OffsetStorage",
+        "OffsetStoreError",
+        "AllocateAveragely",
+        "AllocateByCircle",
+        "AllocateByConfig",
+        "AllocateByMachineRoom",
+        "AllocateConsistentHash",
+        "AllocateMachineRoomNearby",
+        "AllocateRequest",
         "BrokerError",
         "BrokerUnreachableError",
         "ClientClosedError",
@@ -46,9 +74,13 @@ PUBLIC: dict[str, set[str]] = {
         "ConnectionLostError",
         "ConsumeFromWhere",
         "ConsumeResult",
+        "DeadLetterReplay",
+        "FilterRefusedError",
         "FlowControlError",
         "InvalidParameterError",
         "LatencyTable",
+        "LitePullConsumer",
+        "LitePullConsumerConfig",
         "LocalProtocolError",
         "MQClientInstance",
         "Message",
@@ -60,12 +92,19 @@ PUBLIC: dict[str, set[str]] = {
         "NameServerUnreachableError",
         "NoPermissionError",
         "OffsetMessageId",
+        "OffsetOutOfRangeError",
         "Producer",
         "ProducerConfig",
         "ProtocolError",
+        "PullConsumer",
+        "PullConsumerConfig",
+        "PullResult",
+        "PullStatus",
         "PushConsumer",
         "PushConsumerConfig",
         "QueryNotFoundError",
+        "QueueLockedError",
+        "QueueNotAssignedError",
         "RemoteProtocolError",
         "RequestCodeNotSupportedError",
         "RequestTimeoutError",
@@ -79,6 +118,7 @@ PUBLIC: dict[str, set[str]] = {
         "SendManyResult",
         "SendResult",
         "SendStatus",
+        "Suspend",
         "SerializationError",
         "ServiceCrashedError",
         "ServiceNotAvailableError",
@@ -95,6 +135,7 @@ PUBLIC: dict[str, set[str]] = {
         "by_random",
         "decode_offset_message_id",
         "decode_unique_id",
+        "replay_dead_letters",
     },
     "rocketpy.aio": FACADE,
     "rocketpy.sync": FACADE,
@@ -158,7 +199,8 @@ INTERNAL = {
         "start_send",
     },
     "PushConsumer": {
-        "client_closing", "consumer_data", "in_listener", "on_route_changed", "rebalance_now", "topics",
+        "adopt", "client_closing", "consumer_data", "driven", "in_listener", "on_route_changed", "rebalance_now",
+        "topics",
     },
     "MQClientInstance": {
         "check_here", "check_open", "register_consumer", "register_producer", "unregister_consumer",
@@ -175,8 +217,8 @@ ATTRIBUTES = {"config", "client_id"}
 """Set in `__init__` on the trio surface, so the class does not show them."""
 AWAITED = " | AsyncIterable[Message]"
 """What may be given besides where there is something to await it with."""
-RUNNERS = {"plain_runner", "async_runner"}
-"""Where listeners are called: for a surface to choose, not for its users."""
+RUNNERS = {"plain_runner", "async_runner", "async_caller"}
+"""Where functions of users are called: for a surface to choose, not for its users."""
 SURFACES = {"trio": rocketpy, "blocking": rocketpy.sync, "asyncio": rocketpy.aio}
 
 
@@ -251,6 +293,11 @@ def test_the_surfaces_have_the_same_parameters() -> None:
 
 def test_what_is_awaited_on_trio_is_awaited_on_asyncio_and_nothing_on_the_blocking_surface() -> None:
     listed((each for row in METHODS for each in other_waiting(*row)), "wait as the trio surface does")
+
+
+def test_functions_are_the_same_on_every_surface() -> None:
+    parameters = {name: list(inspect.signature(SURFACES[name].replay_dead_letters).parameters) for name in SURFACES}
+    assert parameters["trio"] == parameters["blocking"] == parameters["asyncio"]
 
 
 def test_properties_are_properties_on_every_surface() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from rocketpy.config import ProducerConfig, PushConsumerConfig
+from rocketpy.config import LitePullConsumerConfig, ProducerConfig, PullConsumerConfig, PushConsumerConfig
 from rocketpy.config.java import NOT_THERE
 from rocketpy_broker_sim.config.table import broker_keys, namesrv_keys
 from tests.pages import DOCS, extension
@@ -19,7 +19,8 @@ def page() -> str:
 
 
 def test_every_setting_is_on_the_page(page: str) -> None:
-    fields = [*attrs.fields(ProducerConfig), *attrs.fields(PushConsumerConfig)]
+    kinds = (ProducerConfig, PushConsumerConfig, LitePullConsumerConfig, PullConsumerConfig)
+    fields = [field for kind in kinds for field in attrs.fields(kind)]
     names = {field.name for field in fields} | set(NOT_THERE) | set(broker_keys()) | set(namesrv_keys())
     assert {name for name in names if f"`{name}`" not in page} == set()
     assert "<!-- settings" not in page

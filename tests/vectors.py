@@ -29,6 +29,12 @@ def java_cases(name: str) -> list[tuple[Any, Any]]:
     return cases
 
 
+def sql92_property_sets() -> list[dict[str, str]]:
+    """The messages that the expressions of the cases "sql92" were asked about."""
+    found: list[dict[str, str]] = _document("vectors_java.json")["sql92_property_sets"]
+    return found
+
+
 def raises(output: Any) -> bool:
     """Whether Java threw an exception."""
     return isinstance(output, dict) and set(output) == {"error"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import trio
 
 import rocketpy
@@ -28,7 +30,7 @@ class Counter:
             self._token.run_sync_soon(self.done.set)
 
 
-async def consume(task: Task, *, as_task: bool) -> Outcome:
+async def consume(task: Task, *, as_task: bool, orderly: bool = False) -> Outcome:
     """With a group that begins at the beginning."""
     meter = Meter(task.server_pid)
     counter = Counter(min(task.filled, task.budget.messages), meter)
@@ -36,11 +38,13 @@ async def consume(task: Task, *, as_task: bool) -> Outcome:
     async def listener(message: rocketpy.MessageExt) -> None:
         counter(message)
 
+    extra: dict[str, Any] = {"orderly": True} if orderly else {}  # another tree may not have it
     consumer = rocketpy.PushConsumer(
         f"bench_{task.run}",
         namesrv=task.namesrv,
         consume_from_where=rocketpy.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
         consume_thread_max=1,
+        **extra,
     )
     consumer.subscribe(task.filled_topic, listener if as_task else counter)
     async with consumer:

@@ -12,7 +12,21 @@ from benchmarks.processes import Child
 SOURCES = Path(__file__).resolve().parent / "java"
 WARM_TURNS = 3
 """The optimizing compiler wants thousands of calls of each path, and does its work beside them."""
-SHAPES = ("one", "64", "threads-64", "threads-8", "hot-64", "hot-8", "batch", "consume", "latency", "start")
+SHAPES = (
+    "one",
+    "64",
+    "threads-64",
+    "threads-8",
+    "hot-64",
+    "hot-8",
+    "batch",
+    "consume",
+    "new-consume",
+    "orderly",
+    "lite",
+    "latency",
+    "start",
+)
 
 
 def java() -> PeerMake | str:

@@ -38,7 +38,7 @@ class Work:
         floor: The raw loop that it is compared with.
         unit: Of its figure.
         fresh: Whether a process of its own does it, as ours do, warmed up by so many sends; 0 where the driver does
-            that is up for the whole run, of which a just-in-time compiler has made all it can.
+            that is up for the whole run, of which a just-in-time compiler has made all it can. Consumers send nothing.
     """
 
     shape: str
@@ -88,6 +88,9 @@ def works() -> tuple[Work, ...]:
         Work("hot-8", "send, 8 threads, compiled for long", "threads-8", "raw-64"),
         Work("batch", "batches of 100", "batch", "raw-batch"),
         Work("consume", "push consume 1 KiB", "consume-async", "raw-consume"),
+        Work("new-consume", "push consume 1 KiB, new JVM", "consume-async", "raw-consume", fresh=FRESH_SENDS),
+        Work("orderly", "push consume 1 KiB, in order, new JVM", "consume-orderly", "raw-consume", fresh=FRESH_SENDS),
+        Work("lite", "lite pull 1 KiB, new JVM", "lite-pull", "raw-consume", fresh=FRESH_SENDS),
         Work("latency", "send to listener, idle queue", "latency", "raw-latency", "ms"),
         Work("start", "process start to first acknowledged send", "start-blocking", None, "ms"),
     )

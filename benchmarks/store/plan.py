@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from benchmarks.store import append, backlog, group_commit, opening, restart, steady, topics, transfer
+from benchmarks.store import append, backlog, filters, group_commit, opening, restart, steady, topics, transfer
 from benchmarks.trouble import BenchmarkError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ MEASURES: tuple[StoreMeasure, ...] = (
     topics.MEASURE,
     backlog.MEASURE,
     transfer.MEASURE,
+    filters.MEASURE,
 )
 
 

@@ -14,14 +14,26 @@ from typing import Any
 
 import attrs
 
-from rocketpy.config import ClientConfig, ProducerConfig, PushConsumerConfig
+from rocketpy.config import (
+    ClientConfig,
+    LitePullConsumerConfig,
+    ProducerConfig,
+    PullConsumerConfig,
+    PushConsumerConfig,
+)
 from rocketpy.config.java import NOT_THERE, OTHER_DEFAULTS
 from rocketpy_broker_sim.config import BROKER_UPDATES, NAMESRV_UPDATES, table
 
 PAGE = "reference/settings"
 MARKER = re.compile(r"<!-- settings: (.+?) -->")
 
-CLIENTS = {"client": ClientConfig, "producer": ProducerConfig, "push consumer": PushConsumerConfig}
+CLIENTS = {
+    "client": ClientConfig,
+    "producer": ProducerConfig,
+    "push consumer": PushConsumerConfig,
+    "lite pull consumer": LitePullConsumerConfig,
+    "pull consumer": PullConsumerConfig,
+}
 KEYS = {"broker": table.broker_keys, "name server": table.namesrv_keys}
 UPDATES = {"broker": BROKER_UPDATES, "name server": NAMESRV_UPDATES}
 LANES = {

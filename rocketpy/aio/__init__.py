@@ -12,43 +12,89 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.aio.consumer import PushConsumer
+    from rocketpy.aio.dead_letters import replay_dead_letters
+    from rocketpy.aio.lite_pull import LitePullConsumer
     from rocketpy.aio.producer import Producer
-    from rocketpy.config import ClientConfig, LatencyTable, ProducerConfig, PushConsumerConfig
+    from rocketpy.aio.pull_consumer import PullConsumer
+    from rocketpy.config import (
+        ClientConfig,
+        LatencyTable,
+        LitePullConsumerConfig,
+        ProducerConfig,
+        PullConsumerConfig,
+        PushConsumerConfig,
+    )
+    from rocketpy.consumer.dead_letters import DeadLetterReplay
+    from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
+    from rocketpy.consumer.offset_storage import OffsetStorage
+    from rocketpy.consumer.strategies import (
+        AllocateAveragely,
+        AllocateByCircle,
+        AllocateByConfig,
+        AllocateByMachineRoom,
+        AllocateConsistentHash,
+        AllocateMachineRoomNearby,
+        AllocateRequest,
+    )
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
         MessageModel,
+        PullResult,
+        PullStatus,
         RetryLater,
         SendManyResult,
         SendResult,
         SendStatus,
+        Suspend,
     )
 
 __all__ = [
+    "AllocateAveragely",
+    "AllocateByCircle",
+    "AllocateByConfig",
+    "AllocateByMachineRoom",
+    "AllocateConsistentHash",
+    "AllocateMachineRoomNearby",
+    "AllocateRequest",
     "ClientConfig",
     "ConsumeFromWhere",
     "ConsumeResult",
+    "DeadLetterReplay",
     "LatencyTable",
+    "LitePullConsumer",
+    "LitePullConsumerConfig",
+    "LocalFileOffsetStore",
     "MQClientInstance",
     "Message",
     "MessageExt",
     "MessageModel",
     "MessageQueue",
+    "OffsetStorage",
     "Producer",
     "ProducerConfig",
+    "PullConsumer",
+    "PullConsumerConfig",
+    "PullResult",
+    "PullStatus",
     "PushConsumer",
     "PushConsumerConfig",
     "RetryLater",
     "SendManyResult",
     "SendResult",
     "SendStatus",
+    "Suspend",
+    "replay_dead_letters",
 ]
 
 _HOMES = {
     "rocketpy.aio.client": ("MQClientInstance",),
     "rocketpy.aio.consumer": ("PushConsumer",),
+    "rocketpy.aio.lite_pull": ("LitePullConsumer",),
+    "rocketpy.aio.dead_letters": ("replay_dead_letters",),
     "rocketpy.aio.producer": ("Producer",),
+    "rocketpy.aio.pull_consumer": ("PullConsumer",),
 }
 """Where the names live that are this surface's own; the others are those of `rocketpy`. They load on first use."""
 

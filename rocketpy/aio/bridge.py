@@ -213,7 +213,7 @@ class Bridge:
         if self.crossed_fork:
             raise ClientClosedError(
                 f"{self.what} was made before a fork: sockets, loops and background threads do not cross it; make a "
-                "new one in the child from the same config"
+                "new one in the child from the same config, or reopen() this one there"
             )
         if not self.is_bound:
             raise ClientClosedError(f"{self.what} is not started: use it inside `async with`, or await start() first")

@@ -34,6 +34,7 @@ class MQClientInstance(Lifetime[TrioClient]):
         hooks: Sequence[RequestHook] = (),
         **fields: Any,
     ) -> None:
+        self._made_with = {"config": config, "network": network, "hooks": hooks, **fields}
         inner = TrioClient(config, network=network, hooks=hooks, **fields)
         super().__init__(inner, Bridge(f"client {inner.client_id}", inner))
 

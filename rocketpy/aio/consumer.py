@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.aio.bridge import Bridge
+from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.aio.listeners import LoopRunner
 from rocketpy.aio.signals import first_signal
@@ -17,6 +18,7 @@ from rocketpy.errors import ConfigError
 if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.pauses import Pausable
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus
     from rocketpy.consumer.subscription import Listener
     from rocketpy.message import MessageQueue
@@ -43,6 +45,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         network: Network | None = None,
         **fields: Any,
     ) -> None:
+        self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         bridge = Bridge("consumer")
         inner = TrioConsumer(
             group,
@@ -50,6 +53,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             client=trio_client_of(client, "rocketpy.aio"),
             network=network,
             async_runner=partial(LoopRunner, bridge),
+            async_caller=LoopCaller(bridge),
             **fields,
         )
         bridge.what = f"consumer {inner.config.group}"
@@ -60,6 +64,11 @@ class PushConsumer(Lifetime[TrioConsumer]):
     def config(self) -> PushConsumerConfig:
         """The settings."""
         return self._inner.config
+
+    def _make_again(self, *, crossed_fork: bool) -> None:
+        former = self._inner
+        super()._make_again(crossed_fork=crossed_fork)
+        self._inner.adopt(former)
 
     # --- subscriptions --------------------------------------------------------------------------------
 
@@ -92,6 +101,46 @@ class PushConsumer(Lifetime[TrioConsumer]):
     @property
     def _is_waited_for(self) -> bool:
         return self._inner.in_listener
+
+    # --- steering -------------------------------------------------------------------------------------
+
+    def pause(self, what: Pausable = None) -> None:
+        """Get no more messages of a topic, of queues, or of everything. See `rocketpy.PushConsumer.pause`.
+
+        Raises:
+            ConfigError: this is no topic that is subscribed, and no queues.
+        """
+        self._check_home()
+        self._inner.pause(what)
+
+    def resume(self, what: Pausable = None) -> None:
+        """Get messages again; without an argument, of everything.
+
+        Raises:
+            ConfigError: this is no topic that is subscribed, and no queues.
+        """
+        self._check_home()
+        self._inner.resume(what)
+
+    def set_consume_thread_max(self, most: int) -> None:
+        """Let so many listeners run at the same time from now on. See `rocketpy.PushConsumer.set_consume_thread_max`.
+
+        Raises:
+            ConfigError: it is no such number.
+            ClientClosedError: the consumer is not open.
+        """
+        self._check_home()
+        self._inner.set_consume_thread_max(most)
+
+    async def commit(self, timeout: float | None = None) -> None:
+        """Commit what is consumed by now, and wait until the brokers have it. See `rocketpy.PushConsumer.commit`.
+
+        Raises:
+            RequestTimeoutError: some of it is not committed; the log says why, and the next commit repeats it.
+            ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background stopped it meanwhile.
+        """
+        await self._call(self._inner.commit, timeout)
 
     # --- looking: from anywhere, for nothing of it waits -------------------------------------------------
 

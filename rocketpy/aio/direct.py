@@ -79,7 +79,7 @@ class DirectSends:
 
         def ask(requests: list[RemotingCommand]) -> None:
             peer = PeerRequests(made, deliver)
-            bridge.portal.post(lambda: handler.handle(cast(Any, peer), requests, self.outside.core.clock()))
+            bridge.portal.post(lambda: handler.handle(cast("Any", peer), requests, self.outside.core.clock()))
 
         made = LoopConnection(
             bridge.loop,

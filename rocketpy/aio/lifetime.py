@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
-from rocketpy.client.lifecycle import NotPicklable
+from rocketpy.client.reopening import Reopenable
 from rocketpy.errors import ClientClosedError
 from rocketpy.portal import Call, Opened, Portal
 
@@ -79,7 +79,7 @@ class _Start(Call[None]):
         self.over = asyncio.Event()
 
 
-class Lifetime(NotPicklable, Generic[T]):
+class Lifetime(Reopenable, Generic[T]):
     """Holds one object of the trio surface open in the portal, for one event loop.
 
     Args:
@@ -125,6 +125,15 @@ class Lifetime(NotPicklable, Generic[T]):
         finally:
             self._starting = None
             starting.over.set()
+
+    def reopen(self) -> Self:
+        """In the child of a fork, make it as new: ``await producer.reopen().start()``. A shared client goes first.
+
+        Raises:
+            ClientClosedError: this is the process in which it was made.
+        """
+        self._make_again(crossed_fork=self._bridge.crossed_fork)
+        return self
 
     async def aclose(self) -> None:
         """Close it; fine when it is closed already, or was never started.
@@ -212,6 +221,15 @@ class Lifetime(NotPicklable, Generic[T]):
         """Run an async function of what it holds where that lives."""
         self._bridge.check()
         return await self._bridge.call(function, *args, **kwargs)
+
+    async def _call_anyhow(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run an async function of what it holds, which may not have been started yet."""
+        bound_here = self._bridge.bind()
+        try:
+            return await self._bridge.call(function, *args, **kwargs)
+        finally:
+            if bound_here and self._bridge.opened is None and self._starting is None:
+                self._bridge.unbind()
 
     def __repr__(self) -> str:
         """That of what it holds."""

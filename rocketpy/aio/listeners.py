@@ -1,7 +1,7 @@
 """Calling async listeners in the user's event loop.
 
 Calls go over in batches: the portal puts them into a deque and wakes the loop once. There the workers, each a task,
-take one after the other, as those of `rocketpy.consumer.runners.TaskRunner` do, and what came of them goes back with
+take one after the other, as those of every `rocketpy.consumer.crew` do, and what came of them goes back with
 one post for all that have ended meanwhile. Every call runs in a copy of the context in which the consumer was entered.
 What is wrong with the workers themselves ends the consumer, loudly.
 """
@@ -11,16 +11,16 @@ from __future__ import annotations
 import asyncio
 import types
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
 
+from rocketpy.consumer.crew import AsyncCrew, Call, Finished, Worker
 from rocketpy.consumer.inside import mark
-from rocketpy.consumer.lanes import Lane, Lanes
 from rocketpy.consumer.listeners import Raised
-from rocketpy.consumer.runners import YIELD_AFTER, Call, Finished
+from rocketpy.consumer.runners import RemoteRunner
 from rocketpy.errors import ClientClosedError
 from rocketpy.logs import get_logger
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import contextvars
 
     from rocketpy.aio.bridge import Bridge
+    from rocketpy.consumer.lanes import Lane
 
 __all__ = ["LoopRunner"]
 
@@ -40,20 +41,7 @@ _PAUSE = 0.1
 """Seconds without new workers after somebody else cancelled one: it may have been the end of `asyncio.run`."""
 
 
-class _Worker:
-    """One task. The portal reads `call` first and `since` after it, the loop writes them the other way round."""
-
-    __slots__ = ("call", "context", "gate", "since", "task")
-
-    def __init__(self, context: contextvars.Context) -> None:
-        self.call: Call | None = None
-        self.since = 0.0
-        self.context = context
-        self.gate: asyncio.Future[None] | None = None
-        self.task: asyncio.Task[None] | None = None
-
-
-class LoopRunner:
+class LoopRunner(RemoteRunner):
     """Calls async listeners in the loop of a bridge. Made in the portal.
 
     Deques and flags are what the two threads share, each touched by one atomic operation at a time.
@@ -66,75 +54,52 @@ class LoopRunner:
     """
 
     def __init__(self, bridge: Bridge, limit: int, finished: Finished, report: Callable[[], None]) -> None:
+        self._tasks = LoopCrew(bridge, limit, finished, report)
+        super().__init__(self._tasks, self._in_turn)
         self._bridge = bridge
-        self._lanes = Lanes(limit)
-        self._finished = finished
-        self._report = report
         self._changes: deque[Callable[[], object]] = deque()
-        self._workers: set[_Worker] = set()
-        self._idle: list[_Worker] = []
         self._asked = False
-        self._told = False
-        self._waking = False
-        self._paused = False
-        self._stopped = False
-        self._cut_off = False
-        self._crash: Exception | None = None
-        self._ended = trio.Event()
-        self._over = trio.Event()
-        self._clock = trio.lowlevel.current_clock().current_time
 
-    # --- in the portal ----------------------------------------------------------------------------------
-
-    def submit(self, topic: str, calls: Iterable[Call]) -> None:
-        """Make these calls."""
-        self._change(partial(self._lanes.put, topic, calls))
-
-    def share(self, topics: Collection[str]) -> None:
-        """Keep workers for each of these topics."""
-        self._change(partial(self._lanes.share, topics))
-
-    def allow(self, extra: int) -> None:
-        """Let so many more calls run."""
-        self._change(partial(self._lanes.allow, extra))
-
-    def _change(self, change: Callable[[], object]) -> None:
-        """Have the lanes changed in the loop, which alone touches them."""
+    def _in_turn(self, change: Callable[[], object]) -> None:
+        """Have the crew told in the loop, which alone touches it."""
         self._changes.append(change)
         if not self._asked or self._bridge.loop.is_closed():
             self._asked = True
             self._bridge.inbox.deliver(self._look)
 
-    def running(self) -> list[tuple[Call, float]]:
-        """The calls under way."""
-        now = [(worker.call, worker.since) for worker in tuple(self._workers)]
-        return [(call, since) for call, since in now if call is not None]
+    def _look(self) -> None:
+        """In the loop."""
+        self._asked = False
+        while self._changes:
+            self._changes.popleft()()
 
     def stop(self) -> None:
         """Begin no more calls."""
-        self._stopped = True
-        if not self._in_loop(self._let_idle_go):
-            self._note_ended()
+        self._tasks.stopping()
+        if not self._in_loop(self._tasks.stop):
+            self._tasks.note_ended()
 
     async def run(self) -> None:
         """The service. When it is cancelled, so are the listeners."""
+        tasks = self._tasks
         try:
-            await self._over.wait()
+            await tasks.over.wait()
         finally:
-            if not self._ended.is_set():
+            if not tasks.ended.is_set():
                 await self._cut_listeners_off()
-        if self._crash is not None:
-            raise self._crash
+        if tasks.crash is not None:
+            raise tasks.crash
 
     async def _cut_listeners_off(self) -> None:
-        self._stopped = self._cut_off = True
-        if self._in_loop(self._cancel_workers):
+        tasks = self._tasks
+        tasks.stopping(cut_off=True)
+        if self._in_loop(tasks.cancel):
             with trio.CancelScope(deadline=trio.current_time() + _PATIENCE, shield=True):
-                await self._ended.wait()
-        if not self._ended.is_set() and self._workers:
+                await tasks.ended.wait()
+        if not tasks.ended.is_set() and len(tasks):
             logger.warning(
                 "%d listeners of %s did not end when they were cancelled, and are left alone",
-                len(self._workers),
+                len(tasks),
                 self._bridge.what,
             )
 
@@ -142,67 +107,68 @@ class LoopRunner:
         """Have it called in the loop; False when that does not run, so that nobody should wait for it."""
         return self._bridge.inbox.deliver(function) and self._bridge.loop.is_running()
 
-    def _note_ended(self) -> None:
-        """No worker is left."""
-        self._ended.set()
-        self._over.set()
 
-    def _tell(self) -> None:
+class _Task(Worker):
+    """One task."""
+
+    __slots__ = ("context", "gate", "task")
+
+    def __init__(self, context: contextvars.Context) -> None:
+        super().__init__()
+        self.context = context
+        self.gate: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class LoopCrew(AsyncCrew[_Task]):
+    """The workers in the user's loop. Its methods are called there, but for `stopping` and `note_ended`.
+
+    Attributes:
+        crash: what is wrong with the workers themselves.
+        over: set in the portal when no worker is left, or when it crashed.
+        ended: set in the portal when no worker is left.
+    """
+
+    def __init__(self, bridge: Bridge, limit: int, finished: Finished, report: Callable[[], None]) -> None:
+        super().__init__(limit, finished, report, clock=trio.lowlevel.current_clock().current_time)
+        self._bridge = bridge
+        self._told = False
+        self._paused = False
+        self._cut_off = False
+        self.crash: Exception | None = None
+        self.ended = trio.Event()
+        self.over = trio.Event()
+
+    def __len__(self) -> int:
+        """How many workers are left."""
+        return len(self._workers)
+
+    # --- in the portal ----------------------------------------------------------------------------------
+
+    def stopping(self, *, cut_off: bool = False) -> None:
+        """Begin no more calls; with `cut_off`, those under way are about to be cancelled."""
+        self._stopped = True
+        self._cut_off = self._cut_off or cut_off
+
+    def note_ended(self) -> None:
+        """No worker is left."""
+        self.ended.set()
+        self.over.set()
+
+    def _reported(self) -> None:
+        # Cleared first: what ends from here on is told again.
         self._told = False
         self._report()
 
     # --- in the loop ------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        self._asked = False
-        while self._changes:
-            self._changes.popleft()()
-        self._wake_one()
-
-    def _wake_one(self, besides: Lane | None = None) -> None:
-        """Have one more worker look for calls, unless one is on its way to them already."""
-        if self._waking or self._paused or self._stopped or not self._lanes.is_waiting(besides):
-            return
-        # Set before there is a task: a factory of the user may run its first step at once.
-        if self._idle:
-            self._waking = True
-            self._open(self._idle.pop())
-        elif len(self._workers) < self._lanes.limit:
-            self._waking = True
-            self._start_worker()
-
-    def _start_worker(self) -> None:
-        worker = _Worker(self._bridge.context.copy())
-        worker.context.run(mark, self._finished, worker)
-        self._workers.add(worker)
-        work = self._work(worker)
-        try:
-            # Within the context, for a factory of the user need not know the argument of that name.
-            worker.task = worker.context.run(self._bridge.loop.create_task, work)
-        except Exception as exc:  # noqa: BLE001 - without workers nothing would ever be consumed again
-            work.close()
-            self._workers.discard(worker)
-            self._fail(exc)
-
-    def _fail(self, error: Exception) -> None:
-        """Have the consumer end with this error, which is none of a listener."""
-        if self._crash is None:
-            self._crash = error
-        self._stopped = True
-        self._let_idle_go()
-        self._post(self._over.set)
-
-    @staticmethod
-    def _open(worker: _Worker) -> None:
-        if worker.gate is not None and not worker.gate.done():
-            worker.gate.set_result(None)
-
-    def _let_idle_go(self) -> None:
-        while self._idle:
-            self._open(self._idle.pop())
+    def stop(self) -> None:
+        """Let those go that are idle."""
+        super().stop()
         self._note_end()
 
-    def _cancel_workers(self) -> None:
+    def cancel(self) -> None:
+        """Cut listeners off."""
         for worker in self._workers:
             if worker.task is not None:
                 worker.task.cancel()
@@ -210,7 +176,7 @@ class LoopRunner:
 
     def _note_end(self) -> None:
         if self._stopped and not self._workers:
-            self._post(self._note_ended)
+            self._post(self.note_ended)
 
     def _post(self, function: Callable[[], None]) -> None:
         try:
@@ -218,23 +184,39 @@ class LoopRunner:
         except ClientClosedError:
             self._stopped = True  # the process ends
 
-    async def _work(self, worker: _Worker) -> None:
-        """Go through the lanes; wait when there is nothing to do."""
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            self._post(self._reported)
+
+    def _fail(self, error: Exception) -> None:
+        """Have the consumer end with this error, which is none of a listener."""
+        if self.crash is None:
+            self.crash = error
+        self.stop()
+        self._post(self.over.set)
+
+    def _start_one(self) -> bool:
+        if self._paused:
+            return False
+        worker = _Task(self._bridge.context.copy())
+        worker.context.run(mark, self._finished, worker)
+        self._workers.add(worker)
+        hosted = self._host(worker)
+        try:
+            # Within the context, for a factory of the user need not know the argument of that name.
+            worker.task = worker.context.run(self._bridge.loop.create_task, hosted)
+        except Exception as exc:  # noqa: BLE001 - without workers nothing would ever be consumed again
+            hosted.close()
+            self._workers.discard(worker)
+            self._fail(exc)
+            return False
+        return True
+
+    async def _host(self, worker: _Task) -> None:
         try:
             await asyncio.sleep(0)  # not inside of its starter, even where a factory runs the first step at once
-            self._waking = False
-            while not self._stopped:
-                lane = self._lanes.enter()
-                if lane is not None:
-                    try:
-                        await self._make_calls(worker, lane)
-                    finally:
-                        self._lanes.leave(lane)
-                    continue
-                worker.gate = self._bridge.loop.create_future()
-                self._idle.append(worker)
-                await worker.gate
-                self._waking = False
+            await self._work(worker)
         except Exception as exc:  # noqa: BLE001 - a bug in here
             self._fail(exc)
         finally:
@@ -252,29 +234,21 @@ class LoopRunner:
         self._paused = False
         self._wake_one()
 
-    async def _make_calls(self, worker: _Worker, lane: Lane) -> None:
-        """Make calls of a lane, until there are none or it is another's turn. One's failure is that call's affair."""
-        self._wake_one(besides=lane)
-        calls, clock = lane.calls, self._clock
-        since = clock()
-        while calls and not self._stopped:
-            call = calls.popleft()
-            if calls and not lane.full:
-                self._wake_one()
-            if call[1].dropped:
-                continue
-            worker.since = clock()
-            worker.call = call
-            try:
-                await self._make(worker, call)
-            finally:
-                worker.call = None
-            if clock() - since > YIELD_AFTER:
-                # A listener that never waits would keep everything else from running.
-                await asyncio.sleep(0)
-                return
+    def _open(self, worker: _Task) -> None:
+        if worker.gate is not None and not worker.gate.done():
+            worker.gate.set_result(None)
 
-    async def _make(self, worker: _Worker, call: Call) -> None:
+    def _close_gate(self, worker: _Task) -> None:
+        worker.gate = None
+
+    async def _wait(self, worker: _Task) -> None:
+        worker.gate = self._bridge.loop.create_future()
+        await worker.gate
+
+    async def _breathe(self) -> None:
+        await asyncio.sleep(0)
+
+    async def _make(self, worker: _Task, lane: Lane, call: Call) -> None:
         try:
             outcome = await _in_context(worker.context.copy(), _called(call))
         except (KeyboardInterrupt, GeneratorExit):
@@ -282,23 +256,15 @@ class LoopRunner:
         except asyncio.CancelledError as exc:
             if self._cut_off:
                 raise  # neither acknowledged nor given back: somebody gets it again
-            self._note(call, Raised(exc))
+            self._note(lane, call, Raised(exc))
+            self._tell()
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
         except BaseException as exc:  # noqa: BLE001 - what a listener raises is its answer
-            self._note(call, Raised(exc))
+            self._note(lane, call, Raised(exc))
         else:
-            self._note(call, outcome)
-
-    def _note(self, call: Call, outcome: object) -> None:
-        if outcome is None:
-            self._finished.succeeded.append(call)
-        else:
-            self._finished.others.append((call, outcome))
-        if not self._told:
-            self._told = True
-            self._post(self._tell)
+            self._note(lane, call, outcome)
 
 
 async def _called(call: Call) -> Any:

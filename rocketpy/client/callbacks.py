@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
+from rocketpy.client.driving import drive
 from rocketpy.errors import BrokerError, RemoteProtocolError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.remoting.dispatch import Dispatcher
@@ -133,4 +134,5 @@ def callbacks(roles: RoleTable) -> Callbacks:
 
     made = Callbacks()
     made.processors[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = consumer_ids_changed
+    drive(made, roles)
     return made

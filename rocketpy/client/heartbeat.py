@@ -6,6 +6,7 @@ connection wants a heartbeat too. Plays the part of sendHeartbeatToAllBroker in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Heartbeats"]
 
 logger = get_logger(__name__)
+
+AGAIN_AFTER = 3.0
+"""Seconds until a broker that did not answer hears from a consumer again. As long as it does not know one of several
+members, it tells the others that all queues are theirs."""
 
 
 class Heartbeats:
@@ -74,24 +79,34 @@ class Heartbeats:
             self.send_soon()
 
     async def run(self) -> None:
-        """The service: a round at every interval, and at once when asked."""
+        """The service: a round at every interval, and at once when asked; more often to brokers that do not answer."""
+        next_round = trio.current_time() + self._interval
         while True:
-            with trio.move_on_after(self._interval):
+            deadline = next_round
+            if self._failing and self._roles.consumers:
+                deadline = min(deadline, trio.current_time() + AGAIN_AFTER)
+            with trio.move_on_at(deadline) as waiting:
                 await self._wanted.wait()
+            if waiting.cancelled_caught and deadline < next_round:
+                await self._send_each([target for target in self._targets() if target[1] in self._failing])
+                continue
             self._wanted = trio.Event()
             await self.send_all()
+            next_round = trio.current_time() + self._interval
 
     async def send_all(self) -> int:
         """Tell every broker now, all at the same time. Returns how many answered; errors are logged."""
+        return await self._send_each(self._targets())
+
+    async def _send_each(self, targets: Sequence[tuple[str, str]]) -> int:
         data = self._roles.heartbeat(self._client_id)
         if data is None:
             return 0
-        targets = self._targets()
         answered: list[str] = []
         async with trio.open_nursery() as nursery:
             for broker_name, address in targets:
                 nursery.start_soon(self._send, broker_name, address, data, answered)
-        known = {address for _, address in targets}
+        known = {address for _, address in self._targets()}
         self._failing &= known
         self.answering &= known
         for address in self.versions.keys() - known:

@@ -21,8 +21,9 @@ from rocketpy.client.callbacks import callbacks
 from rocketpy.client.client_id import new_client_id
 from rocketpy.client.data_links import DataLinks
 from rocketpy.client.heartbeat import Heartbeats
-from rocketpy.client.lifecycle import Lifecycle, NotPicklable
+from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.name_server import NameServers
+from rocketpy.client.reopening import Reopenable
 from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
 from rocketpy.client.routing import RouteTable
 from rocketpy.config import ClientConfig
@@ -42,7 +43,7 @@ __all__ = ["MQClientInstance"]
 logger = get_logger(__name__)
 
 
-class MQClientInstance(NotPicklable):
+class MQClientInstance(Reopenable):
     """A client: ``async with MQClientInstance(namesrv="127.0.0.1:9876") as client:``.
 
     Args:
@@ -63,6 +64,7 @@ class MQClientInstance(NotPicklable):
         hooks: Sequence[RequestHook] = (),
         **fields: Any,
     ) -> None:
+        self._made_with = {"config": config, "network": network, "hooks": hooks, **fields}
         self.config = ClientConfig.of(config, **fields)
         self.network: Network = network if network is not None else TcpNetwork()
         self.client_id = new_client_id(self.config, self.network.local_ip())
@@ -113,6 +115,15 @@ class MQClientInstance(NotPicklable):
     def __repr__(self) -> str:
         """Short form for logs."""
         return f"<MQClientInstance {self.client_id} {self._lifecycle.state.value}>"
+
+    def reopen(self) -> Self:
+        """In the child of a fork, make it as new: ``async with client.reopen():``. Then those that share it may follow.
+
+        Raises:
+            ClientClosedError: this is the process in which it was made.
+        """
+        self._make_again(crossed_fork=self._lifecycle.crossed_fork)
+        return self
 
     # --- life -----------------------------------------------------------------------------------------
 
@@ -289,6 +300,12 @@ class MQClientInstance(NotPicklable):
         self.heartbeats.versions.pop(connection.address, None)  # another broker may serve there by now
         if connection.address in self._addresses:
             self.heartbeats.connected(connection)
+            connection.add_close_callback(self._disconnected)
+
+    def _disconnected(self, connection: Connection) -> None:
+        """A broker shares out the queues of clients that it has lost: come back before others have begun with them."""
+        if self.roles.consumers and connection.address in self._addresses:
+            self.heartbeats.send_soon()
 
     def _route_changed(self, topic: str) -> None:
         addresses = self._known_addresses()

@@ -132,6 +132,14 @@ class Lifecycle:
             ConfigError: this is another loop than the one in which it was entered.
         """
         self.check_open()
+        self.check_loop()
+
+    def check_loop(self) -> None:
+        """Refuse use from where it does not belong, in whichever state it is.
+
+        Raises:
+            ConfigError: this is another loop than the one in which it was entered.
+        """
         if _running_loop() is not self._loop:
             raise ConfigError(
                 f"{self.what} belongs to the trio loop in which it was entered: come back to it with "
@@ -150,7 +158,8 @@ class Lifecycle:
         if self._forks != _forks:
             raise ClientClosedError(
                 f"{self.what} was made in process {self._pid}, this is its child {os.getpid()} after a fork: sockets "
-                "and background tasks do not cross a fork; make a new one in the child from the same config"
+                "and background tasks do not cross a fork; make a new one in the child from the same config, or "
+                "reopen() this one there"
             )
 
 

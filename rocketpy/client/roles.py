@@ -5,13 +5,17 @@ Plays the part of MQProducerInner, MQConsumerInner and of the two tables in MQCl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rocketpy.errors import ConfigError
 from rocketpy.wire.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 
-__all__ = ["ConsumerRole", "ProducerRole", "Role", "RoleTable"]
+if TYPE_CHECKING:
+    from rocketpy.message import MessageExt, MessageQueue
+    from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+
+__all__ = ["ConsumerRole", "Driven", "DrivenRole", "ProducerRole", "Role", "RoleTable"]
 
 
 class Role(Protocol):
@@ -43,6 +47,40 @@ class ConsumerRole(Role, Protocol):
 
     def rebalance_now(self) -> None:
         """The members of the group changed: look at once who consumes which queue."""
+        ...
+
+
+class Driven(Protocol):
+    """What brokers can have a consumer do while it runs."""
+
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        """Where it stands on a topic."""
+        ...
+
+    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on from these offsets, in those of the queues that it has."""
+        ...
+
+    async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
+        """How it is, inside."""
+        ...
+
+    async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
+        """Give one message to a listener; no offset moves.
+
+        Raises:
+            BrokerError: nobody listens to its topic.
+        """
+        ...
+
+
+@runtime_checkable
+class DrivenRole(Protocol):
+    """A consumer that brokers can drive. One without this attribute cannot be driven."""
+
+    @property
+    def driven(self) -> Driven | None:
+        """What drives it; None while it does not run."""
         ...
 
 

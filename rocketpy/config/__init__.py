@@ -13,15 +13,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rocketpy.config.client import ClientConfig, parse_addresses
     from rocketpy.config.latency import LatencyTable
+    from rocketpy.config.lite_pull_consumer import LitePullConsumerConfig
     from rocketpy.config.producer import ProducerConfig
+    from rocketpy.config.pull_consumer import PullConsumerConfig
     from rocketpy.config.push_consumer import PushConsumerConfig
 
-__all__ = ["ClientConfig", "LatencyTable", "ProducerConfig", "PushConsumerConfig", "parse_addresses"]
+__all__ = [
+    "ClientConfig",
+    "LatencyTable",
+    "LitePullConsumerConfig",
+    "ProducerConfig",
+    "PullConsumerConfig",
+    "PushConsumerConfig",
+    "parse_addresses",
+]
 
 _HOME_OF = {
     "ClientConfig": "client",
     "LatencyTable": "latency",
+    "LitePullConsumerConfig": "lite_pull_consumer",
     "ProducerConfig": "producer",
+    "PullConsumerConfig": "pull_consumer",
     "PushConsumerConfig": "push_consumer",
     "parse_addresses": "client",
 }

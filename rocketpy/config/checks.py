@@ -5,6 +5,7 @@ What concerns several settings of a config at once is checked by the config itse
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,22 @@ from rocketpy.wire.names import check_group, check_topic
 if TYPE_CHECKING:
     import attrs
 
-__all__ = ["MIB", "Check", "group_name", "member", "no_separator", "number", "one_of", "seconds", "topic_name", "whole"]
+__all__ = [
+    "MIB",
+    "Check",
+    "consume_timestamp",
+    "function_or_none",
+    "group_name",
+    "member",
+    "no_separator",
+    "number",
+    "one_of",
+    "one_of_or_function",
+    "one_or_none",
+    "seconds",
+    "topic_name",
+    "whole",
+]
 
 MIB = 1024 * 1024
 Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
@@ -65,6 +81,35 @@ def one_of(*choices: str) -> Check:
     return check
 
 
+def one_or_none(*choices: str) -> Check:
+    check = one_of(*choices)
+    return lambda config, field, value: None if value is None else check(config, field, value)
+
+
+def one_of_or_function(*choices: str) -> Check:
+    """One of these names, or what can be called and answers at once."""
+
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if isinstance(value, str) and value in choices:
+            return
+        named = ", ".join(choices)
+        if not callable(value):
+            raise ConfigError(f"{field.name} must be one of {named}, or a function, not {value!r:.100}")
+        if isinstance(value, type):
+            raise ConfigError(
+                f"{field.name} must be an object, not the class {value.__name__}: write {value.__name__}()"
+            )
+        if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004
+            raise ConfigError(f"{field.name} must be a plain function: nobody awaits what {value!r:.100} gives")
+
+    return check
+
+
+def function_or_none(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is not None and (not callable(value) or isinstance(value, type)):
+        raise ConfigError(f"{field.name} must be a function, not {value!r:.100}")
+
+
 def group_name(_: object, field: attrs.Attribute[Any], value: str) -> None:
     check_group(value)
 
@@ -76,3 +121,8 @@ def topic_name(_: object, field: attrs.Attribute[Any], value: str) -> None:
 def no_separator(_: object, field: attrs.Attribute[Any], value: str | None) -> None:
     if value is not None and (not value or not value.isprintable() or "@" in value):
         raise ConfigError(f"{field.name} becomes a part of the client id: printable text without @, not {value!r}")
+
+
+def consume_timestamp(_: object, field: attrs.Attribute[Any], value: str | None) -> None:
+    if value is not None and not (value.isascii() and value.isdigit() and len(value) == 14):
+        raise ConfigError(f"{field.name} must look like 20240131235959 (yyyyMMddHHmmss), not {value!r}")

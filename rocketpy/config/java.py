@@ -1,7 +1,8 @@
 """Which settings of Java's clients are here, under what name, and why the others are not. Pure.
 
 For the documentation, for the tests, and for who writes a name of Java's; clients that are configured right never
-load it. Covers ClientConfig, DefaultMQProducer and DefaultMQPushConsumer of 4.9.7 and 5.3.3.
+load it. Covers ClientConfig, DefaultMQProducer, DefaultMQPushConsumer,
+DefaultLitePullConsumer and DefaultMQPullConsumer of 4.9.7 and 5.3.3.
 """
 
 from __future__ import annotations
@@ -12,20 +13,24 @@ from difflib import get_close_matches
 import attrs
 
 from rocketpy.config.client import ClientConfig
+from rocketpy.config.lite_pull_consumer import LitePullConsumerConfig
 from rocketpy.config.producer import ProducerConfig
+from rocketpy.config.pull_consumer import PullConsumerConfig
 from rocketpy.config.push_consumer import PushConsumerConfig
 
-__all__ = ["CONFIGS", "NOT_OF_CLASSES", "NOT_THERE", "OTHER_DEFAULTS", "advice", "fields_by_java_name"]
+__all__ = ["CONFIGS", "NOT_OF_CLASSES", "NOT_THERE", "NOT_THERE_OF", "OTHER_DEFAULTS", "advice", "fields_by_java_name"]
 
-CONFIGS = (ClientConfig, ProducerConfig, PushConsumerConfig)
+CONFIGS = (ClientConfig, ProducerConfig, PushConsumerConfig, LitePullConsumerConfig, PullConsumerConfig)
 
 _REASONS = {
     "a part of the object, not a setting": """
         backPressureForAsyncSendNumInsideAdjust backPressureForAsyncSendNumLock
         backPressureForAsyncSendSizeInsideAdjust backPressureForAsyncSendSizeLock defaultMQProducerImpl
-        defaultMQPushConsumerImpl log logger namespaceInitialized
+        defaultLitePullConsumerImpl defaultMQPullConsumerImpl defaultMQPushConsumerImpl log logger namespaceInitialized
     """,
-    "there is no message trace": "enableTrace traceDispatcher traceMsgBatchNum traceTopic accessChannel",
+    "there is no message trace": """
+        accessChannel customizedTraceTopic enableMsgTrace enableTrace traceDispatcher traceMsgBatchNum traceTopic
+    """,
     "there are no namespaces: write the names of topics and groups in full": "namespace namespaceV2",
     "there is no TLS": "useTLS",
     "there are no proxies; address_map says how brokers are reached": "socksProxyConfig",
@@ -51,16 +56,36 @@ _REASONS = {
         adjustThreadPoolNumsThreshold consumeThreadMin
     """,
     "an argument of PushConsumer, not a setting": "messageListener subscription",
-    "nobody is told which queues a consumer has": "messageQueueListener",
-    "chosen by message_model": "offsetStore",
     "the consumers of a group share out the queues among themselves": "clientRebalance",
     "there is no pop consumption": "popBatchNums popInvisibleTime popThresholdForQueue",
     "the broker bounds the bytes of an answer": "pullBatchSizeInBytes",
-    "there are no listeners that keep the order": "suspendCurrentQueueTimeMillis",
+    "the broker that is asked is the one that the last answer suggested": "connectBrokerByUser defaultBrokerId",
+    "each queue is pulled by a task of its own": "pullThreadNums",
+    "changes are seen with the routes, every poll_name_server_interval": "topicMetadataCheckIntervalMillis",
+    "a pull consumer has no share of a topic; LitePullConsumer has": """
+        enableRebalance registerSubscriptions registerTopics
+    """,
 }  # fmt: skip
 
 NOT_THERE: Mapping[str, str] = {key: reason for reason, keys in _REASONS.items() for key in keys.split()}
 """Setting of Java's -> why there is none here."""
+
+_NO_SHARE = "a pull consumer has no share of a topic; LitePullConsumer has"
+NOT_THERE_OF: Mapping[type[ClientConfig], Mapping[str, str]] = {
+    LitePullConsumerConfig: {
+        "consumerPullTimeoutMillis": "brokers hold every lite pull; consumer_timeout_when_suspend bounds it",
+        "messageQueueListener": "nobody is told which queues are ours; `assignment` says it",
+        "offsetStore": "offsets are at the brokers; a program that keeps its own seeks, and does not commit",
+    },
+    PullConsumerConfig: {
+        "allocateMessageQueueStrategy": _NO_SHARE,
+        "messageModel": _NO_SHARE,
+        "messageQueueListener": _NO_SHARE,
+        "offsetStore": "offsets are at the brokers; a program that keeps its own says where each pull begins",
+        "maxReconsumeTimes": "nothing is given back",
+    },
+}
+"""What one class of ours leaves out and another has -> why."""
 
 OTHER_DEFAULTS: Mapping[str, str] = {
     "allocateMessageQueueStrategy": "the same strategy, by name",
@@ -85,11 +110,11 @@ NOT_OF_CLASSES: Mapping[str, str] = {
     "connectTimeoutMillis": "of NettyClientConfig",
     "waitInterval": "a system property, rocketmq.client.rebalance.waitInterval",
 }
-"""Where settings come from that are no fields of the three classes."""
+"""Where settings come from that are no fields of Java's classes."""
 
 
 def fields_by_java_name(*kinds: type[ClientConfig]) -> dict[str, attrs.Attribute[object]]:
-    """Java's name -> field, for the fields that have one; of all three configs, or of those given."""
+    """Java's name -> field, for the fields that have one; of all configs, or of those given."""
     fields = [field for kind in kinds or CONFIGS for field in attrs.fields(kind)]
     return {field.metadata["java"]: field for field in fields if field.metadata["java"]}
 

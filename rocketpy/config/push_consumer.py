@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import attrs
 
-from rocketpy.config.checks import group_name, member, one_of, seconds, whole
+from rocketpy.config.checks import (
+    consume_timestamp,
+    function_or_none,
+    group_name,
+    member,
+    one_of_or_function,
+    one_or_none,
+    seconds,
+    whole,
+)
 from rocketpy.config.client import ClientConfig
 from rocketpy.errors import ConfigError
+from rocketpy.message import MessageQueue
 from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
 
 __all__ = ["PushConsumerConfig"]
 
 
-def _consume_timestamp(_: object, field: attrs.Attribute[Any], value: str | None) -> None:
-    if value is not None and not (value.isascii() and value.isdigit() and len(value) == 14):
-        raise ConfigError(f"{field.name} must look like 20240131235959 (yyyyMMddHHmmss), not {value!r}")
+def _offset_store(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, type):
+        raise ConfigError(f"{field.name} must be an object, not the class {value.__name__}")
+    missing = [name for name in ("read", "write") if not callable(getattr(value, name, None))]
+    if missing:
+        raise ConfigError(f"{field.name} must have functions read and write, and {value!r:.100} has no {missing[0]}")
+
+
+def _folder(value: str | os.PathLike[str] | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        found: object = os.fspath(value)
+    except TypeError:
+        found = None
+    if not isinstance(found, str) or not found or "\0" in found:
+        raise ConfigError(f"local_offset_store_dir must be the path of a folder, not {value!r:.100}")
+    return found
 
 
 @attrs.frozen(kw_only=True)
@@ -36,15 +65,35 @@ class PushConsumerConfig(ClientConfig):
     )
     """Where a group begins in a queue for which it has no offset yet."""
     consume_timestamp: str | None = attrs.field(
-        default=None, validator=_consume_timestamp, metadata={"java": "consumeTimestamp"}
+        default=None, validator=consume_timestamp, metadata={"java": "consumeTimestamp"}
     )
     """Local time yyyyMMddHHmmss for CONSUME_FROM_TIMESTAMP; left out, half an hour before the start."""
-    allocate_strategy: Literal["averagely", "by_circle"] = attrs.field(
+    allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]] = attrs.field(
         default="averagely",
-        validator=one_of("averagely", "by_circle"),
+        validator=one_of_or_function("averagely", "by_circle", "consistent_hash"),
         metadata={"java": "allocateMessageQueueStrategy"},
     )
-    """How the queues of a topic are shared out. All consumers of a group must say the same."""
+    """How the queues of a topic are shared out: "averagely", "by_circle", "consistent_hash", a strategy such as
+    `AllocateByMachineRoom`, or a function. All consumers of a group must say the same."""
+    offset_store: Any = attrs.field(default=None, validator=_offset_store, metadata={"java": "offsetStore"})
+    """Keeps offsets instead of the brokers (instead of a file when broadcasting): an object with the functions `read`
+    and `write` of `OffsetStorage`. None: brokers, or the file."""
+    local_offset_store_dir: str | None = attrs.field(default=None, converter=_folder, metadata={"java": None})
+    """Folder for the files with the offsets of consumers that broadcast (in Java the system property
+    rocketmq.client.localOffsetStoreDir). None: .rocketmq_offsets in the home folder."""
+    on_assigned: Callable[..., Any] | None = attrs.field(
+        default=None, validator=function_or_none, metadata={"java": "messageQueueListener"}
+    )
+    """A plain or async function that is told of queues which this consumer has got, before the first pull of them: a
+    tuple of `MessageQueue`."""
+    on_revoked: Callable[..., Any] | None = attrs.field(
+        default=None, validator=function_or_none, metadata={"java": None}
+    )
+    """A plain or async function that is told of queues which are taken from this consumer, or given up as it closes.
+    Until it returns they are ours; they are not pulled any more."""
+    rebalance_hook_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 60), metadata={"java": None})
+    """Seconds that a call of `on_assigned` or `on_revoked` may take; then queues come and go all the same. While a
+    consumer closes it is half of `close_timeout` at most."""
     rebalance_interval: float = attrs.field(
         default=20.0, validator=seconds(0.01, 3600), metadata={"java": "waitInterval", "scale": 1000}
     )
@@ -56,10 +105,36 @@ class PushConsumerConfig(ClientConfig):
         default=1, validator=whole(1, 1024), metadata={"java": "consumeMessageBatchMaxSize"}
     )
     """Messages that a listener gets at once; over 1 it gets lists."""
+    dedupe: str | None = attrs.field(default=None, validator=one_or_none("unique_id", "key"), metadata={"java": None})
+    """Whether copies of a message that this consumer has consumed are acknowledged without a call of the listener:
+    "unique_id" for what a producer or broker has sent twice, "key" for messages with the same keys. It knows the last
+    `dedupe_size` messages of this process, and nothing of what is being consumed beside it, nor of other members."""
+    dedupe_size: int = attrs.field(default=10_000, validator=whole(1, 10_000_000), metadata={"java": None})
+    """Consumed messages that `dedupe` knows; some 200 bytes each."""
+    before_consume: Callable[..., Any] | None = attrs.field(
+        default=None, validator=function_or_none, metadata={"java": None}
+    )
+    """Called before a listener, where that is called, with what it gets. An async one is awaited, and wants async
+    listeners. What it raises counts as raised by the listener, which is not called."""
+    after_consume: Callable[..., Any] | None = attrs.field(
+        default=None, validator=function_or_none, metadata={"java": None}
+    )
+    """Called after a listener that has returned, with what it got and what it returned. What it raises counts as raised
+    by the listener."""
     consume_timeout: float = attrs.field(
         default=900.0, validator=seconds(0.01, 86_400), metadata={"java": "consumeTimeout", "scale": 1 / 60}
     )
-    """Seconds (minutes in Java) after which a message whose listener does not return is sent back."""
+    """Seconds (minutes in Java) after which a message whose listener does not return is sent back. In order it is only
+    told in the log."""
+    orderly: bool = attrs.field(default=False, metadata={"java": None})
+    """Whether the messages of each queue are consumed one after the other, each once the one before it is done. In
+    Java the kind of the listener says so."""
+    auto_commit: bool = attrs.field(default=True, metadata={"java": None})
+    """Whether success commits, of messages that are consumed in order. Otherwise only `ConsumeResult.COMMIT` does."""
+    suspend_current_queue_time: float = attrs.field(
+        default=1.0, validator=seconds(0.01, 30), metadata={"java": "suspendCurrentQueueTimeMillis", "scale": 1000}
+    )
+    """Seconds until messages that failed in order come again, while those behind them wait."""
     consume_concurrently_max_span: int = attrs.field(
         default=2000, validator=whole(1, 65_535), metadata={"java": "consumeConcurrentlyMaxSpan"}
     )
@@ -105,7 +180,8 @@ class PushConsumerConfig(ClientConfig):
     max_reconsume_times: int = attrs.field(
         default=-1, validator=whole(0, off=-1), metadata={"java": "maxReconsumeTimes"}
     )
-    """How often a message that failed comes again before it goes to the dead-letter queue. -1: 16 times."""
+    """How often a message that failed comes again before it goes to the dead-letter queue. -1: 16 times, and without
+    limit where order counts."""
     start_timeout: float = attrs.field(default=5.0, validator=seconds(0.001, 600), metadata={"java": None})
     """Seconds that a start may take. Queues of a broker that does not answer by then are taken once it does."""
     await_termination: float = attrs.field(
@@ -118,6 +194,11 @@ class PushConsumerConfig(ClientConfig):
 
     def __attrs_post_init__(self) -> None:
         """Fields that only make sense together."""
+        for name in ("orderly", "auto_commit"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} must be True or False, not {getattr(self, name)!r:.100}")
+        if not (self.auto_commit or self.orderly):
+            raise ConfigError("auto_commit=False is for consuming in order: set orderly=True too")
         if self.consumer_timeout_when_suspend <= self.broker_suspend_max_time:
             raise ConfigError(
                 f"consumer_timeout_when_suspend ({self.consumer_timeout_when_suspend:g} s) must be longer than "

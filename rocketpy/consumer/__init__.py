@@ -1,8 +1,20 @@
-"""Consuming: the push consumer and its parts, each an idea of its own."""
+"""Consuming: the push consumer, the lite pull consumer and the pull consumer, and their parts."""
 
 from __future__ import annotations
 
+from rocketpy.consumer.lite import LitePullConsumer, LitePullConsumerStatus
+from rocketpy.consumer.pull_consumer import PullConsumer
 from rocketpy.consumer.push import PushConsumer
+from rocketpy.consumer.rates import TopicRates
 from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, QueueStatus
 
-__all__ = ["PushConsumer", "PushConsumerStatistics", "PushConsumerStatus", "QueueStatus"]
+__all__ = [
+    "LitePullConsumer",
+    "LitePullConsumerStatus",
+    "PullConsumer",
+    "PushConsumer",
+    "PushConsumerStatistics",
+    "PushConsumerStatus",
+    "QueueStatus",
+    "TopicRates",
+]

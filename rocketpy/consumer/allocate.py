@@ -1,58 +1,83 @@
 """Who consumes which queue: every member of a group computes it for itself, and all must agree. Pure.
 
-A strategy gets the queues of one topic and the ids of the members, both sorted as Java sorts them, and answers with the
-queues of one member. Plays the part of AllocateMessageQueueAveragely and AllocateMessageQueueAveragelyByCircle.
+A strategy (see `strategies`) gets the queues of one topic and the ids of the members, both sorted as Java sorts them,
+and answers with the queues of one member. It may be a function of the user's own, so its answer is checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Iterable
 
+from rocketpy.consumer.strategies import (
+    AllocateAveragely,
+    AllocateByCircle,
+    AllocateConsistentHash,
+    AllocateRequest,
+    AllocateStrategy,
+)
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageQueue
 
-__all__ = ["Strategy", "allocate", "averagely", "by_circle", "java_sorted", "strategy"]
+__all__ = ["allocate", "java_sorted", "strategy"]
 
-Strategy: TypeAlias = Callable[[Sequence[MessageQueue], Sequence[str], int], list[MessageQueue]]
-"""From sorted queues, sorted ids and the place of one member among them to the queues of that member."""
-
-
-def averagely(queues: Sequence[MessageQueue], ids: Sequence[str], index: int) -> list[MessageQueue]:
-    """One run of neighbours for each; the first members get one more when it does not come out even."""
-    share, rest = divmod(len(queues), len(ids))
-    start = index * share + min(index, rest)
-    return list(queues[start : start + share + (index < rest)])
+_STRATEGIES: dict[str, AllocateStrategy] = {
+    "averagely": AllocateAveragely(),
+    "by_circle": AllocateByCircle(),
+    "consistent_hash": AllocateConsistentHash(),
+}
 
 
-def by_circle(queues: Sequence[MessageQueue], ids: Sequence[str], index: int) -> list[MessageQueue]:
-    """Dealt out like cards, one by one."""
-    return list(queues[index :: len(ids)])
-
-
-_STRATEGIES: dict[str, Strategy] = {"averagely": averagely, "by_circle": by_circle}
-
-
-def strategy(name: str) -> Strategy:
-    """The strategy that a setting names.
+def strategy(setting: str | AllocateStrategy) -> AllocateStrategy:
+    """The strategy that a setting names, or that it is.
 
     Raises:
         ConfigError: there is none of that name.
     """
-    found = _STRATEGIES.get(name)
+    if not isinstance(setting, str):
+        return setting
+    found = _STRATEGIES.get(setting)
     if found is None:
-        raise ConfigError(f"there is no allocation strategy {name!r}, only {', '.join(_STRATEGIES)}")
+        raise ConfigError(f"there is no allocation strategy {setting!r}, only {', '.join(_STRATEGIES)}")
     return found
 
 
 def allocate(
-    share_out: Strategy, queues: Collection[MessageQueue], ids: Collection[str], client_id: str
+    share_out: AllocateStrategy,
+    queues: Collection[MessageQueue],
+    ids: Collection[str],
+    client_id: str,
+    *,
+    group: str = "",
+    topic: str = "",
 ) -> list[MessageQueue]:
-    """The queues of one member; none when the group does not count it as a member."""
+    """The queues of one member, sorted; none when the group does not count it as a member.
+
+    Raises:
+        ConfigError: the strategy raised an exception, or answered with something else than queues of this topic.
+    """
     members = java_sorted(ids)
-    if client_id not in members:
+    if client_id not in members or not queues:
         return []
-    return share_out(sorted(queues), members, members.index(client_id))
+    request = AllocateRequest(group, topic, client_id, tuple(sorted(queues)), tuple(members))
+    try:
+        return sorted(_checked(share_out(request), request))
+    except Exception as error:
+        raise ConfigError(
+            f"allocate_strategy {share_out!r:.100} fails for {topic}, so this member keeps the queues that it has: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _checked(answer: object, request: AllocateRequest) -> set[MessageQueue]:
+    if isinstance(answer, str) or not isinstance(answer, Iterable):
+        raise TypeError(f"it answered {answer!r:.100} instead of a list of queues")
+    known = set(request.queues)
+    found: set[MessageQueue] = set()
+    for queue in answer:
+        if not isinstance(queue, MessageQueue) or queue not in known:
+            raise ValueError(f"it answered {queue!r:.100}, which is none of the {len(known)} queues that it was given")
+        found.add(queue)
+    return found
 
 
 def java_sorted(texts: Collection[str]) -> list[str]:

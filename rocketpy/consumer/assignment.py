@@ -6,26 +6,26 @@ part of the processQueueTable in RebalanceImpl.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.process_queue import FlowLimits
 from rocketpy.consumer.pull import PullParts, QueuePuller
 from rocketpy.errors import RocketMQError
 
 if TYPE_CHECKING:
-    from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.process_queue import ProcessQueue
+    from rocketpy.consumer.queue_hooks import QueueHooks
+    from rocketpy.consumer.queue_locks import LockStatus
     from rocketpy.consumer.rebalance import Plan
     from rocketpy.consumer.start_position import StartPosition
     from rocketpy.message import MessageQueue
 
-__all__ = ["Assignment", "flow_limits"]
+__all__ = ["Assignment"]
 
 PULL_OVERDUE_AFTER = 120.0
 """Seconds without a pull, and without a reason for that, after which a queue is taken again."""
-_MIB = 1024 * 1024
 
 
 class Assignment:
@@ -34,12 +34,17 @@ class Assignment:
     Args:
         parts: what pulling tasks share.
         start_position: finds where to begin.
+        hooks: told which queues come and go.
     """
 
-    def __init__(self, parts: PullParts, start_position: StartPosition) -> None:
+    def __init__(self, parts: PullParts, start_position: StartPosition, hooks: QueueHooks | None = None) -> None:
         self._parts = parts
+        self._hooks = hooks
         self._start_position = start_position
         self._pullers: dict[MessageQueue, QueuePuller] = {}
+        self._taking: dict[MessageQueue, object] = {}
+        """Queues of which the beginning is being looked for, each with a mark of who looks."""
+        self._withheld: set[MessageQueue] = set()
         self._nursery: trio.Nursery | None = None
         self._stopped = trio.Event()
 
@@ -48,8 +53,14 @@ class Assignment:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """The service under which queues are pulled."""
         async with trio.open_nursery() as self._nursery:
+            for service in self._services():
+                self._nursery.start_soon(service)
             task_status.started()
             await self._stopped.wait()
+
+    def _services(self) -> Iterable[Callable[[], Awaitable[None]]]:
+        """What goes on besides."""
+        return ()
 
     def stop(self) -> None:
         """Pull no more. What is held may still be consumed and committed."""
@@ -57,16 +68,37 @@ class Assignment:
         for puller in self._pullers.values():
             puller.stop()
 
+    def pauses_changed(self) -> None:
+        """The user has paused or resumed something."""
+        for puller in self._pullers.values():
+            puller.pauses_changed()
+
     def drop_all(self) -> None:
         """Nothing is ours any more."""
         for puller in self._pullers.values():
             puller.drop()
+
+    # --- subscriptions --------------------------------------------------------------------------------
+
+    def subscriptions_changed(self) -> None:
+        """Give up the pulls that brokers hold for an old subscription. They are sent again soon, with the new one."""
+        self._parts.introduced = trio.Event()
+        for puller in self._pullers.values():
+            puller.subscriptions_changed()
+
+    def introduced(self) -> None:
+        """Brokers have heard what is subscribed now, those that answer."""
+        self._parts.introduced.set()
 
     # --- looking --------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[QueuePuller]:
         """What pulls each queue. For any thread."""
         return iter(tuple(self._pullers.values()))
+
+    def get(self, queue: MessageQueue) -> QueuePuller | None:
+        """What pulls a queue, None when it is not ours."""
+        return self._pullers.get(queue)
 
     def topics(self) -> set[str]:
         """Topics of which queues are ours."""
@@ -76,17 +108,24 @@ class Assignment:
         """The queues that are ours, of one topic or of all, in order. For any thread."""
         return tuple(sorted(queue for queue in tuple(self._pullers) if topic is None or queue.topic == topic))
 
+    def committable(self) -> tuple[MessageQueue, ...]:
+        """The queues whose offsets may be committed now."""
+        return self.queues()
+
+    def locks(self, now: float) -> dict[MessageQueue, LockStatus]:
+        """The locks that we have or want, at a time of trio's clock; none where order does not count."""
+        return {}
+
     # --- changing -------------------------------------------------------------------------------------
 
     async def apply(self, topic: str, plan: Plan) -> RocketMQError | None:
         """Give up and take queues of a topic. Returns why some could not be taken, None when all could."""
         overdue = self._overdue(topic, plan)
+        await self._part_with(plan.drop)
         await self._give_up([*plan.drop, *overdue])
-        failures: list[RocketMQError] = []
-        async with trio.open_nursery() as nursery:
-            for queue in [*plan.add, *overdue]:
-                nursery.start_soon(self._take, queue, failures)
-        limits = flow_limits(self._parts.config, len(self.queues(topic)))
+        wanted = [queue for queue in (*plan.add, *overdue) if queue not in self._withheld]
+        failures = await self._take_all(topic, wanted, again=overdue)
+        limits = self._parts.manner.limits(len(self.queues(topic)))
         for queue in self.queues(topic):
             self._pullers[queue].process_queue.set_limits(limits)
         return failures[0] if failures else None
@@ -97,13 +136,21 @@ class Assignment:
         overdue = [
             queue
             for queue in self.queues(topic)
-            if queue not in plan.drop and self._pullers[queue].process_queue.is_pull_overdue(now, PULL_OVERDUE_AFTER)
+            if queue not in plan.drop and self._pullers[queue].is_overdue(now, PULL_OVERDUE_AFTER)
         ]
         for queue in overdue:
             self._parts.seldom.error(
                 "overdue", "%s has not been pulled for %g seconds: taking it again", queue, PULL_OVERDUE_AFTER
             )
         return overdue
+
+    async def _part_with(self, queues: Collection[MessageQueue]) -> None:
+        """Tell that they go, while they are still ours and nothing new comes from them."""
+        for queue in queues:
+            if queue in self._pullers:
+                self._pullers[queue].stop()
+        if self._hooks is not None:
+            await self._hooks.revoked(queues)
 
     async def _give_up(self, queues: list[MessageQueue]) -> None:
         if not queues:
@@ -115,27 +162,78 @@ class Assignment:
         for queue in queues:
             self._parts.offsets.remove(queue)
 
-    async def _take(self, queue: MessageQueue, failures: list[RocketMQError]) -> None:
+    async def _take_all(
+        self, topic: str, queues: Sequence[MessageQueue], *, again: Collection[MessageQueue] = ()
+    ) -> list[RocketMQError]:
+        """Take queues of a topic, some of them `again`. Returns why some are not ours yet."""
+        failures: list[RocketMQError] = []
+        async with trio.open_nursery() as nursery:
+            for name in sorted({queue.broker_name for queue in queues}):
+                its = [queue for queue in queues if queue.broker_name == name]
+                nursery.start_soon(self._take_of_broker, its, again, failures)
+        return failures
+
+    async def release(self, deadline: float) -> None:
+        """The consumer closes: let others have at once what is ours."""
+
+    async def _take_of_broker(
+        self, queues: Collection[MessageQueue], again: Collection[MessageQueue], failures: list[RocketMQError]
+    ) -> None:
+        """One broker that hangs must not hold up the queues of the others."""
+        taken: list[QueuePuller] = []
+        async with trio.open_nursery() as nursery:
+            for queue in queues:
+                nursery.start_soon(self._take, queue, taken, failures)
+        if self._hooks is not None:
+            await self._hooks.assigned([puller.queue for puller in taken if puller.queue not in again])
+        self._pull(taken)
+
+    async def _take(self, queue: MessageQueue, taken: list[QueuePuller], failures: list[RocketMQError]) -> None:
         offsets = self._parts.offsets
+        if queue in self._withheld:
+            return
         offsets.remove(queue)
+        mark = self._taking[queue] = object()
         try:
             position = await self._start_position.find(queue)
         except RocketMQError as error:
             failures.append(error)
             return
+        finally:
+            is_ours = self._taking.get(queue) is mark
+            if is_ours:
+                del self._taking[queue]
+        if self._nursery is None or self._stopped.is_set() or not is_ours:
+            return  # what was found may be the offset from before `withhold`
+        offsets.update(queue, position)
+        puller = QueuePuller(queue, position, self._parts.manner.limits(1), self._parts)
+        self._pullers[queue] = puller
+        taken.append(puller)
+
+    def _pull(self, taken: Collection[QueuePuller]) -> None:
+        """Begin to pull what was taken, unless the consumer has closed meanwhile."""
         if self._nursery is None or self._stopped.is_set():
             return
-        offsets.update(queue, position)
-        puller = QueuePuller(queue, position, flow_limits(self._parts.config, 1), self._parts)
-        self._pullers[queue] = puller
-        self._nursery.start_soon(puller.run)
+        for puller in taken:
+            if self._pullers.get(puller.queue) is puller:  # its lock may have been lost meanwhile
+                self._nursery.start_soon(puller.run)
 
+    def withhold(self, queues: Iterable[MessageQueue]) -> tuple[list[MessageQueue], list[ProcessQueue]]:
+        """Drop queues without a commit, and take none of them until `admit`, for their offsets are about to change.
 
-def flow_limits(config: PushConsumerConfig, queues: int) -> FlowLimits:
-    """What may be held of each queue when so many queues of its topic are ours."""
-    messages, mib = config.pull_threshold_for_queue, config.pull_threshold_size_for_queue
-    if config.pull_threshold_for_topic != -1:
-        messages = max(1, config.pull_threshold_for_topic // max(1, queues))
-    if config.pull_threshold_size_for_topic != -1:
-        mib = max(1, config.pull_threshold_size_for_topic // max(1, queues))
-    return FlowLimits(messages, mib * _MIB, config.consume_concurrently_max_span)
+        Returns:
+            Those that were ours or about to be, and what was held of them.
+        """
+        self._withheld.update(queues)
+        dropped = [queue for queue in self._pullers if queue in self._withheld]
+        pullers = [self._pullers.pop(queue) for queue in dropped]
+        for puller in pullers:
+            puller.drop()
+        coming = [queue for queue in self._taking if queue in self._withheld]
+        for queue in coming:
+            del self._taking[queue]
+        return sorted({*dropped, *coming}), [puller.process_queue for puller in pullers]
+
+    def admit(self, queues: Iterable[MessageQueue]) -> None:
+        """These queues may be taken again; the next look shares them out."""
+        self._withheld.difference_update(queues)

@@ -8,10 +8,12 @@ the mark, and counts as the listener while that runs.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-__all__ = ["Working", "is_inside", "mark"]
+__all__ = ["Working", "current_owner", "inside", "is_inside", "mark"]
 
 
 class Working(Protocol):
@@ -29,6 +31,30 @@ _worker_of: ContextVar[tuple[object, Working] | None] = ContextVar("rocketpy_lis
 def mark(owner: object, worker: Working) -> None:
     """From here on this context is that of a worker, which makes calls for this owner."""
     _worker_of.set((owner, worker))
+
+
+class _Called:
+    """A function of the user's that is no listener, while it runs."""
+
+    call: object | None = True
+
+
+@contextmanager
+def inside(owner: object) -> Iterator[None]:
+    """Within this block the context counts as inside of a listener of this owner."""
+    called = _Called()
+    token = _worker_of.set((owner, called))
+    try:
+        yield
+    finally:
+        called.call = None
+        _worker_of.reset(token)
+
+
+def current_owner() -> object | None:
+    """For whom a call is made right here and now; None where this is no such call."""
+    found = _worker_of.get()
+    return None if found is None or found[1].call is None else found[0]
 
 
 def is_inside(owner: object) -> bool:

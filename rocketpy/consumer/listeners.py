@@ -1,8 +1,10 @@
 """Listeners: which kind they are, and what they mean by what they return.
 
 None is success. Later means: an exception, the timeout, `ConsumeResult.RETRY`, `RetryLater`. A batch listener may say
-how many of its messages are done. Anything else is a mistake in the listener and counts as later, loudly. Plays the
-part of ConsumeConcurrentlyStatus, ConsumeReturnType and of the ackIndex of ConsumeConcurrentlyContext.
+how many of its messages are done. Where order counts, `Suspend` says how much later; and where nothing is committed
+unless a listener says so, COMMIT and ROLLBACK say it. Anything else is a mistake in the listener and counts as later,
+loudly. Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType, of the ackIndex of
+ConsumeConcurrentlyContext and of ConsumeOrderlyContext.
 """
 
 from __future__ import annotations
@@ -10,20 +12,19 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 import trio
 
-from rocketpy.results import ConsumeResult, RetryLater
+from rocketpy.results import ConsumeResult, RetryLater, Suspend
 
 if TYPE_CHECKING:
-    from rocketpy.consumer.subscription import Listener
     from rocketpy.logs import Seldom
     from rocketpy.message import MessageExt
 
-__all__ = ["Raised", "Verdict", "is_async_listener", "judge", "must_pass"]
+__all__ = ["OrderVerdict", "Raised", "Verdict", "is_async_listener", "judge", "judge_in_order", "must_pass"]
 
 BROKER_DECIDES = 0
 """The delay level that leaves the time of the next try to the broker."""
@@ -45,7 +46,7 @@ class Verdict(NamedTuple):
     """When the others come again."""
 
 
-def is_async_listener(listener: Listener) -> bool:
+def is_async_listener(listener: Callable[..., Any]) -> bool:
     """Whether calling it gives something to await."""
     while isinstance(listener, functools.partial):
         listener = listener.func
@@ -68,20 +69,59 @@ def judge(outcome: object, messages: Sequence[MessageExt], *, batch: bool, seldo
     return Verdict(0)
 
 
-def _complain(outcome: object, messages: Sequence[MessageExt], seldom: Seldom) -> None:
+class OrderVerdict(NamedTuple):
+    """What becomes of messages that a listener got in order."""
+
+    done: int
+    """So many of them, from the first on, are consumed."""
+    pause: float = 0.0
+    """Seconds until the others come again."""
+    dead: bool = False
+    """The others become dead letters instead."""
+    commit: bool = False
+    """Everything that is consumed of the queue is committed."""
+    rollback: bool = False
+    """Everything of the queue since the last commit comes again after the pause."""
+
+
+_DELAYS = (1.0, 5.0, 10.0)
+"""Seconds of the first delay levels as brokers are set up; all others are as long as a queue may be suspended."""
+_LONGEST_PAUSE = 30.0
+
+
+def judge_in_order(
+    outcome: object, messages: Sequence[MessageExt], *, batch: bool, auto_commit: bool, pause: float, seldom: Seldom
+) -> OrderVerdict:
+    """What a listener meant that consumes in order. Failures are logged here, as in `judge`."""
+    if isinstance(outcome, Suspend):
+        return OrderVerdict(0, outcome.seconds)
+    if outcome is ConsumeResult.COMMIT or outcome is ConsumeResult.ROLLBACK:
+        commit = outcome is ConsumeResult.COMMIT
+        if auto_commit:
+            _complain(outcome, messages, seldom, "only a consumer with auto_commit=False leaves that to its listeners")
+            return OrderVerdict(len(messages)) if commit else OrderVerdict(0, pause)
+        return OrderVerdict(len(messages), commit=True) if commit else OrderVerdict(0, pause, rollback=True)
+    done, level = judge(outcome, messages, batch=batch, seldom=seldom)
+    if level == BROKER_DECIDES or done == len(messages):
+        return OrderVerdict(done, pause)
+    return OrderVerdict(done, _DELAYS[level - 1] if 0 < level <= len(_DELAYS) else _LONGEST_PAUSE, dead=level < 0)
+
+
+def _complain(outcome: object, messages: Sequence[MessageExt], seldom: Seldom, advice: str | None = None) -> None:
     topic = messages[0].topic
     what = f"{messages[0]!r}" + (f" and {len(messages) - 1} more" if len(messages) > 1 else "")
     if isinstance(outcome, Raised):
         cause = topic, type(outcome.error)
         seldom.warning(cause, "the listener failed with %s, it comes again later", what, exc_info=outcome.error)
         return
-    advice = "return None, ConsumeResult or RetryLater"
+    if advice is None:
+        advice = "return None, ConsumeResult.SUCCESS, ConsumeResult.RETRY or RetryLater"
     if inspect.iscoroutine(outcome):
         outcome.close()
         advice = "a listener that has to be awaited must be an `async def` function itself"
     seldom.error(
         (topic, type(outcome)),
-        "the listener answered %.100r for %s, which counts as failed: %s",
+        "the listener answered %.100r for %s, which it cannot mean: %s",
         outcome,
         what,
         advice,

@@ -24,7 +24,25 @@ logger = get_logger(__name__)
 
 
 class OffsetStore(Protocol):
-    """Where offsets are kept. An offset is the next one to consume."""
+    """Where offsets are kept. An offset is the next one to consume.
+
+    Attributes:
+        at_brokers: whether brokers keep them, so that pulls may commit as well.
+    """
+
+    at_brokers: bool
+
+    async def open(self) -> None:
+        """Get ready, before anything else is asked for.
+
+        Raises:
+            OffsetStoreError: the store cannot be used.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of what `open` took."""
+        ...
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
         """Note in memory how far a queue is consumed."""
@@ -39,6 +57,14 @@ class OffsetStore(Protocol):
 
         Raises:
             RocketMQError: the store could not be asked. That is not the same as having nothing.
+        """
+        ...
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """What the store has, without noting it; None when it has nothing.
+
+        Raises:
+            RocketMQError: the store could not be asked.
         """
         ...
 
@@ -63,12 +89,20 @@ class RemoteBrokerOffsetStore:
         group: whose offsets.
     """
 
+    at_brokers = True
+
     def __init__(self, client: MQClientInstance, group: str) -> None:
         self._client = client
         self._group = group
         self._offsets: dict[MessageQueue, int] = {}
         self._failing: set[str] = set()
         self._seldom = Seldom(logger, clock=trio.current_time)
+
+    async def open(self) -> None:
+        """Brokers are there or not; that is found out queue by queue."""
+
+    async def close(self) -> None:
+        """Nothing was taken."""
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
         """Note in memory how far a queue is consumed; with `increase_only` a lower offset is ignored."""
@@ -92,13 +126,21 @@ class RemoteBrokerOffsetStore:
         Raises:
             RocketMQError: the broker cannot be reached, or refuses.
         """
-        address = await self._address(queue)
-        offset = await offset_api.query_consumer_offset(
-            self._client.pool, address, self._group, queue, timeout=self._client.config.request_timeout
-        )
+        offset = await self.committed(queue)
         if offset is not None:
             self.update(queue, offset)
         return offset
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Ask the broker, and note nothing.
+
+        Raises:
+            RocketMQError: the broker cannot be reached, or refuses.
+        """
+        address = await self._address(queue)
+        return await offset_api.query_consumer_offset(
+            self._client.pool, address, self._group, queue, timeout=self._client.config.request_timeout
+        )
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Commit what is noted for these queues, all at the same time. Errors are logged: the next commit repeats it.
@@ -125,16 +167,7 @@ class RemoteBrokerOffsetStore:
 
     async def _commit(self, queue: MessageQueue, offset: int, wait: bool, committed: set[MessageQueue] | None) -> None:
         try:
-            address = await self._address(queue)
-            await offset_api.update_consumer_offset(
-                self._client.pool,
-                address,
-                self._group,
-                queue,
-                offset,
-                wait=wait,
-                timeout=self._client.config.request_timeout,
-            )
+            await self.tell(queue, offset, wait=wait)
         except RocketMQError as error:
             # Once a change of state, not once a commit: a broker may be away for hours.
             if queue.broker_name not in self._failing:
@@ -151,6 +184,22 @@ class RemoteBrokerOffsetStore:
             self._failing.discard(queue.broker_name)
             if committed is not None:
                 committed.add(queue)
+
+    async def tell(self, queue: MessageQueue, offset: int, *, wait: bool) -> None:
+        """Commit an offset, once.
+
+        Raises:
+            RocketMQError: the broker cannot be reached; with `wait`, also when it does not answer, or refuses.
+        """
+        await offset_api.update_consumer_offset(
+            self._client.pool,
+            await self._address(queue),
+            self._group,
+            queue,
+            offset,
+            wait=wait,
+            timeout=self._client.config.request_timeout,
+        )
 
     async def _address(self, queue: MessageQueue) -> str:
         """The master that holds the queue, or another broker of its name while there is none."""

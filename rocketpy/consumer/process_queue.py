@@ -38,6 +38,8 @@ class Held(NamedTuple):
     span: int
     position: int
     commit_offset: int
+    lowest: int
+    """The lowest offset held; `position` when nothing is."""
 
 
 DEFAULT_LIMITS = FlowLimits()
@@ -180,6 +182,32 @@ class ProcessQueue:
             if self._taken.pop(message.queue_offset, None) is not None:
                 self._held[message.queue_offset] = message
 
+    # --- handing out: what is handed out is not held any more ---------------------------------------------
+
+    def hand_out(self, count: int) -> list[MessageExt]:
+        """The next messages in order, for somebody who says later, or never, that they are dealt with."""
+        held = self._held
+        if count >= len(held):
+            messages = list(held.values())
+            held.clear()
+        else:
+            messages = [held.popitem(0)[1] for _ in range(count)]
+        self.size -= sum(message.store_size for message in messages)
+        if self._on_room is not None:
+            self._tell_room()
+        return messages
+
+    def give_back(self, messages: Iterable[MessageExt]) -> None:
+        """Hold again what was handed out and reached nobody: it is handed out next."""
+        for message in messages:
+            if self._held.setdefault(message.queue_offset, message) is message:
+                self.size += message.store_size
+
+    @property
+    def next_offset(self) -> int:
+        """Of what is handed out next: the lowest that is held, or where the next pull begins. It may fall again."""
+        return self._lowest() if len(self) else self.position
+
     # --- looking --------------------------------------------------------------------------------------
 
     def look(self) -> Held:
@@ -191,7 +219,13 @@ class ProcessQueue:
         lowest, highest = (min(offsets), max(offsets)) if offsets else (position, position)
         # All three may have moved on by now: what is told is no more than what was true at the beginning.
         committed = min(position, max(self._committed, lowest))
-        return Held(len(offsets), self.size, highest - lowest, position, committed)
+        return Held(len(offsets), self.size, highest - lowest, position, committed, lowest)
+
+    def look_next(self) -> int:
+        """`next_offset`, for any thread."""
+        position = self.position  # first: nothing that is held later lies below it
+        held: dict[int, MessageExt] = self._held  # type: ignore[assignment]  # it is a dict
+        return min(list(dict.keys(held)), default=position)
 
     def is_pull_overdue(self, now: float, limit: float) -> bool:
         """Whether nobody has pulled for longer than there is any reason for."""

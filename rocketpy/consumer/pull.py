@@ -16,16 +16,19 @@ import trio
 
 from rocketpy.client.api.pull import pull_message
 from rocketpy.client.instance import MQClientInstance
-from rocketpy.config import PushConsumerConfig
 from rocketpy.consumer.offset_store import OffsetStore
+from rocketpy.consumer.pauses import Pauses
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
-from rocketpy.consumer.subscription import Subscriptions
+from rocketpy.consumer.pull_manner import PullManner, PullSettings
+from rocketpy.consumer.queue_locks import QueueLocks
+from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.errors import (
     BrokerError,
     BrokerUnreachableError,
     FlowControlError,
     MessageDecodeError,
     RemoteProtocolError,
+    RequestCodeNotSupportedError,
     RocketMQError,
 )
 from rocketpy.logs import Seldom, get_logger
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.subscription import Subscription
     from rocketpy.message import MessageExt, MessageQueue
 
-__all__ = ["Consumption", "PullCounters", "PullParts", "QueuePuller"]
+__all__ = ["Consumption", "PullCounters", "PullParts", "QueuePuller", "unwrapped"]
 
 logger = get_logger(__name__)
 
@@ -49,6 +52,8 @@ MAX_BYTES = 256 * 1024
 AFTER_FLOW_CONTROL = 0.02
 AT_ONCE = 3
 """So many answers in a row that brought nothing may follow each other at once..."""
+INTRODUCED_WITHIN = 2.0
+"""Seconds for which a pull is put off until brokers have heard of a changed subscription."""
 PAUSE = 0.02
 """...then there is this pause between them, in seconds. An answer that took longer than it was not at once."""
 _NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
@@ -69,6 +74,14 @@ class PullCounters:
     """Times a broker moved us to another offset."""
 
 
+class Wanted(Protocol):
+    """What is wanted of each topic."""
+
+    def get(self, topic: str) -> Subscription | None:
+        """The subscription to a topic, None when there is none."""
+        ...
+
+
 class Consumption(Protocol):
     """What consumes that which was pulled."""
 
@@ -86,12 +99,21 @@ class PullParts:
     """What the pulling tasks of a consumer share."""
 
     client: MQClientInstance
-    config: PushConsumerConfig
-    subscriptions: Subscriptions
+    config: PullSettings
+    subscriptions: Wanted
     offsets: OffsetStore
     consume: Consumption
+    manner: PullManner
+    pauses: Pauses = attrs.Factory(Pauses)
+    locks: QueueLocks | None = None
+    """A queue that is consumed in order is pulled only while its lock counts."""
     counters: PullCounters = attrs.Factory(PullCounters)
+    rates: ConsumerRates = attrs.Factory(lambda: ConsumerRates(trio.current_time))
+    without_lite: set[str] = attrs.Factory(set)
+    """Addresses of brokers that do not know the request code of lite pulls."""
     seldom: Seldom = attrs.Factory(lambda: Seldom(logger, clock=trio.current_time))
+    introduced: trio.Event = attrs.Factory(trio.Event)
+    """Set when brokers have heard what is subscribed now."""
 
 
 class QueuePuller:
@@ -119,6 +141,11 @@ class QueuePuller:
         self._fruitless = 0
         self._damaged = 0
         self._scope = trio.CancelScope()
+        self._turn = trio.CancelScope()
+        self._room = trio.Event()
+        self._resumed = trio.Event()
+        self._asked: Subscription | None = None
+        """What the last pull asked for."""
 
     def drop(self) -> None:
         """The queue is not ours any more."""
@@ -129,22 +156,90 @@ class QueuePuller:
         """Pull no more. What is held may still be consumed and committed."""
         self._scope.cancel()
 
+    def look_again(self) -> None:
+        """What made pulling wait, beside what is held of this queue, may have changed."""
+        self._room.set()
+
+    def begin_at(self, position: int) -> None:
+        """Pull from there next, at once. What is held is forgotten, and so is the answer that is under way."""
+        self._replace_queue(position)
+        self._turn.cancel()
+
+    def is_overdue(self, now: float, limit: float) -> bool:
+        """Whether nobody has pulled for longer than there is any reason for."""
+        return self.paused is None and self.process_queue.is_pull_overdue(now, limit)
+
+    def _replace_queue(self, position: int) -> None:
+        old = self.process_queue
+        old.drop()
+        self.process_queue = ProcessQueue(self.queue, position, old.limits, now=old.last_pull)
+
+    def pauses_changed(self) -> None:
+        """The user has paused or resumed something: a pull under way brings nothing any more when this is paused."""
+        if self._parts.pauses.covers(self.queue):
+            self._turn.cancel()
+        else:
+            self._resumed.set()
+
+    def subscriptions_changed(self) -> None:
+        """Give up the pull that is under way, if it asks for something else than is subscribed now.
+
+        Its answer would pass over messages that are wanted now.
+        """
+        if self._is_outdated:
+            self._turn.cancel()
+
+    @property
+    def _is_outdated(self) -> bool:
+        """Whether the last pull, perhaps still under way, asked for something else than is subscribed now."""
+        return self._asked is not None and self._parts.subscriptions.get(self.queue.topic) is not self._asked
+
     async def run(self) -> None:
         """Pull until stopped."""
         with self._scope:
             while True:
-                await self._wait_room()
-                await self._pull()
+                with trio.CancelScope() as self._turn:
+                    await self._wait_resumed()
+                    await self._wait_room()
+                    await self._wait_introduced()
+                    await self._wait_lock()
+                    await self._pull()
+
+    async def _wait_resumed(self) -> None:
+        """Wait as long as the user wants nothing of it."""
+        while self._parts.pauses.covers(self.queue):
+            self.paused = "pause() was called"
+            self._resumed = trio.Event()
+            await self._resumed.wait()
+            self.process_queue.last_pull = trio.current_time()
+        self.paused = None
+
+    async def _wait_introduced(self) -> None:
+        """Brokers refuse what they have not heard of yet; after a while, let them. A lite pull says it itself."""
+        if self._is_outdated and not self._parts.manner.lite:
+            with trio.move_on_after(INTRODUCED_WITHIN):
+                await self._parts.introduced.wait()
 
     async def _wait_room(self) -> None:
-        """Wait as long as too much is held."""
-        while (excess := self.process_queue.excess()) is not None:
+        """Wait as long as too much is held, or the consumer has another reason not to pull."""
+        manner = self._parts.manner
+        while (reason := self.process_queue.excess() or manner.brake(self.process_queue)) is not None:
             if self.paused is None:
-                self._parts.seldom.info(("waits", self.queue), "pulling %s waits: %s", self.queue, excess)
-            self.paused = excess
-            room = trio.Event()
-            self.process_queue.call_when_room(room.set)
-            await room.wait()
+                self._parts.seldom.info(("waits", self.queue), "pulling %s waits: %s", self.queue, reason)
+            self.paused = reason
+            self._room = trio.Event()
+            if self.process_queue.excess() is not None:
+                self.process_queue.call_when_room(self._room.set)
+            await self._room.wait()
+        self.paused = None
+
+    async def _wait_lock(self) -> None:
+        """Wait as long as it is not certain that the queue is ours."""
+        locks = self._parts.locks
+        if locks is None or locks.counts(self.queue):
+            return
+        self.paused = "the broker has to confirm its lock first"
+        await locks.wait_counts(self.queue)
         self.paused = None
 
     # --- asking ---------------------------------------------------------------------------------------
@@ -160,9 +255,16 @@ class QueuePuller:
         started = self.process_queue.last_pull = trio.current_time()
         before = self.process_queue.position
         try:
+            self._asked = subscription
             result = await self._ask(subscription)
+            if self._is_outdated:
+                return  # another thread has subscribed otherwise, and the loop has not heard of it yet
+            if result.messages:
+                self._parts.rates.note_pull(self.queue.topic, len(result.messages), trio.current_time() - started)
             self._take(result, subscription)
         except MessageDecodeError as error:
+            if self._is_outdated:
+                return
             self._consume(list(error.decoded), subscription)
             await self._after_damage(error, progress=self.process_queue.position > before)
         except RocketMQError as error:
@@ -173,16 +275,27 @@ class QueuePuller:
 
     async def _ask(self, subscription: Subscription) -> PullResult:
         broker = await self._broker()
-        config = self._parts.config
-        result = await pull_message(
+        lite = self._parts.manner.lite and broker.address not in self._parts.without_lite
+        try:
+            result = await self._ask_by(broker, subscription, lite=lite)
+        except RequestCodeNotSupportedError:
+            if not lite:
+                raise
+            # A broker of 4.x: there, the flag in the header alone tells a lite pull.
+            self._parts.without_lite.add(broker.address)
+            result = await self._ask_by(broker, subscription, lite=False)
+        self._broker_id = result.suggested_broker_id
+        return result
+
+    async def _ask_by(self, broker: BrokerAddress, subscription: Subscription, *, lite: bool) -> PullResult:
+        return await pull_message(
             self._parts.client.pool,
             broker.address,
             self._header(subscription, may_commit=not broker.is_slave),
             broker_name=self.queue.broker_name,
-            timeout=config.consumer_timeout_when_suspend,
+            timeout=self._parts.config.consumer_timeout_when_suspend,
+            lite=lite,
         )
-        self._broker_id = result.suggested_broker_id
-        return result
 
     async def _broker(self) -> BrokerAddress:
         """Whom to ask: whoever the last answer suggested."""
@@ -197,6 +310,8 @@ class QueuePuller:
 
     def _header(self, subscription: Subscription, *, may_commit: bool) -> PullMessageRequestHeader:
         config, data = self._parts.config, subscription.data
+        lite = self._parts.manner.lite
+        may_commit = may_commit and not lite and self._parts.offsets.at_brokers
         commit = (self._parts.offsets.memory(self.queue) or 0) if may_commit else 0
         post = config.post_subscription_when_pull and not data.class_filter_mode
         return PullMessageRequestHeader(
@@ -206,7 +321,11 @@ class QueuePuller:
             queue_offset=self.process_queue.position,
             max_msg_nums=config.pull_batch_size,
             sys_flag=PullSysFlag.build(
-                commit_offset=commit > 0, suspend=True, subscription=post, class_filter=data.class_filter_mode
+                commit_offset=commit > 0,
+                suspend=True,
+                subscription=post,
+                class_filter=data.class_filter_mode,
+                lite_pull=lite,
             ),
             commit_offset=commit,
             suspend_timeout_millis=int(config.broker_suspend_max_time * 1000),
@@ -226,12 +345,14 @@ class QueuePuller:
             return
         self._consume(result.messages, subscription)
         self.process_queue.advance(result.next_begin_offset)
-        # With nothing held, what was filtered out is dealt with too.
-        self._parts.offsets.update(self.queue, self.process_queue.commit_offset, increase_only=True)
+        self._parts.manner.advanced(self.process_queue)
 
     def _consume(self, messages: list[MessageExt], subscription: Subscription) -> None:
-        if any(map(is_inner_batch, messages)):
-            messages = self._unwrapped(messages)
+        position = self.process_queue.position
+        messages = unwrapped(messages, position)
+        if messages and messages[0].queue_offset < position:
+            # Nobody asked for those before; they have been dealt with.
+            messages = [message for message in messages if message.queue_offset >= position]
         if not messages:
             return
         wanted = subscription.filtered(messages)
@@ -241,14 +362,6 @@ class QueuePuller:
         self.process_queue.advance(messages[-1].queue_offset + 1)
         if wanted:
             self._parts.consume.submit(self.process_queue, wanted)
-
-    def _unwrapped(self, messages: list[MessageExt]) -> list[MessageExt]:
-        """With the messages inside of batches that the broker keeps whole. The first may begin before our offset."""
-        position = self.process_queue.position
-        flat: list[MessageExt] = []
-        for message in messages:
-            flat += unwrap_inner_batch(message) if is_inner_batch(message) else [message]
-        return [message for message in flat if message.queue_offset >= position]
 
     def _begin_again(self, result: PullResult) -> None:
         """The broker moves us: forget what is held, and go on where it says. What listeners still say counts no more.
@@ -270,8 +383,7 @@ class QueuePuller:
             position,
         )
         self._parts.counters.resets += 1
-        old.drop()
-        self.process_queue = ProcessQueue(self.queue, position, old.limits, now=old.last_pull)
+        self._replace_queue(position)
         self._parts.offsets.update(self.queue, position)
 
     # --- waiting --------------------------------------------------------------------------------------
@@ -319,6 +431,7 @@ class QueuePuller:
             cause = "failed", self.queue.broker_name, type(error)
             self._parts.seldom.warning(cause, "a pull of %s failed, the next comes soon: %s", self.queue, error)
         self.error = error
+        self._parts.manner.failed(self.process_queue, error)
         if isinstance(error, BrokerError) and error.code in _NOT_SUBSCRIBED:
             # The broker has been restarted, or has not heard yet what we subscribe.
             self._parts.client.heartbeats.send_soon()
@@ -329,3 +442,13 @@ class QueuePuller:
         if self.error is not None:
             self._parts.seldom.warning(("again", self.queue.broker_name), "%s is pulled again", self.queue)
             self.error = None
+
+
+def unwrapped(messages: list[MessageExt], position: int) -> list[MessageExt]:
+    """With the messages inside of batches that the broker keeps whole. The first may begin before our offset."""
+    if not any(map(is_inner_batch, messages)):
+        return messages
+    flat: list[MessageExt] = []
+    for message in messages:
+        flat += unwrap_inner_batch(message) if is_inner_batch(message) else [message]
+    return [message for message in flat if message.queue_offset >= position]

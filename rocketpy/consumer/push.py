@@ -5,48 +5,48 @@ What happens while it runs is the business of `running.RunningConsumer`, which a
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, final
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, final
 
 import trio
 
 from rocketpy.client.instance import MQClientInstance
-from rocketpy.client.lifecycle import Lifecycle, NotPicklable, State
-from rocketpy.client.sharing import check_shared
+from rocketpy.client.lifecycle import State
 from rocketpy.config import PushConsumerConfig
+from rocketpy.config.checks import number
+from rocketpy.consumer.around import Around
+from rocketpy.consumer.opening import Opening
+from rocketpy.consumer.pauses import Pausable, Pauses, checked
 from rocketpy.consumer.runners import RunnerMaker, TaskRunner
 from rocketpy.consumer.running import RunningConsumer
-from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, queue_status, statistics
+from rocketpy.consumer.signals import listen_to_signals
+from rocketpy.consumer.start_checks import check_filters, check_name_servers, wait_shared_out
+from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, statistics
 from rocketpy.consumer.subscription import Listener, Subscriptions
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
+from rocketpy.consumer.user_calls import AsyncCaller, call_in_this_loop
 from rocketpy.errors import (
     ConfigError,
-    NameServerUnreachableError,
     RequestTimeoutError,
-    RocketMQError,
     ServiceCrashedError,
 )
-from rocketpy.logs import get_logger
 from rocketpy.results import MessageModel
-from rocketpy.services import open_services, side_by_side
 from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.enums import ConsumeType
 
 if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
+    from rocketpy.client.roles import Driven
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
 
 __all__ = ["PushConsumer"]
 
-logger = get_logger(__name__)
-
 
 @final
-class PushConsumer(NotPicklable):
+class PushConsumer(Opening):
     """Consumes: ``async with rocketpy.PushConsumer("billing", namesrv="127.0.0.1:9876") as consumer:``.
 
     Its methods may be used by any task of its trio loop. Plain listeners run in threads, side by side; async listeners
@@ -59,6 +59,7 @@ class PushConsumer(NotPicklable):
         network: where connections come from, for a client of its own.
         plain_runner: calls plain listeners; for surfaces that have a place of their own for them.
         async_runner: calls async listeners; likewise.
+        async_caller: calls other async functions; likewise.
         fields: settings by name, as in `PushConsumerConfig`.
 
     Raises:
@@ -74,107 +75,66 @@ class PushConsumer(NotPicklable):
         network: Network | None = None,
         plain_runner: RunnerMaker = runner_for_plain_listeners,
         async_runner: RunnerMaker = TaskRunner,
+        async_caller: AsyncCaller = call_in_this_loop,
         **fields: Any,
     ) -> None:
+        self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
+        self._made_with |= {"plain_runner": plain_runner, "async_runner": async_runner, "async_caller": async_caller}
         if group is not None:
             fields["group"] = group
-        check_shared(client, network)
-        base = config if config is not None or client is None else client.config
+        base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
         self.config = PushConsumerConfig.of(base, **fields)
-        if self.config.message_model is not MessageModel.CLUSTERING:
-            raise ConfigError(
-                "broadcasting is not supported: to let every consumer get all messages give each a group of its own"
-            )
-        self._owns_client = client is None
-        self._network = network
-        self.client = MQClientInstance(self.config, network=network) if client is None else client
+        super().__init__(f"consumer {self.config.group}", self.config, client, network)
         self._runners = (plain_runner, async_runner)
-        self._lifecycle = Lifecycle(f"consumer {self.config.group}")
-        self._subscriptions = Subscriptions(self.config.group, self._subscriptions_changed)
+        self._async_caller = async_caller
+        self._subscriptions = Subscriptions(
+            self.config.group,
+            self._subscriptions_changed,
+            wrap=Around(self.config).wrap,
+            retries=self.config.message_model is MessageModel.CLUSTERING,
+        )
+        self._pauses = Pauses()
         self._running: RunningConsumer | None = None
-        self._stack: AsyncExitStack | None = None
 
     def __repr__(self) -> str:
         """Short form for logs."""
         return f"<PushConsumer {self.config.group} {self._lifecycle.state.value}>"
 
+    def _make_again(self, *, crossed_fork: bool) -> None:
+        subscriptions, pauses = self._subscriptions, self._pauses
+        super()._make_again(crossed_fork=crossed_fork)
+        self._subscriptions.adopt(subscriptions)
+        self._pauses = pauses
+
+    def adopt(self, former: PushConsumer) -> None:
+        """Subscribe and pause what the consumer did that this one replaces."""
+        self._subscriptions.adopt(former._subscriptions)
+        self._pauses = former._pauses
+
     # --- life -----------------------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Self:
-        """Start. Returns when the queues of what is subscribed have been shared out for the first time.
+    async def _open(self, stack: AsyncExitStack) -> None:
+        """Returns when the queues of what is subscribed have been shared out for the first time.
 
         It takes `start_timeout` at most: what was not reached by then is waited for afterwards, as are a topic that
-        does not exist yet and a broker that is away: see `wait_assigned`.
-
-        Raises:
-            ClientClosedError: it was started before, or the shared client is not open.
-            ConfigError: the shared client has a consumer of this group already.
-            NameServerUnreachableError: no name server answers.
+        does not exist yet and a broker that is away: see `wait_assigned`. It closes in the order that `running` begins
+        with; listeners get `await_termination` seconds.
         """
-        if not self._owns_client:
-            self.client.check_here()
-        self._lifecycle.begin()
         deadline = trio.current_time() + self.config.start_timeout
-        try:
-            async with AsyncExitStack() as stack:
-                if self._owns_client:
-                    await stack.enter_async_context(self.client)
-                running = RunningConsumer(self.client, self.config, self._subscriptions, self._runners)
-                nursery = await stack.enter_async_context(open_services())
-                await nursery.start(running.run)
-                stack.push_async_callback(running.close)
-                await self._check_name_servers(deadline)
-                self.client.register_consumer(self.config.group, self)
-                self._running = running
-                running.start_services()
-                with trio.move_on_at(deadline):
-                    await running.rebalance.wait_round()
-                if not running.rebalance.rounds:
-                    logger.warning(
-                        "consumer %s has started within %g s without all of its topics, and goes on looking: %s",
-                        self.config.group,
-                        self.config.start_timeout,
-                        running.rebalance.missing(),
-                    )
-                self._stack = stack.pop_all()
-        except BaseException:  # cancellation too: what did not start may be started again
-            self._running = None
-            if self._owns_client:
-                # The old one was closed on the way out, for good.
-                self.client = MQClientInstance(self.config, network=self._network)
-            self._lifecycle.failed()
-            raise
-        self._lifecycle.opened()
-        return self
+        running = RunningConsumer(
+            self.client, self.config, self._subscriptions, self._pauses, self._runners, self._async_caller
+        )
+        await running.open(stack)
+        await self._run_background(stack, running)
+        await check_name_servers(self.client, self._subscriptions.user_topics, deadline)
+        await check_filters(running.rebalance.filters, deadline)
+        self.client.register_consumer(self.config.group, self)
+        self._running = running
+        running.start_services()
+        await wait_shared_out(running.rebalance, self.config, deadline)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        """Close, in the order that `running` begins with. Listeners get `await_termination` seconds."""
-        stack, self._stack = self._stack, None
-        if stack is None or not self._lifecycle.closing():
-            return None
-        try:
-            return await stack.__aexit__(kind, error, traceback)
-        finally:
-            self._lifecycle.closed()
-
-    async def _check_name_servers(self, deadline: float) -> None:
-        """An address that is wrong is told at the start, not found out later."""
-        unreachable: list[NameServerUnreachableError] = []
-
-        async def check(topic: str) -> None:
-            timeout = min(self.client.config.request_timeout, max(0.001, deadline - trio.current_time()))
-            try:
-                await self.client.routes.ensure_subscribe(topic, timeout=timeout)
-            except NameServerUnreachableError as error:
-                unreachable.append(error)
-            except RocketMQError as error:
-                logger.debug("%s: %s", topic, error)  # found out again, and told, when its queues are shared out
-
-        await side_by_side(check, self._subscriptions.user_topics)
-        if unreachable:
-            raise unreachable[0]
+    def _failed(self) -> None:
+        self._running = None
 
     async def run_forever(self) -> None:
         """Consume until SIGINT or SIGTERM, then return, for `async with` to commit and close.
@@ -191,7 +151,7 @@ class PushConsumer(NotPicklable):
                 f"run_forever in a listener of {self!r} would wait for that very listener: call it elsewhere"
             )
         # Listening before the start: a signal that comes while it starts ends it in good order as well.
-        with _listen_to_signals() as first_signal:
+        with listen_to_signals() as first_signal:
             if self._lifecycle.state is State.NEW:
                 async with self:
                     await self._until(first_signal)
@@ -239,7 +199,8 @@ class PushConsumer(NotPicklable):
             topic: the topic.
             listener: who gets the messages.
             tags: which messages, such as "created || paid"; all when None.
-            sql: which messages, as SQL92 over their properties; brokers must be set up for it.
+            sql: which messages, as SQL92 over their properties; brokers must be set up for it. What a broker refuses is
+                raised at the start as FilterRefusedError; later it is in the log and in the errors of `status`.
 
         Raises:
             ConfigError: one of these cannot be used.
@@ -258,6 +219,89 @@ class PushConsumer(NotPicklable):
         running = self._running
         if running is not None:  # else the start finds what is subscribed
             running.in_loop(running.subscriptions_changed)
+
+    # --- steering -------------------------------------------------------------------------------------
+
+    def pause(self, what: Pausable = None) -> None:
+        """Get no more messages of a topic, of queues, or of everything, until `resume`. For any thread.
+
+        What was pulled before is still consumed. It holds for queues that this consumer gets later, too; members of the
+        group that pause nothing do not take over.
+
+        Raises:
+            ConfigError: this is no topic that is subscribed, and no queues.
+        """
+        self._steer(self._pauses.add, what)
+
+    def resume(self, what: Pausable = None) -> None:
+        """Get messages again; without an argument, of everything. For any thread.
+
+        Raises:
+            ConfigError: this is no topic that is subscribed, and no queues.
+        """
+        self._steer(self._pauses.remove, what)
+
+    def _steer(self, change: Callable[[Any], None], what: Pausable) -> None:
+        meant = checked(what, self._subscriptions.user_topics)
+        running = self._running
+        if running is None:
+            change(meant)
+            return
+
+        def steer() -> None:
+            change(meant)
+            running.assignment.pauses_changed()
+
+        running.in_loop(steer)
+
+    def set_consume_thread_max(self, most: int) -> None:
+        """Let so many listeners run at the same time from now on, while it runs. For any thread.
+
+        Args:
+            most: 1 to twice the `consume_thread_max` that it was made with. Listeners under way are left alone.
+
+        Raises:
+            ConfigError: it is no such number.
+            ClientClosedError: the consumer is not open.
+        """
+        limit = 2 * self.config.consume_thread_max
+        number("consume_thread_max", most, (int,))
+        if not 1 <= most <= limit:
+            raise ConfigError(
+                f"consume_thread_max may become 1 to {limit}, twice what the consumer was made with, not {most!r:.100}"
+            )
+        self._lifecycle.check_open()
+        running = self._check_running()
+        running.in_loop(partial(running.consume.set_most, most))
+
+    async def commit(self, timeout: float | None = None) -> None:
+        """Commit what is consumed by now, of every queue that is ours, and wait until the brokers have it.
+
+        There is no need to: it is done every `persist_consumer_offset_interval`, when queues go, and on closing. It
+        works in `on_revoked`, too.
+
+        Args:
+            timeout: seconds for it; `request_timeout` when None.
+
+        Raises:
+            RequestTimeoutError: some of it is not committed; the log says why, and the next commit repeats it.
+            ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background ended it.
+        """
+        running = self._running
+        if running is None or running.ended.is_set():
+            self._check_usable()
+        running = self._check_running()
+        self._lifecycle.check_loop()
+        limit = self.client.config.request_timeout if timeout is None else timeout
+        left = await running.commit(running.assignment.committable(), deadline=trio.current_time() + limit)
+        if left:
+            raise RequestTimeoutError(
+                f"the offsets of {len(left)} queues of {self.config.group} are not committed after {limit:g} s: "
+                + ", ".join(map(str, left[:3]))
+                + (", ..." if len(left) > 3 else ""),
+                timeout=limit,
+            )
 
     # --- looking: what does not wait may be called by any thread ----------------------------------------
 
@@ -303,10 +347,9 @@ class PushConsumer(NotPicklable):
             group=self.config.group,
             topics=self._subscriptions.user_topics,
             balanced=running is not None and running.rebalance.balanced,
-            queues={}
-            if running is None
-            else {each.queue: queue_status(each, running.now()) for each in running.assignment},
-            errors={} if running is None else dict(running.rebalance.errors),
+            queues={} if running is None else running.queues(),
+            locks={} if running is None else running.assignment.locks(running.now()),
+            errors={} if running is None else running.rebalance.errors | running.rebalance.filters.refused,
             crash=self._crash,
         )
 
@@ -318,7 +361,11 @@ class PushConsumer(NotPicklable):
         """
         running = self._check_running()
         return statistics(
-            running.rebalance.rounds, running.parts.counters, running.consume.counters, running.send_back.as_new_message
+            running.rebalance.rounds,
+            running.parts.counters,
+            running.consume.counters,
+            running.send_back.as_new_message,
+            {topic: running.rates.of(topic) for topic in self._subscriptions.topics},
         )
 
     @property
@@ -353,6 +400,11 @@ class PushConsumer(NotPicklable):
         if self._running is not None:
             self._running.rebalance.soon()
 
+    @property
+    def driven(self) -> Driven | None:
+        """Carries out what brokers ask; None while it does not run."""
+        return None if self._running is None else self._running.driven
+
     def on_route_changed(self, topic: str) -> None:
         """The route of a topic is another one now."""
         if topic in self._subscriptions.topics:
@@ -365,20 +417,3 @@ class PushConsumer(NotPicklable):
         if self.client.crash is not None:
             self._running.fail(self.client.crash)
         self._running.stop_pulling()
-
-
-@contextmanager
-def _listen_to_signals() -> Iterator[Callable[[], Awaitable[None]]]:
-    """Gives what waits for SIGINT or SIGTERM and lets the next one strike; forever in a thread that gets no signals."""
-    if threading.current_thread() is not threading.main_thread():
-        yield trio.sleep_forever
-        return
-    with ExitStack() as listening:
-        signals = listening.enter_context(trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM))
-
-        async def first() -> None:
-            number = await anext(signals)
-            listening.close()
-            logger.info("stopping, for %s came", signal.Signals(number).name)
-
-        yield first

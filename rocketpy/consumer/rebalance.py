@@ -9,25 +9,28 @@ Plays the part of RebalanceImpl, RebalancePushImpl and RebalanceService.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
 from rocketpy.client.api import group as group_api
 from rocketpy.consumer.allocate import allocate, strategy
-from rocketpy.errors import BrokerUnreachableError, RocketMQError
+from rocketpy.consumer.filter_check import FilterCheck
+from rocketpy.errors import BrokerUnreachableError, ConfigError, QueueLockedError, RocketMQError
 from rocketpy.logs import Seldom, get_logger
-from rocketpy.seams import random_source
+from rocketpy.results import MessageModel
 from rocketpy.services import side_by_side
+from rocketpy.wire.java_hash import string_hash
+from rocketpy.wire.names import is_retry_topic
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
-    from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.assignment import Assignment
-    from rocketpy.consumer.subscription import Subscriptions
+    from rocketpy.consumer.strategies import AllocateStrategy
     from rocketpy.message import MessageQueue
+    from rocketpy.wire.bodies.subscription import SubscriptionData
 
-__all__ = ["Plan", "Rebalance", "plan_rebalance"]
+__all__ = ["Plan", "Rebalance", "Share", "plan_rebalance"]
 
 logger = get_logger(__name__)
 
@@ -52,6 +55,53 @@ def plan_rebalance(assigned: Collection[MessageQueue], current: Collection[Messa
     return Plan(tuple(sorted(wanted - held)), tuple(sorted(held - wanted)))
 
 
+class SharingSettings(Protocol):
+    """How queues are shared out."""
+
+    @property
+    def group(self) -> str:
+        """Among whom."""
+        ...
+
+    @property
+    def message_model(self) -> MessageModel:
+        """Whether they are shared out at all."""
+        ...
+
+    @property
+    def allocate_strategy(self) -> str | AllocateStrategy:
+        """By which strategy."""
+        ...
+
+    @property
+    def rebalance_interval(self) -> float:
+        """Seconds between two looks."""
+        ...
+
+
+class Subscribed(Protocol):
+    """Which topics are shared out."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Every topic."""
+        ...
+
+    def data(self) -> list[SubscriptionData]:
+        """As brokers hear it."""
+        ...
+
+
+class Share(NamedTuple):
+    """What one member gets of a topic."""
+
+    queues: Sequence[MessageQueue]
+    is_settled: bool
+    """Whether nothing has to be looked at again soon."""
+    why: str
+    """How it came to this, in words."""
+
+
 class Rebalance:
     """Shares out the queues of one consumer's topics.
 
@@ -62,6 +112,7 @@ class Rebalance:
         assignment: what we have, and where it is changed.
 
     Attributes:
+        filters: whether brokers can filter as it is subscribed.
         balanced: whether the last look left nothing to be desired.
         rounds: how many looks there were.
         errors: by topic, why it is not shared out yet.
@@ -71,8 +122,8 @@ class Rebalance:
     def __init__(
         self,
         client: MQClientInstance,
-        config: PushConsumerConfig,
-        subscriptions: Subscriptions,
+        config: SharingSettings,
+        subscriptions: Subscribed,
         assignment: Assignment,
     ) -> None:
         self.balanced = False
@@ -84,11 +135,14 @@ class Rebalance:
         self._config = config
         self._subscriptions = subscriptions
         self._assignment = assignment
+        self._broadcasts = config.message_model is MessageModel.BROADCASTING
         self._share_out = strategy(config.allocate_strategy)
+        self._plans: dict[str, Plan] = {}
         self._wanted = trio.Event()
         self._round_done = trio.Event()
         self._tell_brokers = True
         self._retry = FIRST_RETRY
+        self.filters = FilterCheck(client, config.group, subscriptions.data)
 
     # --- when -----------------------------------------------------------------------------------------
 
@@ -112,10 +166,19 @@ class Rebalance:
                 await self.look()
                 with trio.move_on_after(self._config.rebalance_interval if self.balanced else self._retry):
                     await self._wanted.wait()
-                self._retry = FIRST_RETRY if self.balanced else min(2 * self._retry, self._config.rebalance_interval)
+                self._retry = (
+                    FIRST_RETRY
+                    if self.balanced or self._waits_for_locks
+                    else min(2 * self._retry, self._config.rebalance_interval)
+                )
         finally:
             # There is no next look: whoever waits for one goes on, and finds the consumer closed.
             self._round_done.set()
+
+    @property
+    def _waits_for_locks(self) -> bool:
+        """Whether there is something that can be had at any moment, and nobody tells when."""
+        return any(isinstance(error, QueueLockedError) for error in self.errors.values())
 
     async def look(self) -> None:
         """Share out the queues of every topic, now."""
@@ -123,6 +186,8 @@ class Rebalance:
         if self._tell_brokers:
             self._tell_brokers = False
             await self._introduce()
+        with trio.move_on_after(HEARTBEAT_PATIENCE):
+            await self.filters.ask()
         topics = self._subscriptions.topics
         balanced: list[bool] = []
 
@@ -134,9 +199,10 @@ class Rebalance:
 
         self.under_way = dict.fromkeys(topics, "its turn")
         await side_by_side(share, topics)
-        for topic in self._assignment.topics() - set(topics):
+        for topic in sorted(self._assignment.topics() - set(topics)):
             await self._assignment.apply(topic, Plan((), self._assignment.queues(topic)))
         self.errors = {topic: error for topic, error in self.errors.items() if topic in topics}
+        self._plans = {topic: plan for topic, plan in self._plans.items() if topic in topics}
         self.balanced = all(balanced)
         self.rounds += 1
         done, self._round_done = self._round_done, trio.Event()
@@ -153,6 +219,7 @@ class Rebalance:
             await heartbeats.send_all()
         if waiting.cancelled_caught:
             heartbeats.send_soon()
+        self._assignment.introduced()
 
     async def _find_route(self, topic: str) -> None:
         try:
@@ -172,28 +239,22 @@ class Rebalance:
     async def _share(self, topic: str) -> bool:
         """Take and give up queues of one topic. False when it has to be looked at again soon."""
         try:
-            self.under_way[topic] = "its route from a name server"
-            queues = await self._queues(topic)
-            members = await self._members(topic)
+            share = await self._share_of(topic)
         except RocketMQError as error:
             self._note_error(topic, error)
             return False
-        if not members:
-            # No broker counts us yet, or any more. That says nothing about the others: keep what we have.
-            self._client.heartbeats.send_soon()
+        if share is None:
             return False
-        mine = allocate(self._share_out, queues, members, self._client.client_id)
-        plan = plan_rebalance(mine, self._assignment.queues(topic))
-        if plan.add or plan.drop:
+        plan = plan_rebalance(share.queues, self._assignment.queues(topic))
+        if (plan.add or plan.drop) and plan != self._plans.get(topic):  # the same again where a lock is waited for
             logger.info(
-                "%s: %d of %d queues are ours, as 1 of %d members; new %s, given up %s",
+                "%s: %s; new %s, given up %s",
                 topic,
-                len(mine),
-                len(queues),
-                len(members),
+                share.why,
                 [f"{queue.broker_name}:{queue.queue_id}" for queue in plan.add],
                 [f"{queue.broker_name}:{queue.queue_id}" for queue in plan.drop],
             )
+        self._plans[topic] = plan
         brokers = sorted({queue.broker_name for queue in plan.add + plan.drop})
         self.under_way[topic] = f"offsets, from {', '.join(brokers)}"
         failure = await self._assignment.apply(topic, plan)
@@ -201,14 +262,42 @@ class Rebalance:
             self._note_error(topic, failure)
             return False
         self.errors.pop(topic, None)
-        if self._client.client_id not in members:
+        return share.is_settled
+
+    async def _share_of(self, topic: str) -> Share | None:
+        """What we shall have of a topic; None when that cannot be told yet, and we keep what we have."""
+        self.under_way[topic] = "its route from a name server"
+        queues = await self._queues(topic)
+        members = [self._client.client_id] if self._broadcasts else await self._members(topic)
+        is_member = self._client.client_id in members
+        if not is_member:
             self._client.heartbeats.send_soon()
-            return False
-        return True
+        if not members:
+            # No broker counts us yet, or any more. That says nothing about the others.
+            return None
+        try:
+            mine = self._allocate(topic, queues, members)
+        except ConfigError as error:
+            self._note_mistake(topic, error)
+            return None
+        why = f"{len(mine)} of {len(queues)} queues are ours, as 1 of {len(members)} members"
+        return Share(mine, is_member, why)
+
+    def _allocate(self, topic: str, queues: Sequence[MessageQueue], members: Sequence[str]) -> list[MessageQueue]:
+        if self._broadcasts:
+            return sorted(queues)
+        return allocate(self._share_out, queues, members, self._client.client_id, group=self._config.group, topic=topic)
+
+    def _note_mistake(self, topic: str, error: ConfigError) -> None:
+        """The strategy is wrong, which will not mend itself."""
+        self._seldom.error(("strategy", topic), "%s", error, exc_info=error.__cause__)
+        self.errors[topic] = error
 
     def _note_error(self, topic: str, error: RocketMQError) -> None:
         # Once a change of state; and the retry topic is made by the broker a moment after it first hears of us.
-        if topic not in self.errors and topic != self._subscriptions.retry_topic:
+        if isinstance(error, QueueLockedError):
+            logger.debug("%s: %s", topic, error)  # a moment of every change of members; told when it takes longer
+        elif topic not in self.errors and not is_retry_topic(topic):
             # A broker that is away keeps many topics from being consumed.
             cause = getattr(error, "address", None) or topic
             self._seldom.warning(cause, "%s cannot be consumed yet: %s", topic, error)
@@ -234,10 +323,15 @@ class Rebalance:
         raise failure or BrokerUnreachableError(f"no broker of {topic} has an address now", topic=topic)
 
     def _brokers_by_health(self, topic: str) -> list[str]:
-        """Addresses in any order, those first that have answered their last heartbeat."""
+        """Addresses in the order in which all members of the group ask, but those that answer no heartbeats last.
+
+        Brokers may disagree about who is there for as long as one of them has not missed a member that is gone. Members
+        that ask the same broker agree all the same. Groups begin with different brokers, so that none is asked by all.
+        """
         route = self._client.routes.route(topic)
         names = sorted(route.brokers) if route is not None else []
-        random_source().shuffle(names)
+        first = string_hash(self._config.group) % len(names) if names else 0
+        names = names[first:] + names[:first]
         found = [self._client.routes.broker_address(name, master=False) for name in names]
         answering = self._client.heartbeats.answering
         return sorted((address for address in found if address is not None), key=lambda each: each not in answering)

@@ -9,41 +9,56 @@ the part of DefaultMQPushConsumerImpl.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import trio
 
 from rocketpy.consumer.assignment import Assignment
+from rocketpy.consumer.background import Background
 from rocketpy.consumer.consume_concurrently import ConsumeMessageConcurrentlyService
-from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
+from rocketpy.consumer.consume_orderly import ConsumeMessageOrderlyService
+from rocketpy.consumer.driven import DrivenConsumer
+from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore, offset_file
+from rocketpy.consumer.membership import Membership
+from rocketpy.consumer.offset_storage import KeptOffsetStore
+from rocketpy.consumer.offset_store import OffsetStore, RemoteBrokerOffsetStore
+from rocketpy.consumer.orderly_assignment import OrderlyAssignment
 from rocketpy.consumer.pull import PullParts
+from rocketpy.consumer.pull_manner import PushManner
+from rocketpy.consumer.queue_hooks import QueueHooks
+from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance
 from rocketpy.consumer.send_back import SendBack
 from rocketpy.consumer.start_position import StartPosition
+from rocketpy.consumer.status import QueueStatus, queue_status
+from rocketpy.consumer.user_calls import AsyncCaller, UserCalls
 from rocketpy.logs import get_logger
+from rocketpy.results import MessageModel
 from rocketpy.services import heard, ticks
 
 if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.consume_service import ConsumeService
+    from rocketpy.consumer.pauses import Pauses
     from rocketpy.consumer.runners import RunnerMaker
     from rocketpy.consumer.subscription import Subscriptions
-    from rocketpy.errors import ServiceCrashedError
+    from rocketpy.message import MessageQueue
 
 __all__ = ["RunningConsumer"]
 
 logger = get_logger(__name__)
 
 
-class RunningConsumer:
-    """What there is of a consumer only while it runs.
+class RunningConsumer(Background):
+    """What there is of a push consumer only while it runs.
 
     Attributes:
-        crash: what ended it, when that was a bug in a service of it or of its client.
-        ended: set when nothing of it goes on any more.
-        now: the time of its loop, for any thread.
+        rates: what there was of each topic lately.
+        driven: carries out what brokers ask.
     """
 
     def __init__(
@@ -51,69 +66,77 @@ class RunningConsumer:
         client: MQClientInstance,
         config: PushConsumerConfig,
         subscriptions: Subscriptions,
+        pauses: Pauses,
         runners: tuple[RunnerMaker, RunnerMaker],
+        async_caller: AsyncCaller,
     ) -> None:
-        self._token = trio.lowlevel.current_trio_token()
-        self._client = client
+        self._calls = UserCalls(async_caller)
+        super().__init__(client, config.group, _offset_store(client, config, self._calls))
         self._config = config
-        self._offsets = RemoteBrokerOffsetStore(client, config.group)
+        self._hooks = QueueHooks(config, self._calls)
         self.send_back = SendBack(client, config)
-        self.consume = ConsumeMessageConcurrentlyService(
-            config, subscriptions, self._offsets, self.send_back, plain=runners[0], tasks=runners[1]
-        )
-        self.parts = PullParts(client, config, subscriptions, self._offsets, self.consume)
-        self.assignment = Assignment(self.parts, StartPosition(client, config, self._offsets))
+        self.rates = ConsumerRates(self.now)
+        self.consume, self.parts, self.assignment = self._parts_of(subscriptions, pauses, runners)
+        self._calls.owner = self.consume.owner
         self.rebalance = Rebalance(client, config, subscriptions, self.assignment)
-        self.crash: ServiceCrashedError | None = None
-        self.ended = trio.Event()
-        self.now = trio.lowlevel.current_clock().current_time
+        if isinstance(self.assignment, OrderlyAssignment):
+            self.assignment.on_free = self.rebalance.soon
         self._sharing = trio.CancelScope()
+        self._looking = trio.CancelScope()
+        self._membership = Membership(client, config, subscriptions)
         self._consuming = trio.CancelScope()
         self._consumed = trio.Event()
-        self._hang_up = trio.Event()
-        self._nursery: trio.Nursery | None = None
+        self.driven = DrivenConsumer(
+            client,
+            config,
+            subscriptions,
+            self.parts,
+            self.consume,
+            self.assignment,
+            self.rebalance,
+            in_loop=self.in_loop,
+            now=self.now,
+            nursery=lambda: self._nursery,
+        )
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """The services, until `_hang_up`.
+    async def open(self, stack: AsyncExitStack) -> None:
+        """Get ready what must be there before anything is consumed, and is given back at the very end.
 
-        Behind a shield, because whoever uses the consumer may be cancelled as a whole, and listeners shall finish all
-        the same. The shield ends with `close`, which has a deadline; a start that is cancelled comes to the checkpoint
-        before the shield.
+        Raises:
+            OffsetStoreError: offsets cannot be kept.
         """
-        try:
-            with trio.CancelScope() as scope:
-                async with trio.open_nursery() as self._nursery:
-                    await self._nursery.start(self._consume)
-                    await self._nursery.start(self._assign)
-                    task_status.started()
-                    await trio.lowlevel.checkpoint_if_cancelled()
-                    scope.shield = True
-                    await self._hang_up.wait()
-                    if self.crash is not None:
-                        raise self.crash
-                    self._nursery.cancel_scope.cancel()
-        finally:
-            self.ended.set()
+        stack.push_async_callback(self._release)
+        await self._offsets.open()
 
-    def fail(self, crash: ServiceCrashedError) -> None:
-        """What is under it has crashed: end."""
-        self._note_crash(crash)
-        self._hang_up.set()
+    async def _release(self) -> None:
+        with trio.CancelScope(deadline=trio.current_time() + self._config.close_timeout, shield=True):
+            await self._offsets.close()
 
-    def _note_crash(self, crash: ServiceCrashedError) -> None:
-        self.crash = self.crash or crash
+    def _parts_of(
+        self, subscriptions: Subscriptions, pauses: Pauses, runners: tuple[RunnerMaker, RunnerMaker]
+    ) -> tuple[ConsumeService, PullParts, Assignment]:
+        """What consumes, what pulls, and what has the queues: in order or side by side."""
+        config, offsets = self._config, self._offsets
+        position = StartPosition(self._client, config, offsets)
+        kind = ConsumeMessageOrderlyService if config.orderly else ConsumeMessageConcurrentlyService
+        consume = kind(
+            config,
+            subscriptions,
+            offsets,
+            self.send_back,
+            plain=runners[0],
+            tasks=runners[1],
+            rates=self.rates,
+        )
+        manner = PushManner(config, offsets)
+        parts = PullParts(self._client, config, subscriptions, offsets, consume, manner, pauses, rates=self.rates)
+        if isinstance(consume, ConsumeMessageOrderlyService) and config.message_model is MessageModel.CLUSTERING:
+            return consume, parts, OrderlyAssignment(parts, position, consume, self._hooks)
+        return consume, parts, Assignment(parts, position, self._hooks)  # of broadcasting, nobody else wants our queues
 
-    async def _guarded(self, service: Callable[[], Awaitable[None]]) -> None:
-        with heard(f"consumer {self._config.group}", self._note_crash):
-            await service()
-
-    def in_loop(self, function: Callable[[], object]) -> None:
-        """Have a plain function called in the loop soon. For any thread, and for signal handlers.
-
-        Not at once where this is the loop: a handler may have struck while a lock is held that the function wants.
-        """
-        with suppress(trio.RunFinishedError):
-            self._token.run_sync_soon(function)
+    async def _begin(self, nursery: trio.Nursery) -> None:
+        await nursery.start(self._consume)
+        await nursery.start(self._assign)
 
     async def _consume(self, *, task_status: trio.TaskStatus[None]) -> None:
         try:
@@ -128,31 +151,51 @@ class RunningConsumer:
 
     def start_services(self) -> None:
         """Begin what goes on at intervals."""
-        if self._nursery is None:
-            raise AssertionError("services start in a consumer that runs")
-        self._nursery.start_soon(self._guarded, self._share_out)
-        self._nursery.start_soon(self._guarded, self._persist_service)
+        self.start_service(self._share_out)
+        self.start_service(self._look_at_group)
+        self.start_service(self._persist_service)
 
     async def _share_out(self) -> None:
         with self._sharing:
             await self.rebalance.run()
 
+    async def _look_at_group(self) -> None:
+        with self._looking:
+            await self.rebalance.wait_round()
+            await self._membership.run()
+
     async def _persist_service(self) -> None:
         """Commit offsets at every interval."""
         async for _ in ticks(self._config.persist_consumer_offset_interval):
             self.consume.collect()
-            await self._offsets.persist(self.assignment.queues())
+            await self._offsets.persist(self.assignment.committable())
 
     def subscriptions_changed(self) -> None:
         """Topics or listeners came or went."""
         self.consume.subscriptions_changed()
+        self.assignment.subscriptions_changed()
         self.rebalance.subscriptions_changed()
+
+    async def commit(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
+        """Commit what is consumed by now. Returns the queues of which it is not committed by the deadline."""
+        self.consume.collect()
+        return await self._offsets.commit_all(queues, deadline=deadline)
+
+    def queues(self) -> dict[MessageQueue, QueueStatus]:
+        """How each queue that is ours is. For any thread."""
+        now = self.now()
+        since: dict[MessageQueue, float] = {}
+        for call, began in self.consume.running():
+            queue = call[1].queue
+            since[queue] = min(began, since.get(queue, began))
+        return {each.queue: queue_status(each, now, since.get(each.queue)) for each in self.assignment}
 
     # --- closing --------------------------------------------------------------------------------------
 
     def stop_pulling(self) -> None:
         """Get nothing new."""
         self._sharing.cancel()
+        self._looking.cancel()
         self.assignment.stop()
 
     async def close(self) -> None:
@@ -173,22 +216,25 @@ class RunningConsumer:
                 self._consuming.cancel()
                 await self._consumed.wait()
                 self.consume.collect()
-                await self._say_goodbye(deadline)
+                with trio.move_on_after(config.close_timeout / 2):
+                    await self._hooks.revoked(self.assignment.queues())
+                self.consume.collect()
+                await self._say_goodbye(self.assignment.committable(), deadline)
         finally:
             self.assignment.drop_all()
             self._hang_up.set()
 
-    async def _say_goodbye(self, deadline: float) -> None:
-        """Commit, then leave: who gets our queues is to find the offsets. One that hangs costs half the time."""
+    async def _leave(self, deadline: float) -> None:
         now = trio.current_time()
-        left = await self._offsets.commit_all(self.assignment.queues(), deadline=now + (deadline - now) / 2)
-        if left:
-            logger.warning(
-                "consumer %s closes, and the offsets of %d queues are not committed (%s): what was consumed of them "
-                "since the last commit comes again",
-                self._config.group,
-                len(left),
-                ", ".join(map(str, left[:3])) + (", ..." if len(left) > 3 else ""),
-            )
-        with trio.move_on_at(deadline):
-            await self._client.unregister_consumer(self._config.group)
+        await self.assignment.release(now + (deadline - now) / 2)
+        await super()._leave(deadline)
+
+
+def _offset_store(client: MQClientInstance, config: PushConsumerConfig, calls: UserCalls) -> OffsetStore:
+    """Where the offsets are: with what the user gave, in a file when broadcasting, else at the brokers."""
+    storage = config.offset_store
+    if storage is None:
+        if config.message_model is not MessageModel.BROADCASTING:
+            return RemoteBrokerOffsetStore(client, config.group)
+        storage = LocalFileOffsetStore(offset_file(config, client.network.local_ip()))
+    return KeptOffsetStore(storage, config.group, calls, timeout=client.config.request_timeout)

@@ -34,6 +34,7 @@ logger = get_logger(__name__)
 
 _TIMEOUT = 5.0
 _DEFAULT_MAX_RECONSUME_TIMES = 16
+_WITHOUT_LIMIT = 2**31 - 1
 _FIRST_DELAY_LEVEL = 3
 WAIT_DELAY_LEVEL = 9
 """Five minutes as brokers are set up."""
@@ -69,7 +70,9 @@ class SendBack:
         self._client = client
         self._group = config.group
         most = config.max_reconsume_times
-        self._max_reconsume_times = _DEFAULT_MAX_RECONSUME_TIMES if most < 0 else most
+        if most < 0:
+            most = _WITHOUT_LIMIT if config.orderly else _DEFAULT_MAX_RECONSUME_TIMES
+        self._max_reconsume_times = most
         # A retry topic whose route is not known yet has one queue, unless its group was given more.
         producer = ProducerConfig.of(config, group=_INNER_GROUP, default_topic_queue_nums=1)
         ids = UniqueIds(ipaddress.ip_address(client.network.local_ip()).packed, os.getpid())
@@ -100,6 +103,17 @@ class SendBack:
         attempt. False, with a word in the log, when no broker took it.
         """
         return await self._as_new_message(self._copy(message, message.reconsume_times, WAIT_DELAY_LEVEL), message)
+
+    async def dead_letter(self, message: MessageExt) -> bool:
+        """Have a message put into the dead-letter queue that was consumed in order, and failed too often.
+
+        It goes to the retry topic as a new message that has used up its attempts. False, with a word in the log, when
+        no broker took it.
+        """
+        copy = self._copy(message, message.reconsume_times + 1, None)
+        most = min(self._max_reconsume_times, message.reconsume_times)
+        copy.properties = {**copy.properties, PropertyName.MAX_RECONSUME_TIMES: str(most)}
+        return await self._as_new_message(copy, message)
 
     async def _ask_its_broker(self, message: MessageExt, delay_level: int) -> None:
         address = None

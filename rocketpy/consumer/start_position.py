@@ -9,7 +9,7 @@ computePullFromWhereWithException in RebalancePushImpl.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rocketpy.client.api import offset as offset_api
 from rocketpy.errors import BrokerUnreachableError, ConfigError
@@ -19,7 +19,6 @@ from rocketpy.wire.names import is_retry_topic
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
-    from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.offset_store import OffsetStore
     from rocketpy.message import MessageQueue
 
@@ -27,6 +26,20 @@ __all__ = ["StartPosition", "timestamp_ms"]
 
 _FORMAT = "%Y%m%d%H%M%S"
 _HALF_AN_HOUR = timedelta(minutes=30)
+
+
+class StartSettings(Protocol):
+    """What to do with queues that have no offset."""
+
+    @property
+    def consume_from_where(self) -> ConsumeFromWhere:
+        """Which end to begin at, or whether a time counts."""
+        ...
+
+    @property
+    def consume_timestamp(self) -> str | None:
+        """The time, local, as yyyyMMddHHmmss; None for half an hour before the start."""
+        ...
 
 
 class StartPosition:
@@ -38,7 +51,7 @@ class StartPosition:
         offsets: where committed offsets are.
     """
 
-    def __init__(self, client: MQClientInstance, config: PushConsumerConfig, offsets: OffsetStore) -> None:
+    def __init__(self, client: MQClientInstance, config: StartSettings, offsets: OffsetStore) -> None:
         self._client = client
         self._offsets = offsets
         self._where = config.consume_from_where

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from rocketpy.consumer.queue_locks import LockStatus
+from rocketpy.consumer.rates import TopicRates
 from rocketpy.errors import RocketMQError, ServiceCrashedError
 from rocketpy.message import MessageQueue
 
 if TYPE_CHECKING:
-    from rocketpy.consumer.consume_concurrently import ConsumeCounters
+    from rocketpy.consumer.consume_service import ConsumeCounters
     from rocketpy.consumer.pull import PullCounters, QueuePuller
 
 __all__ = ["PushConsumerStatistics", "PushConsumerStatus", "QueueStatus", "queue_status", "statistics"]
@@ -36,6 +38,8 @@ class QueueStatus:
     """Seconds since something was consumed, or since the queue became ours."""
     paused: str | None
     """Why pulling waits, None when it does not."""
+    listener_age: float | None
+    """Seconds for which the oldest call of a listener under way has run, None when there is none."""
     error: RocketMQError | None
     """Why the last pull failed, None when it did not."""
 
@@ -53,6 +57,8 @@ class PushConsumerStatus:
     """Whether the last look at who consumes what left nothing to be desired."""
     queues: Mapping[MessageQueue, QueueStatus]
     """The queues that are ours, those of the retry topic included."""
+    locks: Mapping[MessageQueue, LockStatus]
+    """The locks that this consumer has, or waits for, when it consumes in order."""
     errors: Mapping[str, RocketMQError]
     """By topic, why it cannot be consumed yet."""
     crash: ServiceCrashedError | None
@@ -81,11 +87,16 @@ class PushConsumerStatistics:
     """Messages that a broker took back."""
     sent_as_new: int
     """Those of them that had to be sent as new messages."""
+    dropped: int
+    """Messages that failed while broadcasting, which has no retries."""
     retried_here: int
     """Messages that no broker took back, so that they are tried again here."""
+    topics: Mapping[str, TopicRates]
+    """What there was lately of each topic that is subscribed; messages that come again count for the retry topic,
+    but for the time that listeners take."""
 
 
-def queue_status(puller: QueuePuller, now: float) -> QueueStatus:
+def queue_status(puller: QueuePuller, now: float, listener_since: float | None) -> QueueStatus:
     """The record of one queue, at a time of the clock of its consumer. For any thread."""
     queue = puller.process_queue
     held = queue.look()
@@ -98,12 +109,17 @@ def queue_status(puller: QueuePuller, now: float) -> QueueStatus:
         last_pull_age=max(0.0, now - queue.last_pull),
         last_consume_age=max(0.0, now - queue.last_consume),
         paused=puller.paused,
+        listener_age=None if listener_since is None else max(0.0, now - listener_since),
         error=puller.error,
     )
 
 
 def statistics(
-    rebalances: int, pulled: PullCounters, consumed: ConsumeCounters, sent_as_new: int
+    rebalances: int,
+    pulled: PullCounters,
+    consumed: ConsumeCounters,
+    sent_as_new: int,
+    topics: Mapping[str, TopicRates],
 ) -> PushConsumerStatistics:
     """The record of everything done."""
     return PushConsumerStatistics(
@@ -118,5 +134,7 @@ def statistics(
         timed_out=consumed.timed_out,
         sent_back=consumed.sent_back,
         sent_as_new=sent_as_new,
+        dropped=consumed.dropped,
         retried_here=consumed.retried_here,
+        topics=topics,
     )

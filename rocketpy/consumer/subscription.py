@@ -21,7 +21,7 @@ from rocketpy.wire.bodies import subscription as wire
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.names import check_topic, retry_topic
 
-__all__ = ["Listener", "Subscription", "Subscriptions"]
+__all__ = ["Listener", "Subscription", "Subscriptions", "subscription_data"]
 
 Listener: TypeAlias = Callable[[Any], Any]
 """A plain or async function of one message, or of a list of messages where batches were asked for."""
@@ -69,15 +69,28 @@ class Subscriptions:
     Args:
         group: the consumer group.
         on_change: called after every change.
+        wrap: what stands around each listener.
+        retries: whether the group gives messages back, and so has a retry topic.
 
     Attributes:
         retry_topic: where messages wait that the group gave back.
     """
 
-    def __init__(self, group: str, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        group: str,
+        on_change: Callable[[], None],
+        *,
+        wrap: Callable[[Listener], Listener] = lambda listener: listener,
+        retries: bool = True,
+    ) -> None:
+        self._wrap = wrap
         self.retry_topic = retry_topic(group)
         self._on_change = on_change
-        self._by_topic = {self.retry_topic: Subscription(_data(self.retry_topic, None, None), None)}
+        self._by_topic: dict[str, Subscription] = {}
+        if retries:
+            retried = subscription_data(self.retry_topic, None, None)
+            self._by_topic[self.retry_topic] = Subscription(retried, None)
 
     def add(self, topic: str, listener: Listener, *, tags: str | None = None, sql: str | None = None) -> None:
         """Subscribe a topic; a subscription to it that is there already is replaced.
@@ -91,8 +104,12 @@ class Subscriptions:
         _check_listener(topic, listener)
         if tags is not None and sql is not None:
             raise ConfigError(f"subscribe {topic} by tags or by sql, not by both")
-        self._by_topic[topic] = Subscription(_data(topic, tags, sql), listener)
+        self._by_topic[topic] = Subscription(subscription_data(topic, tags, sql), self._wrap(listener))
         self._on_change()
+
+    def adopt(self, others: Subscriptions) -> None:
+        """Subscribe what others do, those of an object that this one replaces."""
+        self._by_topic = dict(others._by_topic)
 
     def remove(self, topic: str) -> None:
         """Subscribe a topic no more.
@@ -117,7 +134,7 @@ class Subscriptions:
     def topics(self) -> tuple[str, ...]:
         """Every topic, the retry topic included; none when nothing was subscribed."""
         topics = tuple(self._by_topic)
-        return topics if len(topics) > 1 else ()
+        return topics if topics != (self.retry_topic,) else ()
 
     @property
     def user_topics(self) -> tuple[str, ...]:
@@ -152,7 +169,12 @@ def _check_listener(topic: str, listener: object) -> None:
         ) from exc
 
 
-def _data(topic: str, tags: object, sql: object) -> SubscriptionData:
+def subscription_data(topic: str, tags: object, sql: object) -> SubscriptionData:
+    """A subscription that is newer than all before it.
+
+    Raises:
+        ConfigError: the expression cannot be used.
+    """
     data = _parsed(topic, tags, sql)
     data.sub_version = next_version()
     return data

@@ -14,8 +14,9 @@ import trio
 
 from rocketpy.client import send_drivers
 from rocketpy.client.instance import MQClientInstance
-from rocketpy.client.lifecycle import Lifecycle, NotPicklable
+from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.outgoing import Preparer
+from rocketpy.client.reopening import Reopenable
 from rocketpy.client.send_oneway import send_oneway
 from rocketpy.client.sending import SendCore
 from rocketpy.client.sharing import check_shared
@@ -42,7 +43,7 @@ logger = get_logger(__name__)
 
 
 @final
-class Producer(NotPicklable):
+class Producer(Reopenable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Any task of its trio loop may use it. Closing waits for the sends that are under way.
@@ -67,6 +68,7 @@ class Producer(NotPicklable):
         network: Network | None = None,
         **fields: Any,
     ) -> None:
+        self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         if group is not None:
             fields["group"] = group
         check_shared(client, network)
@@ -89,6 +91,15 @@ class Producer(NotPicklable):
     def __repr__(self) -> str:
         """Short form for logs."""
         return f"<Producer {self.config.group} {self._lifecycle.state.value}>"
+
+    def reopen(self) -> Self:
+        """In the child of a fork, make it as new: ``async with producer.reopen():``. A shared client goes first.
+
+        Raises:
+            ClientClosedError: this is the process in which it was made.
+        """
+        self._make_again(crossed_fork=self._lifecycle.crossed_fork)
+        return self
 
     # --- life -----------------------------------------------------------------------------------------
 

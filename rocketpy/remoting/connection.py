@@ -231,6 +231,11 @@ class Connection(Outbound):
         else:
             self._close_callbacks.append(callback)
 
+    def drop_close_callback(self, callback: Callable[[Connection], object]) -> None:
+        """Call a function no more when the connection ends."""
+        if callback in self._close_callbacks:
+            self._close_callbacks.remove(callback)
+
     def close(self, error: RocketMQError | None = None) -> None:
         """Close at once: whoever waits gets ConnectionLostError, what is buffered is lost. Plain; harmless twice."""
         if self.error is not None:

@@ -63,7 +63,7 @@ class RemotingServer:
         share: RoundShare | None = None,
     ) -> None:
         self.addresses = [address_of_listener(listener) for listener in listeners]
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # in the order of their coming, the same in every run
         self._listeners = listeners
         self._handler = handler
         self._limits = limits
@@ -198,7 +198,7 @@ class RemotingServer:
             share=self.share,
         )
         self._per_host[host] += 1
-        self.connections.add(connection)
+        self.connections[connection] = None
         connection.add_close_callback(self._note_closed)
         if self._on_open is not None:
             self._on_open(connection)
@@ -214,7 +214,7 @@ class RemotingServer:
             self.budget.release(connection, -change, CONNECTIONS)
 
     def _note_closed(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         host = _host_of(connection.address)
         self._per_host[host] -= 1
         if not self._per_host[host]:

@@ -10,45 +10,91 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rocketpy.config import ClientConfig, LatencyTable, ProducerConfig, PushConsumerConfig
+    from rocketpy.config import (
+        ClientConfig,
+        LatencyTable,
+        LitePullConsumerConfig,
+        ProducerConfig,
+        PullConsumerConfig,
+        PushConsumerConfig,
+    )
+    from rocketpy.consumer.dead_letters import DeadLetterReplay
+    from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
+    from rocketpy.consumer.offset_storage import OffsetStorage
+    from rocketpy.consumer.strategies import (
+        AllocateAveragely,
+        AllocateByCircle,
+        AllocateByConfig,
+        AllocateByMachineRoom,
+        AllocateConsistentHash,
+        AllocateMachineRoomNearby,
+        AllocateRequest,
+    )
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
         MessageModel,
+        PullResult,
+        PullStatus,
         RetryLater,
         SendManyResult,
         SendResult,
         SendStatus,
+        Suspend,
     )
     from rocketpy.sync.client import MQClientInstance
     from rocketpy.sync.consumer import PushConsumer
+    from rocketpy.sync.dead_letters import replay_dead_letters
+    from rocketpy.sync.lite_pull import LitePullConsumer
     from rocketpy.sync.producer import Producer
+    from rocketpy.sync.pull_consumer import PullConsumer
 
 __all__ = [
+    "AllocateAveragely",
+    "AllocateByCircle",
+    "AllocateByConfig",
+    "AllocateByMachineRoom",
+    "AllocateConsistentHash",
+    "AllocateMachineRoomNearby",
+    "AllocateRequest",
     "ClientConfig",
     "ConsumeFromWhere",
     "ConsumeResult",
+    "DeadLetterReplay",
     "LatencyTable",
+    "LitePullConsumer",
+    "LitePullConsumerConfig",
+    "LocalFileOffsetStore",
     "MQClientInstance",
     "Message",
     "MessageExt",
     "MessageModel",
     "MessageQueue",
+    "OffsetStorage",
     "Producer",
     "ProducerConfig",
+    "PullConsumer",
+    "PullConsumerConfig",
+    "PullResult",
+    "PullStatus",
     "PushConsumer",
     "PushConsumerConfig",
     "RetryLater",
     "SendManyResult",
     "SendResult",
     "SendStatus",
+    "Suspend",
+    "replay_dead_letters",
 ]
 
 _HOMES = {
     "rocketpy.sync.client": ("MQClientInstance",),
     "rocketpy.sync.consumer": ("PushConsumer",),
+    "rocketpy.sync.lite_pull": ("LitePullConsumer",),
+    "rocketpy.sync.dead_letters": ("replay_dead_letters",),
     "rocketpy.sync.producer": ("Producer",),
+    "rocketpy.sync.pull_consumer": ("PullConsumer",),
 }
 """Where the names live that are this surface's own; the others are those of `rocketpy`. They load on first use."""
 

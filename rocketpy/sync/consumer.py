@@ -12,12 +12,14 @@ from rocketpy.client.homes import home_of
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PushConsumer as TrioConsumer
 from rocketpy.errors import ConfigError
+from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.lifetime import Lifetime
 from rocketpy.sync.listeners import OwnLoopRunner
 from rocketpy.sync.signals import Signals
 
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.pauses import Pausable
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus
     from rocketpy.consumer.subscription import Listener
     from rocketpy.message import MessageQueue
@@ -43,12 +45,14 @@ class PushConsumer(Lifetime[TrioConsumer]):
         network: Network | None = None,
         **fields: Any,
     ) -> None:
+        self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         inner = TrioConsumer(
             group,
             config=config,
             client=trio_client_of(client, "rocketpy.sync"),
             network=network,
             async_runner=OwnLoopRunner,
+            async_caller=call_in_own_loop,
             **fields,
         )
         super().__init__(inner, needs=client, client=inner.client)
@@ -57,6 +61,11 @@ class PushConsumer(Lifetime[TrioConsumer]):
     def config(self) -> PushConsumerConfig:
         """The settings."""
         return self._inner.config
+
+    def _make_again(self, *, crossed_fork: bool) -> None:
+        former = self._inner
+        super()._make_again(crossed_fork=crossed_fork)
+        self._inner.adopt(former)
 
     # --- subscriptions --------------------------------------------------------------------------------
 
@@ -83,6 +92,48 @@ class PushConsumer(Lifetime[TrioConsumer]):
         """
         self._check_process()
         self._inner.unsubscribe(topic)
+
+    # --- steering -------------------------------------------------------------------------------------
+
+    def pause(self, what: Pausable = None) -> None:
+        """Get no more messages of a topic, of queues, or of everything. See `rocketpy.PushConsumer.pause`.
+
+        Raises:
+            ConfigError: this is no topic that is subscribed, and no queues.
+            ClientClosedError: it was made before a fork.
+        """
+        self._check_process()
+        self._inner.pause(what)
+
+    def resume(self, what: Pausable = None) -> None:
+        """Get messages again; without an argument, of everything.
+
+        Raises:
+            ConfigError: this is no topic that is subscribed, and no queues.
+            ClientClosedError: it was made before a fork.
+        """
+        self._check_process()
+        self._inner.resume(what)
+
+    def set_consume_thread_max(self, most: int) -> None:
+        """Let so many listeners run at the same time from now on. See `rocketpy.PushConsumer.set_consume_thread_max`.
+
+        Raises:
+            ConfigError: it is no such number.
+            ClientClosedError: the consumer is not open.
+        """
+        self._check_process()
+        self._inner.set_consume_thread_max(most)
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Commit what is consumed by now, and wait until the brokers have it. See `rocketpy.PushConsumer.commit`.
+
+        Raises:
+            RequestTimeoutError: some of it is not committed; the log says why, and the next commit repeats it.
+            ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background stopped it meanwhile.
+        """
+        self._portal.call(self._inner.commit, timeout)
 
     # --- looking --------------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ class DirectSends:
         """Whether this is a thread of ours, which somebody's finalizer or hook has struck, and which must not wait."""
         if self.home.is_here:
             return True
-        return any(cast(ThreadConnection, each).is_mine for each in self.outside.client.data_links.all())
+        return any(cast("ThreadConnection", each).is_mine for each in self.outside.client.data_links.all())
 
     @property
     def home(self) -> Portal:
@@ -79,7 +79,7 @@ class DirectSends:
 
         def ask(requests: list[RemotingCommand]) -> None:
             peer = PeerRequests(made, made.send_frame)
-            home.post(lambda: handler.handle(cast(Any, peer), requests, made.clock()))
+            home.post(lambda: handler.handle(cast("Any", peer), requests, made.clock()))
 
         made = ThreadConnection(
             connection,
@@ -189,8 +189,8 @@ class DirectSends:
         """Write what has gathered: somebody is about to wait for it, or the process ends."""
         self.home.nudge()
         for connection in self.outside.client.data_links.all():
-            if not cast(ThreadConnection, connection).is_mine:
-                cast(ThreadConnection, connection).flush()
+            if not cast("ThreadConnection", connection).is_mine:
+                cast("ThreadConnection", connection).flush()
 
     def wait_calls(self, timeout: float | None) -> int:
         """Wait until no other thread is in a send, at most so many seconds; how many are then.

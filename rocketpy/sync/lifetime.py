@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from rocketpy.client.homes import home_of
-from rocketpy.client.lifecycle import NotPicklable, forks
+from rocketpy.client.lifecycle import forks
+from rocketpy.client.reopening import Reopenable
 from rocketpy.errors import ClientClosedError
 from rocketpy.portal import Opened, Portal
 from rocketpy.portal.waiting import wait
@@ -26,7 +27,7 @@ __all__ = ["Lifetime"]
 T = TypeVar("T", bound=AbstractAsyncContextManager[Any])
 
 
-class Lifetime(NotPicklable, Generic[T]):
+class Lifetime(Reopenable, Generic[T]):
     """Holds one object of the trio surface open in the portal.
 
     Args:
@@ -75,6 +76,15 @@ class Lifetime(NotPicklable, Generic[T]):
             opened.close()
         return not taken
 
+    def reopen(self) -> Self:
+        """In the child of a fork, make it as new: ``producer.reopen().start()``. A shared client goes first.
+
+        Raises:
+            ClientClosedError: this is the process in which it was made.
+        """
+        self._make_again(crossed_fork=self._crossed_fork)
+        return self
+
     def close(self) -> None:
         """Close it; fine when it is closed already, or was never started.
 
@@ -112,7 +122,7 @@ class Lifetime(NotPicklable, Generic[T]):
         if self._crossed_fork:
             raise ClientClosedError(
                 f"{self._inner!r} was made before a fork: sockets and background threads do not cross it; make a new "
-                "one in the child from the same config"
+                "one in the child from the same config, or reopen() this one there"
             )
 
     def _leave(self, error: BaseException | None) -> None:

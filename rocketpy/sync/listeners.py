@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
-from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.runners import Call, Finished, TaskRunner
+from rocketpy.consumer.runners import RemoteRunner, TaskRunner
 from rocketpy.errors import ServiceCrashedError
 from rocketpy.logs import get_logger
+
+if TYPE_CHECKING:
+    from rocketpy.consumer.crew import Call, Finished
 
 __all__ = ["OwnLoopRunner"]
 
@@ -27,7 +30,7 @@ _PATIENCE = 1.0
 """Seconds that listeners have to clean up after they were cancelled."""
 
 
-class OwnLoopRunner:
+class OwnLoopRunner(RemoteRunner):
     """Calls async listeners in a loop of its own. Made in the portal.
 
     In that loop a `TaskRunner` does the work. What is for it goes through a deque of functions; back come the calls
@@ -40,8 +43,11 @@ class OwnLoopRunner:
     """
 
     def __init__(self, limit: int, finished: Finished, report: Callable[[], None]) -> None:
+        self._clock = trio.lowlevel.current_clock().current_time
+        # Its calls begin and its lanes end by the clock of the portal.
+        self._runner = TaskRunner(limit, finished, self._tell, clock=self._clock)
+        super().__init__(self._runner, self._change)
         self._report = report
-        self._runner = TaskRunner(limit, finished, self._tell)
         self._scope = trio.CancelScope()
         self._jobs: deque[Callable[[], object]] = deque()
         self._told = False
@@ -49,30 +55,19 @@ class OwnLoopRunner:
         self._error: BaseException | None = None
         self._ended = trio.Event()
         self._home = trio.lowlevel.current_trio_token()
-        self._clock = trio.lowlevel.current_clock().current_time
-        self._ahead = 0.0
-        """Seconds by which the clock of the portal is ahead of that of the loop."""
         self._loop: trio.lowlevel.TrioToken | None = None
         self._thread: threading.Thread | None = None
 
     # --- in the portal ----------------------------------------------------------------------------------
 
-    def submit(self, topic: str, calls: Iterable[Call]) -> None:
+    def submit(self, key: Hashable, calls: Iterable[Call]) -> None:
         """Make these calls."""
         if self._stopped:
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._host, name="rocketpy-listeners", daemon=True)
             self._thread.start()
-        self._in_loop(partial(self._runner.submit, topic, list(calls)))
-
-    def share(self, topics: Collection[str]) -> None:
-        """Keep workers for each of these topics."""
-        self._change(partial(self._runner.share, topics))
-
-    def allow(self, extra: int) -> None:
-        """Let so many more calls run."""
-        self._change(partial(self._runner.allow, extra))
+        super().submit(key, calls)
 
     def _change(self, change: Callable[[], object]) -> None:
         """In the loop, which alone touches its runner; here as long as there is none."""
@@ -80,10 +75,6 @@ class OwnLoopRunner:
             change()
         else:
             self._in_loop(change)
-
-    def running(self) -> list[tuple[Call, float]]:
-        """The calls under way."""
-        return [(call, since + self._ahead) for call, since in self._runner.running()]
 
     def stop(self) -> None:
         """Begin no more calls."""
@@ -143,7 +134,6 @@ class OwnLoopRunner:
 
     async def _run(self) -> None:
         with self._scope:
-            self._ahead = self._clock() - trio.current_time()
             # Code that appends a job looks for the loop afterwards: either that one or this one has it done.
             self._loop = trio.lowlevel.current_trio_token()
             self._drain()

@@ -53,6 +53,7 @@ class Producer(Lifetime[TrioProducer]):
         network: Network | None = None,
         **fields: Any,
     ) -> None:
+        self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")
         inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
         super().__init__(inner, needs=client, client=inner.client)

@@ -307,7 +307,7 @@ def header(*codes: int, answer: bool = False) -> Callable[[type[HeaderType]], ty
 
 
 def _set_wire_fields(cls: type[Header]) -> None:
-    cls.wire_fields = tuple(_named(attribute) for attribute in attrs.fields(cast(type[attrs.AttrsInstance], cls)))
+    cls.wire_fields = tuple(_named(attribute) for attribute in attrs.fields(cast("type[attrs.AttrsInstance]", cls)))
     cls._by_name = tuple(_step(field, field.name) for field in cls.wire_fields)
     cls._by_short_name = tuple(_step(field, field.short or field.name) for field in cls.wire_fields)
 

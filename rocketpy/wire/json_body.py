@@ -196,7 +196,7 @@ def members_of(cls: type[Body]) -> tuple[_Member, ...]:
     if cls._members is None:
         finish(cls)
         hints = typing.get_type_hints(cls, include_extras=True)
-        fields = attrs.fields(cast(type[attrs.AttrsInstance], cls))
+        fields = attrs.fields(cast("type[attrs.AttrsInstance]", cls))
         found = [_member(attribute, hints[attribute.name]) for attribute in fields]
         cls._members = tuple(sorted(found, key=lambda each: each.names[0]))
     return cls._members

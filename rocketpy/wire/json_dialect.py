@@ -42,7 +42,7 @@ _SOME_ESCAPES = re.compile(
 _SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
-_scan_text: Callable[[str, int, bool], tuple[str, int]] = cast(Any, json.decoder).scanstring
+_scan_text: Callable[[str, int, bool], tuple[str, int]] = cast("Any", json.decoder).scanstring
 
 
 class _Escaped(str):

@@ -45,7 +45,7 @@ def _bounded_int(text: str) -> int:
 
 def _scanner(**hooks: Any) -> Any:
     """The scanner itself, without Python's method around it."""
-    return cast(Any, json.JSONDecoder(parse_constant=_refuse_constant, parse_float=Literal, **hooks)).scan_once
+    return cast("Any", json.JSONDecoder(parse_constant=_refuse_constant, parse_float=Literal, **hooks)).scan_once
 
 
 # With a hook for numbers it takes twice as long; no number of a short text is long enough to need it.

@@ -15,7 +15,7 @@ from rocketpy.remoting.network import TcpNetwork
 from rocketpy_broker_sim.broker.delay import DelayStage
 from rocketpy_broker_sim.broker.identity import Identity
 from rocketpy_broker_sim.broker.lanes import Lanes
-from rocketpy_broker_sim.broker.processors.pull import pull_again
+from rocketpy_broker_sim.broker.processors.pull import pull_again, pull_message
 from rocketpy_broker_sim.broker.put_pipeline import Place, PutPipeline, Stage
 from rocketpy_broker_sim.broker.putting import StoreStage
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
@@ -25,6 +25,7 @@ from rocketpy_broker_sim.broker.statistics import BrokerStatistics
 from rocketpy_broker_sim.broker.subsystems.clients import Clients
 from rocketpy_broker_sim.broker.subsystems.counting import Counting
 from rocketpy_broker_sim.broker.subsystems.delays import Delays
+from rocketpy_broker_sim.broker.subsystems.filters import Filters
 from rocketpy_broker_sim.broker.subsystems.naming import Naming
 from rocketpy_broker_sim.broker.subsystems.port import Port
 from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
@@ -33,10 +34,12 @@ from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
 from rocketpy_broker_sim.broker.views import (
     BrokerAdminView,
+    CallView,
     ChecksView,
     CleaningView,
     ClientView,
     GroupAdminView,
+    LockView,
     PositionView,
     PullView,
     QueryView,
@@ -44,6 +47,7 @@ from rocketpy_broker_sim.broker.views import (
     ResetView,
     SendBackView,
     SendView,
+    StatsView,
     TopicAdminView,
     Views,
 )
@@ -89,6 +93,7 @@ class Broker:
         storing: Takes messages and keeps them.
         delays: Delivers what was put aside.
         tables: Topics, groups and offsets.
+        filters: Who filters by properties.
         saving: Writes the tables.
         counting: Counts messages.
         clients: Who is connected.
@@ -122,6 +127,7 @@ class Broker:
             self.storing,
             self.delays,
             self.tables,
+            self.filters,
             self.saving,
             self.counting,
             self.clients,
@@ -137,16 +143,19 @@ class Broker:
         self.storing = storing = Storing(storage, config, statistics, self._hear, hooks, answers)
         self.delays = Delays(config, storage, storing)
         self.tables = Tables(config, storage, storing.store, self.memory)
-        self.saving = Saving(config, (storing, self.delays, self.tables))
+        self.filters = Filters(config, storage, storing, self.memory)
+        self.saving = Saving(config, (storing, self.delays, self.tables, self.filters))
         self.counting = Counting(statistics, storing)
 
     def _serve(self, network: Network, name_servers: Sequence[str], limits: ServerLimits | None) -> None:
         """Make the parts that have to do with those outside."""
         config, turn, topics = self.config, self.storing.turn, self.tables.topics
-        self.clients = Clients(config, self.slices, self.memory.account(MEMBERSHIP))
+        gone = self.filters.table.unregister
+        self.clients = Clients(config, self.slices, self.memory.account(MEMBERSHIP), self.memory, gone)
         self.pulls = Pulls(config, self._resume, turn, topics, self.memory.account(HELD_PULLS))
         behind = self._stages()
-        checks = SendChecks(ChecksView(config, self.identity, topics, self.tables.groups), behind.values())
+        asked = ChecksView(config, self.identity, topics, self.tables.groups, self.clients.locks)
+        checks = SendChecks(asked, behind.values())
         self.pipeline = PutPipeline({Place.CHECKS: checks, **behind})
         self._views = self._make_views(checks)
         self.lanes = Lanes(lanes_of(config), routes_of(self._views), default_route(), turn, self.slices, self.memory)
@@ -175,16 +184,31 @@ class Broker:
         store, turn, cleaning = self.storing.store, self.storing.turn, self.storing.cleaning
         topics, groups, offsets = self.tables.topics, self.tables.groups, self.tables.offsets
         consumers, producers = self.clients.consumers, self.clients.producers
+        filters = self.filters.registry
         pipeline, persistence, waiters = self.pipeline, self.saving.persistence, self.pulls.waiters
         return Views(
             send=SendView(identity, store, turn, pipeline, checks, self.storing.refusal, self.slices),
             send_back=SendBackView(config, identity, store, topics, groups, turn, pipeline),
-            pull=PullView(config, store, topics, groups, offsets, consumers, statistics, self.pulls.hold),
+            pull=PullView(
+                config,
+                store,
+                topics,
+                groups,
+                offsets,
+                consumers,
+                statistics,
+                self.pulls.hold,
+                filters,
+                self._pull_later,
+            ),
             query=QueryView(config, store),
             queue_offset=QueueView(store),
-            client_manage=ClientView(config, topics, groups, consumers, producers, self._hear),
+            client_manage=ClientView(config, topics, groups, consumers, producers, self._hear, filters),
             consumer_manage=PositionView(config, store, topics, groups, offsets, consumers),
+            locks=LockView(self.clients.locks),
             reset_offset=ResetView(config, store, topics, groups, offsets, consumers, waiters, persistence),
+            consume_stats=StatsView(config, identity, store, topics, groups, offsets, consumers, statistics.reads),
+            client_calls=CallView(config, store, topics, groups, consumers, self.clients.calls),
             admin_topic=TopicAdminView(config, store, topics, offsets, turn, persistence),
             admin_group=GroupAdminView(groups, offsets, persistence),
             cleaning=CleaningView(store, topics, offsets, turn, persistence, cleaning),
@@ -240,6 +264,13 @@ class Broker:
     def _resume(self, connection: Connection, request: RemotingCommand) -> None:
         """A pull that was held goes on, in the lane of pulls."""
         self.lanes.submit("pull", self._pull_again, connection, request)
+
+    def _pull_later(self, connection: Connection, request: RemotingCommand) -> None:
+        """A pull whose expression has been compiled begins, in the lane of pulls. The caller finishes the turn."""
+        self.lanes.submit("pull", self._pull, connection, request)
+
+    def _pull(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        return pull_message(self._views.pull, connection, request)
 
     def _pull_again(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         return pull_again(self._views.pull, connection, request)

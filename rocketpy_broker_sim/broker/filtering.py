@@ -1,30 +1,63 @@
-"""From what a consumer subscribes to the filter that the store and the waiters ask. Plays ExpressionMessageFilter.
+"""From what a consumer subscribes to the filter that the store and the waiters ask.
 
 A filter has two phases, by the entry of the queue and by the message. Tags need the first alone: the broker compares
 hashes, so it may let through a message whose tag has the same hash, and the client compares the text, as with Apache's
-broker. What is declared here is the bound on what a request may ask the broker to compare.
+broker. Expressions need the second one, and the first where bit maps are kept. What is declared here besides is the
+bound on what a request may ask the broker to compare. Plays ExpressionMessageFilter and
+ExpressionForRetryMessageFilter.
 """
 
 from __future__ import annotations
 
-from rocketpy.errors import ConfigError
-from rocketpy.wire.bodies.subscription import ALL, SubscriptionData, build, is_tag_type
-from rocketpy_broker_sim.store.filtering import MessageFilter
+from typing import TYPE_CHECKING
 
-__all__ = ["MAX_EXPRESSION", "MAX_TAGS", "bounded_subscription", "check_bounds", "filter_of"]
+from rocketpy.errors import ConfigError
+from rocketpy.message import PropertyName
+from rocketpy.wire.bodies.subscription import ALL, SQL92, SubscriptionData, build, is_tag_type
+from rocketpy.wire.properties import find_property
+from rocketpy_broker_sim.filter.expression import MOST_CHARACTERS
+from rocketpy_broker_sim.store.filtering import ByBits, MessageFilter
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.tables.filters import ConsumerFilterTable
+    from rocketpy_broker_sim.filter.expression import Expression
+
+__all__ = [
+    "MAX_EXPRESSION",
+    "MAX_TAGS",
+    "bounded_subscription",
+    "check_bounds",
+    "filter_by",
+    "filter_of",
+    "filter_of_retries",
+    "most_looked_at",
+    "no_property_filter",
+    "unknown_type",
+]
 
 MAX_EXPRESSION = 4096
 """Characters of a tag expression."""
 MAX_TAGS = 256
+_RETRY_TOPIC = PropertyName.RETRY_TOPIC.encode()
+_MICROSECONDS = 6000.0
+"""What one pull may spend on looking at messages."""
+_COST_OF_READING = 3.0
+_COST_OF_ANY = 280.0
+_COST_OF_ANY_BYTE = 0.26
+"""Of the most expensive expression that there can be."""
 
 
 def check_bounds(wanted: SubscriptionData) -> None:
-    """Refuse a subscription by tags that is larger than any that people write.
+    """Refuse a subscription that is larger than any that people write.
 
     Raises:
         ConfigError: it has too many characters or tags.
     """
     if not wanted.is_tag:
+        if len(wanted.sub_string or "") > MOST_CHARACTERS:
+            raise ConfigError(
+                f"an expression has at most {MOST_CHARACTERS} characters, that for {wanted.topic[:127]!r} more"
+            )
         return
     if len(wanted.sub_string or "") > MAX_EXPRESSION:
         raise ConfigError(f"a tag expression has at most {MAX_EXPRESSION} characters, this one {wanted.topic[:127]!r}")
@@ -45,8 +78,54 @@ def bounded_subscription(topic: str, expression: str | None, expression_type: st
     return wanted
 
 
+def no_property_filter(expression_type: str | None) -> str:
+    """Why a subscription by an expression is refused, and what to do."""
+    return (
+        f"the broker does not filter messages by {str(expression_type)[:64]}: set enablePropertyFilter=true in its "
+        "configuration, or subscribe by tags"
+    )
+
+
+def unknown_type(expression_type: str | None) -> str:
+    """Why a subscription by a language that nobody knows is refused."""
+    return f"there are no expressions of the type {str(expression_type)[:64]}: subscribe by TAG or {SQL92}"
+
+
 def filter_of(wanted: SubscriptionData) -> MessageFilter | None:
     """The filter of a subscription by tags; None when every message is wanted."""
     if wanted.class_filter_mode or not wanted.sub_string or wanted.sub_string == ALL:
         return None
     return MessageFilter(frozenset(wanted.code_set))
+
+
+def filter_by(expression: Expression, by_bits: ByBits | None = None) -> MessageFilter:
+    """The filter of a subscription by an expression.
+
+    Args:
+        expression: compiled.
+        by_bits: what bit maps say, where they are kept.
+    """
+    return MessageFilter(
+        by_bits=by_bits,
+        by_message=expression.matches,
+        most_looked_at=most_looked_at(expression.cost),
+        most_bytes=int(_MICROSECONDS / (expression.cost_of_byte or 1.0)),
+        size=expression.size,
+    )
+
+
+def filter_of_retries(group: str, table: ConsumerFilterTable) -> MessageFilter:
+    """The filter of a group's retry topic: each message is asked what the group wants of the topic it came from."""
+
+    def matches(properties: bytes) -> bool:
+        topic = find_property(properties, _RETRY_TOPIC)
+        data = None if topic is None else table.get(topic.decode("utf-8", "replace"), group)
+        return data is None or data.compiled.matches(properties)
+
+    few, size = most_looked_at(_COST_OF_ANY), int(_MICROSECONDS / _COST_OF_ANY_BYTE)
+    return MessageFilter(by_message=matches, most_looked_at=few, most_bytes=size)
+
+
+def most_looked_at(cost: float) -> int:
+    """Messages that one pull has time to look at, by about how many microseconds each takes."""
+    return max(1, int(_MICROSECONDS / (cost + _COST_OF_READING)))

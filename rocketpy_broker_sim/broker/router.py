@@ -17,8 +17,11 @@ from rocketpy_broker_sim.broker.processors import (
     admin_group,
     admin_topic,
     cleaning,
+    client_calls,
     client_manage,
+    consume_stats,
     consumer_manage,
+    locks,
     pull,
     query,
     queue_offset,
@@ -65,6 +68,9 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: _on(
         lambda v: v.consumer_manage, consumer_manage.get_consumer_list, "consumer"
     ),
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: _on(
+        lambda v: v.consumer_manage, consumer_manage.get_consumer_connections, "admin"
+    ),
     RequestCode.QUERY_CONSUMER_OFFSET: _on(
         lambda v: v.consumer_manage, consumer_manage.query_consumer_offset, "consumer"
     ),
@@ -72,6 +78,16 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
         lambda v: v.consumer_manage, consumer_manage.update_consumer_offset, "consumer"
     ),
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _on(lambda v: v.reset_offset, reset_offset.reset_offset, "admin"),
+    RequestCode.LOCK_BATCH_MQ: _on(lambda v: v.locks, locks.lock_queues, "admin"),
+    RequestCode.UNLOCK_BATCH_MQ: _on(lambda v: v.locks, locks.unlock_queues, "admin"),
+    RequestCode.GET_CONSUME_STATS: _on(lambda v: v.consume_stats, consume_stats.get_consume_stats, "admin"),
+    RequestCode.GET_BROKER_CONSUME_STATS: _on(lambda v: v.consume_stats, consume_stats.get_all_consume_stats, "admin"),
+    # clients
+    RequestCode.GET_CONSUMER_RUNNING_INFO: _on(lambda v: v.client_calls, client_calls.get_running_info, "admin"),
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: _on(lambda v: v.client_calls, client_calls.consume_directly, "admin"),
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: _on(
+        lambda v: v.client_calls, client_calls.get_consumer_status, "admin"
+    ),
     # queues
     RequestCode.GET_MAX_OFFSET: _on(lambda v: v.queue_offset, queue_offset.get_max_offset, "admin"),
     RequestCode.GET_MIN_OFFSET: _on(lambda v: v.queue_offset, queue_offset.get_min_offset, "admin"),

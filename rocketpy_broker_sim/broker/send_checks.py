@@ -220,13 +220,16 @@ def _redirect_dead_letter(
     message: IncomingMessage,
     properties: dict[str, str],
 ) -> None:
-    """Send a message that its group gave back too often to the dead letters of the group."""
+    """Send a message that its group gave back too often to the dead letters of the group.
+
+    A group that holds locks consumes in order: it tries again by itself, and gives back only what it has given up.
+    """
     group = group_of_retry_topic(message.topic) or ""
     settings = broker.groups.find(group)
     if settings is None:
         _refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"the consumer group {group} does not exist")
     most = settings.retry_max_times if header.max_reconsume_times is None else header.max_reconsume_times
-    if message.reconsume_times <= most:
+    if message.reconsume_times <= most and not broker.locks.holds_any(group):
         return
     properties[PropertyName.DELAY] = "-1"
     message.topic, message.queue_id = dlq_topic(group), 0

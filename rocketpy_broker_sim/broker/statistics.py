@@ -16,6 +16,7 @@ import trio
 
 from rocketpy.seams import wall_ms
 from rocketpy.services import ticks
+from rocketpy_broker_sim.broker.tables.group_reads import GroupReads
 
 __all__ = ["BrokerStatistics", "Totals"]
 
@@ -45,11 +46,13 @@ class BrokerStatistics:
 
     Attributes:
         longest_get: Seconds of the read that took longest.
+        reads: What each group got of each topic.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.longest_get = 0.0
+        self.reads = GroupReads(clock)
         self._put = self._found = self._missed = self._transferred = 0
         self._kept: deque[tuple[float, Totals]] = deque([(-math.inf, Totals())], maxlen=_SECONDS_KEPT)
         self._idle = False  # until the service runs

@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.headers.pull import PullMessageRequestHeader
+    from rocketpy_broker_sim.broker.calling import ClientCalls
     from rocketpy_broker_sim.broker.cleaning import Cleaning
     from rocketpy_broker_sim.broker.durability import Hear
+    from rocketpy_broker_sim.broker.filter_registry import FilterRegistry
     from rocketpy_broker_sim.broker.identity import Identity
     from rocketpy_broker_sim.broker.persistence import Persistence
     from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
     from rocketpy_broker_sim.broker.send_checks import SendChecks
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
     from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
+    from rocketpy_broker_sim.broker.tables.group_reads import GroupReads
+    from rocketpy_broker_sim.broker.tables.locks import QueueLocks
     from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
     from rocketpy_broker_sim.broker.tables.producers import ProducerTable
     from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
@@ -35,11 +39,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BrokerAdminView",
+    "CallView",
     "ChecksView",
     "CleaningView",
     "ClientView",
     "GroupAdminView",
     "Hold",
+    "LockView",
     "PositionView",
     "PullView",
     "QueryView",
@@ -48,6 +54,7 @@ __all__ = [
     "ResetView",
     "SendBackView",
     "SendView",
+    "StatsView",
     "TopicAdminView",
     "Views",
 ]
@@ -86,6 +93,7 @@ class ChecksView(NamedTuple):
     identity: Identity
     topics: TopicTable
     groups: SubscriptionGroupTable
+    locks: QueueLocks
 
 
 class SendView(NamedTuple):
@@ -129,6 +137,8 @@ class PullView(NamedTuple):
     Attributes:
         statistics: Hears of what was given.
         hold: Keeps a pull that finds nothing.
+        filters: Who filters by properties.
+        resume: Carries out a pull that had to wait for its expression, from its beginning.
     """
 
     config: BrokerConfig
@@ -139,6 +149,8 @@ class PullView(NamedTuple):
     consumers: ConsumerTable
     statistics: BrokerStatistics
     hold: Hold
+    filters: FilterRegistry
+    resume: Callable[[Connection, RemotingCommand], object]
 
 
 class QueryView(NamedTuple):
@@ -163,6 +175,7 @@ class ClientView(NamedTuple):
     Attributes:
         producers: Those that send.
         hear: Tells of topics that the name servers have heard of.
+        filters: Who filters by properties.
     """
 
     config: BrokerConfig
@@ -171,6 +184,7 @@ class ClientView(NamedTuple):
     consumers: ConsumerTable
     producers: ProducerTable
     hear: Hear
+    filters: FilterRegistry
 
 
 class PositionView(NamedTuple):
@@ -182,6 +196,44 @@ class PositionView(NamedTuple):
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
     consumers: ConsumerTable
+
+
+class LockView(NamedTuple):
+    """Locks on queues, for ordered consumption."""
+
+    locks: QueueLocks
+
+
+class StatsView(NamedTuple):
+    """How far groups have come.
+
+    Attributes:
+        reads: What they got lately, and how far they have pulled.
+    """
+
+    config: BrokerConfig
+    identity: Identity
+    store: MessageStore
+    topics: TopicTable
+    groups: SubscriptionGroupTable
+    offsets: ConsumerOffsetTable
+    consumers: ConsumerTable
+    reads: GroupReads
+
+
+class CallView(NamedTuple):
+    """What is asked of clients on behalf of administrators.
+
+    Attributes:
+        calls: Those that are under way.
+    """
+
+    config: BrokerConfig
+    store: MessageStore
+    topics: TopicTable
+    groups: SubscriptionGroupTable
+    consumers: ConsumerTable
+    calls: ClientCalls
 
 
 class ResetView(NamedTuple):
@@ -261,7 +313,10 @@ class Views(NamedTuple):
     queue_offset: QueueView
     client_manage: ClientView
     consumer_manage: PositionView
+    locks: LockView
     reset_offset: ResetView
+    consume_stats: StatsView
+    client_calls: CallView
     admin_topic: TopicAdminView
     admin_group: GroupAdminView
     cleaning: CleaningView

@@ -32,6 +32,8 @@ EMBEDDED: Mapping[str, Any] = {
     "max_hash_slot_num": 5_000,
     "max_index_num": 20_000,
     "enabled_append_prop_crc": True,
+    "enable_property_filter": True,
+    "filter_support_retry": True,
     "disk_space_clean_forcibly_ratio": 100,
     "disk_space_warning_level_ratio": 100,
     "wait_time_mills_in_send_queue": 30_000,

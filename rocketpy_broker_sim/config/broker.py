@@ -112,6 +112,20 @@ class BrokerConfig(Settings):
     delay_offset_update_version_step: int = count(200)
     """Deliveries after which the table of delay offsets gets a new version."""
 
+    # --- filters by properties ---
+    enable_property_filter: bool = switch(False)
+    """Whether consumers may subscribe by SQL92."""
+    filter_support_retry: bool = switch(False)
+    """Whether a retry topic that is subscribed by SQL92 is filtered by what its group wants of the original topics."""
+    enable_calc_filter_bit_map: bool = switch(False)
+    """Whether each message gets a bit map that says which filters want it; with `enable_consume_queue_ext` only."""
+    expect_consumer_num_use_filter: int = number(32, at_least=1, at_most=10_000)
+    """Filters for which the bits of a map suffice."""
+    max_error_rate_of_bloom_filter: int = number(20, at_least=1, at_most=99)
+    """Percent of messages that a map may let through although nobody wants them."""
+    filter_data_clean_time_span: int = number(86_400_000)
+    """How long a filter that nobody uses any more is kept."""
+
     # --- lanes: how many at once ---
     send_message_thread_pool_nums: int = count(min(_CPUS, 4))
     pull_message_thread_pool_nums: int = count(16 + 2 * _CPUS)

@@ -29,6 +29,8 @@ BROKER_UPDATES: dict[str, tuple[int, int]] = {
     "brokerFastFailureEnable": _SWITCH,
     "brokerPermission": (0, 7),
     "defaultTopicQueueNums": (1, 1024),
+    "enablePropertyFilter": _SWITCH,
+    "filterSupportRetry": _SWITCH,
     "flushCommitLogLeastPages": _COUNT,
     "flushCommitLogThoroughInterval": _PERIOD,
     "flushConsumeQueueLeastPages": _COUNT,

@@ -133,17 +133,19 @@ _BROKER = {
     "statistics are gathered and shown in ways of our own": """
         accountStatsEnable accountStatsPrintZeroValues autoDeleteUnusedStats commercialBaseCount
         commercialBigCount commercialEnable commercialSizePerMsg commercialTimerCount commercialTransCount
-        diskFallRecorded enableDetailStat enableLmqStats estimateAccumulation expectConsumerNumUseFilter
-        filterDataCleanTimeSpan flushConsumerOffsetHistoryInterval maxStatsIdleTimeInMinutes
+        diskFallRecorded enableDetailStat enableLmqStats estimateAccumulation
+        flushConsumerOffsetHistoryInterval maxStatsIdleTimeInMinutes
         metricGrpcExporterIntervalInMills metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
         metricsExporterType
         metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta metricsLabel
         metricsOtelCardinalityLimit metricsPromExporterHost metricsPromExporterPort printChannelGroups
         printChannelGroupsMinNum sampleCountThreshold sampleSteps
     """,
-    "SQL92 subscriptions are refused": """
-        bitMapLengthConsumeQueueExt enableCalcFilterBitMap enablePropertyFilter
-        filterServerNums filterSupportRetry maxErrorRateOfBloomFilter
+    "the settings of the Bloom filter say how long a bit map is": """
+        bitMapLengthConsumeQueueExt
+    """,
+    "nobody uploads classes that filter any more": """
+        filterServerNums
     """,
     "slow consumers are not switched off": """
         consumerFallbehindThreshold disableConsumeIfConsumerReadSlowly

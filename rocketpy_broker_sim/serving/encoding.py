@@ -1,7 +1,7 @@
 """Bodies written in steps: a table of a hundred thousand entries is no single call.
 
-The bytes are those of ``Body.encode``. They gather in one buffer, a stretch of entries at a time, so that writing a
-table needs little more memory than the answer itself.
+The bytes are those of ``Body.encode``, but that the elements of a set come in any order. They gather in one buffer, a
+stretch of entries at a time, so that writing a table needs little more memory than the answer itself.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def encode_steps(body: Body) -> Generator[None, None, bytes]:
         found += write_json(each.names[0]).encode() + b":"
         if isinstance(value, dict):
             yield from _append(found, b"{}", (write_json(each.write(dict(part))) for part in parts_of(value.items())))
-        elif isinstance(value, list):
+        elif isinstance(value, (list, set)):
             yield from _append(found, b"[]", (write_json(each.write(part)) for part in parts_of(value)))
         else:
             found += write_json(each.write(value)).encode()

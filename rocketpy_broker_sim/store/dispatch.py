@@ -19,6 +19,7 @@ from rocketpy_broker_sim.store.put_result import Arrival
 from rocketpy_broker_sim.store.queue.consume_queue import UNIT, Replay
 
 if TYPE_CHECKING:
+    from rocketpy_broker_sim.store.filtering import BitMaps
     from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.queue.table import QueueTable
@@ -64,12 +65,14 @@ class Dispatcher:
     """Takes requests in log order and hands them on.
 
     Attributes:
+        bit_maps: Says which filters new messages pass; None when nobody wants to know.
         readers: Called with every chunk after the consume queues have it: the place of a key index.
     """
 
     def __init__(self, queues: QueueTable) -> None:
         self._queues = queues
         self._arrivals: list[Arrival] = []
+        self.bit_maps: BitMaps | None = None
         self.readers: list[Reader] = []
 
     def dispatch(self, requests: Sequence[DispatchRequest], replay: Replay = Replay.NO) -> list[Arrival]:
@@ -78,6 +81,10 @@ class Dispatcher:
         Returns:
             What has arrived, a queue each.
         """
+        # What is replayed may be older than the filters that are known now.
+        bit_maps = self.bit_maps if replay is Replay.NO else None
+        if bit_maps is not None:
+            bit_maps.begin()
         by_queue: dict[ConsumeQueue, list[DispatchRequest]] = {}
         for request in requests:
             if request[6] & TRANSACTION_MASK in _CONSUMABLE:
@@ -87,7 +94,7 @@ class Dispatcher:
                 else:
                     group.append(request)
         for queue, group in by_queue.items():
-            self._append(queue, group, replay)
+            self._append(queue, group, replay, bit_maps)
         for reader in self.readers:
             reader(requests)
         arrivals, self._arrivals = self._arrivals, []  # with those of an attempt that failed half-way
@@ -97,11 +104,13 @@ class Dispatcher:
         """Note that what was dispatched is known to be: see `QueueTable.settle_units`."""
         self._queues.settle_units()
 
-    def _append(self, queue: ConsumeQueue, group: Sequence[DispatchRequest], replay: Replay) -> None:
+    def _append(
+        self, queue: ConsumeQueue, group: Sequence[DispatchRequest], replay: Replay, bit_maps: BitMaps | None
+    ) -> None:
         """Add the units of one queue; more than one round only where its topic was deleted and made again."""
         while group:
             before = queue.max_offset
-            taken = queue.append(group, replay)
+            taken = queue.append(group, replay, bit_maps)
             if not taken:
                 return
             self._queues.add_units(queue.max_offset - before)

@@ -7,22 +7,38 @@ text is compared by the client, as with Apache's broker. Plays the part of Messa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
-
-from rocketpy.wire.properties import decode_properties
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.put_result import Arrival
 
-__all__ = ["ByBits", "ByCode", "ByMessage", "MessageFilter", "distinct", "joined", "properties_of"]
+__all__ = ["BitMaps", "ByBits", "ByCode", "ByMessage", "MessageFilter", "distinct", "joined"]
 
 ByCode = Callable[[int], bool]
 """Says by the tag hash of a message whether a reader wants it."""
-ByBits = Callable[[bytes], bool]
-"""The same by the bit map in the extension of the queue, which a filter may have left there when the message came."""
-ByMessage = Callable[[Mapping[str, str]], bool]
-"""The same by the properties."""
+ByBits = Callable[[bytes, int], bool]
+"""The same by what filters have left in the extension of the queue when the message came: bit map and store time."""
+ByMessage = Callable[[bytes], bool]
+"""The same by the properties, as they are stored."""
+
+_FEW = 8
+"""Messages of an arrival that are looked at, at most."""
+_SHARE = 32
+"""What share of the time of a read one who waits may take to look at an arrival."""
+
+
+class BitMaps(Protocol):
+    """Says which filters messages pass, as they are brought into their queues."""
+
+    def begin(self) -> None:
+        """Another step of dispatching begins, with so much time of its own."""
+        ...
+
+    def of(self, topic: str, properties: Sequence[bytes]) -> Sequence[bytes]:
+        """The bit map of each message with these properties; an empty one says nothing."""
+        ...
 
 
 class MessageFilter(NamedTuple):
@@ -32,11 +48,17 @@ class MessageFilter(NamedTuple):
         codes: The tag hashes that are wanted; None for all.
         by_bits: Looks at the bit map of a message, where it has one.
         by_message: Looks at the message, when all else has let it through.
+        most_looked_at: Messages that `by_message` has time for at once; None for any number.
+        most_bytes: Bytes of their properties, likewise.
+        size: Bytes that the tests keep.
     """
 
     codes: frozenset[int] | None = None
     by_bits: ByBits | None = None
     by_message: ByMessage | None = None
+    most_looked_at: int | None = None
+    most_bytes: int | None = None
+    size: int = 0
 
     @property
     def by_code(self) -> ByCode | None:
@@ -44,7 +66,7 @@ class MessageFilter(NamedTuple):
         return None if self.codes is None else self.codes.__contains__
 
     def wants_any(self, arrival: Arrival, codes: Collection[int]) -> bool:
-        """Whether it wants one of the messages that arrived.
+        """Whether it wants one of the messages that arrived; also when they are too many to look at here.
 
         Args:
             arrival: what is known of them.
@@ -52,24 +74,21 @@ class MessageFilter(NamedTuple):
         """
         if self.codes is not None and self.codes.isdisjoint(codes):
             return False
-        if self.by_bits is None and self.by_message is None:
+        if self.by_message is None:
+            return True
+        few = _FEW if self.most_looked_at is None else min(_FEW, self.most_looked_at)
+        size = sum(map(len, islice(arrival.properties, few)))
+        if len(arrival.tags_codes) > few or (self.most_bytes is not None and size > self.most_bytes // _SHARE):
             return True
         return any(
-            (self.codes is None or entry.tags_code in self.codes)
-            and (self.by_bits is None or not entry.bit_map or self.by_bits(entry.bit_map))
-            and (self.by_message is None or self.by_message(properties_of(entry.properties)))
-            for entry in arrival.entries()
+            (self.codes is None or entry.tags_code in self.codes) and self.by_message(entry.properties)
+            for entry in islice(arrival.entries(), few)
         )
 
     @property
     def kept_size(self) -> int:
         """Bytes that it keeps, by a generous estimate."""
-        return 256 + 100 * len(self.codes or ())
-
-
-def properties_of(encoded: bytes) -> Mapping[str, str]:
-    """Stored properties as a table."""
-    return decode_properties(encoded.decode("utf-8", "replace"))
+        return 256 + 100 * len(self.codes or ()) + self.size
 
 
 def distinct(codes: Collection[int]) -> Collection[int]:
@@ -83,5 +102,4 @@ def joined(arrivals: Iterable[Arrival]) -> Arrival:
     return every[-1]._replace(
         tags_codes=[code for each in every for code in each.tags_codes],
         properties=[item for each in every for item in each.properties],
-        bit_maps=[item for each in every for item in each.bit_maps] if every[0].bit_maps else (),
     )

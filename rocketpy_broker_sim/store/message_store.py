@@ -51,6 +51,7 @@ from rocketpy_broker_sim.store.store_state import Phase, StoreState
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
+    from rocketpy_broker_sim.store.filtering import BitMaps
     from rocketpy_broker_sim.store.log.transient_pool import TransientPool
 
 __all__ = ["MessageStore"]
@@ -81,6 +82,7 @@ class MessageStore(MessageReads):
         state: How far its life is.
         clock: Knows how long what waits has waited.
         files_ahead: Makes the next file of the log ahead.
+        was_unclean: Whether the last run did not end in order; known once it is loaded.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class MessageStore(MessageReads):
         self.retention = Retention(storage, config, self._log, self._queues, self.index, lambda: self._flush.settled)
         self._deleted = DeletedTopics(storage)
         self._locks: list[Callable[[], None]] = []
+        self.was_unclean = False
 
     # --- opening and closing
 
@@ -162,7 +165,7 @@ class MessageStore(MessageReads):
             raise store_error(exc, "opening the store", self._storage.describe("")) from exc
 
     def _open(self) -> None:
-        unclean = self._storage.exists(ABORT)
+        unclean = self.was_unclean = self._storage.exists(ABORT)
         checkpoint = self._flush.load()
         if self.config.enable_consume_queue_ext:
             self._storage.make_dir(consume_queue_ext.FOLDER)
@@ -241,6 +244,10 @@ class MessageStore(MessageReads):
         if self.flags.bits and not self.flags.is_writable:
             return False
         return self.state.phase is Phase.RUNNING and self._log.failure is None
+
+    def keep_bit_maps(self, bit_maps: BitMaps) -> None:
+        """From now on leave a bit map of each message in the extension of its queue, where there is one."""
+        self._dispatcher.bit_maps = bit_maps
 
     # --- writing
 

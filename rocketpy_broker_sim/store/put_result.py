@@ -136,7 +136,6 @@ class ArrivedEntry(NamedTuple):
         offset: Where it stands in its queue.
         tags_code: Hash of its tag.
         properties: As they are stored.
-        bit_map: What filters left in the extension of the queue; empty without.
     """
 
     topic: str
@@ -144,7 +143,6 @@ class ArrivedEntry(NamedTuple):
     offset: int
     tags_code: int
     properties: bytes
-    bit_map: bytes
 
 
 class Arrival(NamedTuple):
@@ -154,7 +152,6 @@ class Arrival(NamedTuple):
         max_offset: The queue's end after them.
         tags_codes: Tag hash of each new message, in order.
         properties: Of each, as they are stored.
-        bit_maps: Of each, what filters left in the extension of the queue; empty while no filter does.
     """
 
     topic: str
@@ -162,14 +159,13 @@ class Arrival(NamedTuple):
     max_offset: int
     tags_codes: Sequence[int]
     properties: Sequence[bytes] = ()
-    bit_maps: Sequence[bytes] = ()
 
     def entries(self) -> Iterator[ArrivedEntry]:
         """The messages one by one."""
         first = self.max_offset - len(self.tags_codes)
-        each = zip(self.tags_codes, self.properties or repeat(b""), self.bit_maps or repeat(b""), strict=False)
-        for number, (code, properties, bit_map) in enumerate(each):
-            yield ArrivedEntry(self.topic, self.queue_id, first + number, code, properties, bit_map)
+        each = zip(self.tags_codes, self.properties or repeat(b""), strict=False)
+        for number, (code, properties) in enumerate(each):
+            yield ArrivedEntry(self.topic, self.queue_id, first + number, code, properties)
 
 
 class PutMessageResult:

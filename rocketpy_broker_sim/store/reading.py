@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rocketpy.errors import MessageDecodeError
 from rocketpy.wire.enums import BoundaryType
-from rocketpy.wire.message_codec import decode_record
 from rocketpy_broker_sim.config.store import UNIT_SIZE
 from rocketpy_broker_sim.store.disk.platforms import memory_size
 from rocketpy_broker_sim.store.log.place_holders import PLACE_HOLDER_CODE, is_place_holder
+from rocketpy_broker_sim.store.log.properties import read_properties
 from rocketpy_broker_sim.store.prefetch import BACKLOG, Prefetch
 from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus, Match
 from rocketpy_broker_sim.store.queue.consume_queue_ext import LAST_ADDRESS
@@ -31,6 +30,7 @@ __all__ = ["QueueReader"]
 
 MAX_PULL_BYTES = 128 * 1024 * 1024
 MIN_PULL_BYTES = 100
+_ANY = 1 << 62
 
 
 class QueueReader:
@@ -86,6 +86,8 @@ class QueueReader:
         memory = self._memory * self._config.access_message_in_memory_max_ratio // 100
         picked = _Picked(self._log, self._limits(max_count, max_bytes), log_end - memory)
         window = max_count if test.wants_all else max(self._config.max_filter_message_size // UNIT_SIZE, max_count)
+        if test.most_looked_at is not None:
+            window = min(window, test.most_looked_at)
         limit = min(offset + max(1, window), queue.max_offset)
         for _ in range(self._config.travel_cq_file_num_when_get_message):
             at = offset + picked.passed
@@ -158,45 +160,42 @@ class _Test:
 
     Attributes:
         by_code: Says it by the tags code in a unit; None lets every unit through.
+        by_address: Says it by the address of what the extension has of a message.
         by_message: Says it by the record, whose position and size it is given; None lets every record through.
+        left: Bytes of properties that it has time for; below zero it shall stop.
+        most_looked_at: Units that one read has time for; None for any number.
         wants_all: Whether nothing is refused.
     """
 
-    __slots__ = ("_ext", "_log", "_wanted", "by_code", "by_message", "wants_all")
+    __slots__ = ("_log", "_wanted", "by_address", "by_code", "by_message", "left", "most_looked_at", "wants_all")
 
     def __init__(
         self, log: CommitLog, ext: ConsumeQueueExt | None, match: Match | None, wanted: MessageFilter | None
     ) -> None:
         self._log = log
-        self._ext = ext
+        by_bits = None if wanted is None else wanted.by_bits
+        # Without the extension nothing is known of what leads there: consumers check tags themselves.
+        self.by_address = _always if ext is None else ext.tester(match, by_bits)
         self._wanted = wanted
         self.by_code = match
-        if match is None and ext is not None and wanted is not None and wanted.by_bits is not None:
+        if match is None and ext is not None and by_bits is not None:
             self.by_code = _always
         self.by_message = None if wanted is None or wanted.by_message is None else self._wants_message
+        self.most_looked_at = None if wanted is None else wanted.most_looked_at
+        self.left = _ANY if wanted is None or wanted.most_bytes is None else wanted.most_bytes
         self.wants_all = self.by_code is None and self.by_message is None
 
-    def by_address(self, address: int) -> bool:
-        """Whether a message is wanted whose tags code, and bit map, stand in the extension."""
-        entry = None if self._ext is None else self._ext.get(address)
-        if entry is None or self.by_code is None:
-            return True  # nothing is known of it: consumers check tags themselves
-        if not self.by_code(entry.tags_code):
-            return False
-        by_bits = None if self._wanted is None else self._wanted.by_bits
-        return by_bits is None or not entry.bit_map or by_bits(entry.bit_map)
-
     def _wants_message(self, position: int, size: int) -> bool:
-        record = self._log.read(position, size)
-        if record is None or self._wanted is None or self._wanted.by_message is None:
+        if self._wanted is None or self._wanted.by_message is None:
             return True
-        try:
-            return self._wanted.by_message(decode_record(record).properties)
-        except MessageDecodeError:
-            return True  # the reader is told of the damage
+        properties = read_properties(self._log, position, size)
+        if properties is None:
+            return True  # of damage the reader is told
+        self.left -= len(properties)
+        return self._wanted.by_message(properties)
 
 
-def _always(code: int) -> bool:
+def _always(_: int) -> bool:
     """Let a message through whatever its tag is."""
     return True
 
@@ -243,11 +242,14 @@ class _Picked:
         memory_from, total, count = self._memory_from, self._bytes, self.count
         passed, begin, end, position = self.passed, 0, 0, self.last_position
         for position, size, code in units:
-            if count and (
-                (count >= memory_count or total + size > memory_bytes)
-                if position >= memory_from
-                else (count >= disk_count or total + size > disk_bytes)
-            ):
+            if (
+                count
+                and (
+                    (count >= memory_count or total + size > memory_bytes)
+                    if position >= memory_from
+                    else (count >= disk_count or total + size > disk_bytes)
+                )
+            ) or (by_message is not None and test.left < 0):
                 break
             passed += 1
             if (by_code is not None and not (by_code(code) if code > LAST_ADDRESS else by_address(code))) or (

@@ -104,7 +104,7 @@ def test_a_factory_that_fails_ends_the_consumer_and_is_heard(namesrv, topic, cap
             raise AssertionError("no task could be made")
 
         def broken(loop, coroutine, **kwargs):
-            if coroutine.__qualname__.startswith("LoopRunner"):
+            if coroutine.__qualname__.startswith("LoopCrew"):
                 raise ValueError("no tasks today")
             return asyncio.Task(coroutine, loop=loop, **kwargs)
 

@@ -22,7 +22,8 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from tests.client.fakes import FakeBroker, FakeConsumer, FakeNameServer, FakeProducer, route_to
 
-INFO = RequestCode.GET_CONSUMER_RUNNING_INFO
+INFO = RequestCode.GET_BROKER_RUNTIME_INFO
+"""Nobody asks a client for that: it has no processor of its own for it."""
 
 
 @attrs.define
@@ -140,7 +141,7 @@ async def test_one_that_raises_is_answered_with_an_error_and_told_once_a_second(
             assert "a bug" not in (answer.remark or "")
         lines = [record for record in caplog.records if record.levelno >= logging.ERROR]
         assert len(lines) == 1
-        assert "a request 307 of " in lines[0].getMessage()
+        assert "a request 28 of " in lines[0].getMessage()
         assert lines[0].exc_text
         assert await link.heartbeat() < 0.1
         assert link.client.is_open

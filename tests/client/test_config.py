@@ -8,10 +8,17 @@ import attrs
 import pytest
 
 from rocketpy.config import ClientConfig, LatencyTable, ProducerConfig, PushConsumerConfig
+from rocketpy.consumer.strategies import AllocateAveragely
 from rocketpy.errors import ConfigError
+from rocketpy.message import MessageQueue
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.compression import CompressionType
 from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
+
+
+async def _answers_late(request: object) -> list[MessageQueue]:
+    return []
+
 
 JAVA_DEFAULTS = {
     "pollNameServerInterval": 30_000,
@@ -26,6 +33,7 @@ JAVA_DEFAULTS = {
     "retryAnotherBrokerWhenNotStoreOK": False,
     "compressMsgBodyOverHowmuch": 4096,
     "compressLevel": 5,
+    "suspendCurrentQueueTimeMillis": 1000,
     "compressType": CompressionType.ZLIB,
     "maxMessageSize": 4_194_304,
     "defaultTopicQueueNums": 4,
@@ -33,6 +41,8 @@ JAVA_DEFAULTS = {
     "backPressureForAsyncSendNum": 1024,
     "backPressureForAsyncSendSize": 104_857_600,
     "sendLatencyEnable": False,
+    "messageQueueListener": None,
+    "offsetStore": None,
     "messageModel": MessageModel.CLUSTERING,
     "consumeFromWhere": ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
     "waitInterval": 20_000,
@@ -167,7 +177,10 @@ def test_values_that_cannot_be_used_are_refused_with_advice(field: str, value: o
         ("message_model", "CLUSTERING", "MessageModel"),
         ("pull_threshold_for_topic", 0, "-1 for off"),
         ("pull_batch_size", 1025, "between"),
-        ("allocate_strategy", "by_dice", "averagely"),
+        ("allocate_strategy", "by_dice", "averagely, by_circle, consistent_hash"),
+        ("allocate_strategy", 7, "a function, not 7"),
+        ("allocate_strategy", AllocateAveragely, "write AllocateAveragely()"),
+        ("allocate_strategy", _answers_late, "a plain function"),
         ("broker_suspend_max_time", 30.0, "longer than"),
     ],
 )

@@ -408,10 +408,6 @@ async def test_members_that_changed_mean_a_rebalance_of_that_group(autojump_cloc
     "code",
     [
         RequestCode.CHECK_TRANSACTION_STATE,
-        RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
-        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
-        RequestCode.GET_CONSUMER_RUNNING_INFO,
-        RequestCode.CONSUME_MESSAGE_DIRECTLY,
         RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
     ],
     ids=lambda code: code.name,

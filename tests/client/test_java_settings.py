@@ -10,8 +10,14 @@ import attrs
 import pytest
 
 import rocketpy
-from rocketpy.config import ClientConfig, ProducerConfig, PushConsumerConfig
-from rocketpy.config.java import NOT_OF_CLASSES, NOT_THERE, OTHER_DEFAULTS, advice, fields_by_java_name
+from rocketpy.config import (
+    ClientConfig,
+    LitePullConsumerConfig,
+    ProducerConfig,
+    PullConsumerConfig,
+    PushConsumerConfig,
+)
+from rocketpy.config.java import NOT_OF_CLASSES, NOT_THERE, NOT_THERE_OF, OTHER_DEFAULTS, advice, fields_by_java_name
 from rocketpy.errors import ConfigError
 from tests.interop.config_keys import Key, read_golden
 
@@ -19,6 +25,8 @@ CLASSES: dict[str, type[ClientConfig]] = {
     "ClientConfig": ClientConfig,
     "DefaultMQProducer": ProducerConfig,
     "DefaultMQPushConsumer": PushConsumerConfig,
+    "DefaultLitePullConsumer": LitePullConsumerConfig,
+    "DefaultMQPullConsumer": PullConsumerConfig,
 }
 # Said of all clients by Java and of one role by us.
 OF_ONE_ROLE = {"sendLatencyEnable": ProducerConfig, "pullTimeDelayMillsWhenException": PushConsumerConfig}
@@ -31,9 +39,10 @@ def javas(owner: str) -> dict[str, Key]:
 @pytest.mark.parametrize("owner", CLASSES)
 def test_every_setting_of_javas_is_here_or_says_why_not(owner: str) -> None:
     here = set(fields_by_java_name(CLASSES[owner]))
+    missing = NOT_THERE.keys() | NOT_THERE_OF.get(CLASSES[owner], {}).keys()
     for key in javas(owner):
         if OF_ONE_ROLE.get(key, CLASSES[owner]) is CLASSES[owner]:
-            assert (key in here) != (key in NOT_THERE), key
+            assert (key in here) != (key in missing), key
 
 
 def test_nothing_is_listed_that_java_does_not_have() -> None:
@@ -90,3 +99,8 @@ def test_a_wrong_name_gets_advice(written: str, says: str) -> None:
 
 def test_a_setting_of_another_role_is_not_recommended() -> None:
     assert advice("pullBatchSize", {"send_timeout"}) == ""
+
+
+def test_a_name_of_javas_lite_pull_gets_advice() -> None:
+    with pytest.raises(ConfigError, match="it is called poll_timeout here"):
+        LitePullConsumerConfig.of(None, group="g", pollTimeoutMillis=1000)

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import trio
 
+from rocketpy.consumer import LitePullConsumer
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.message import MessageQueue
 from rocketpy.remoting.connection import Connection
@@ -20,6 +21,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.offset import (
     GetMaxOffsetResponseHeader,
+    GetMinOffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
     QueryConsumerOffsetResponseHeader,
     SearchOffsetRequestHeader,
@@ -75,6 +77,8 @@ class PullBroker(FakeBroker):
         self.hangs = False
         """Whether it takes requests and answers none."""
         self.on(RequestCode.PULL_MESSAGE, self.pull)
+        self.on(RequestCode.LITE_PULL_MESSAGE, self.pull)
+        self.on(RequestCode.GET_MIN_OFFSET, self.min_offset)
         self.on(RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.list_members)
         self.on(RequestCode.QUERY_CONSUMER_OFFSET, self.query_offset)
         self.on(RequestCode.UPDATE_CONSUMER_OFFSET, self.update_offset)
@@ -180,6 +184,11 @@ class PullBroker(FakeBroker):
         log = self.logs[fields["topic"], int(fields["queueId"])]
         return request.answer(ext_fields=GetMaxOffsetResponseHeader(offset=log.max_offset).to_ext())
 
+    def min_offset(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
+        fields = request.ext_fields
+        log = self.logs[fields["topic"], int(fields["queueId"])]
+        return request.answer(ext_fields=GetMinOffsetResponseHeader(offset=log.min_offset).to_ext())
+
     def search(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
         self.searches.append(SearchOffsetRequestHeader.from_ext(request.ext_fields))
         return request.answer(ext_fields={"offset": "30"})
@@ -216,6 +225,10 @@ class World:
     def consumer(self, group: str = "billing", **settings: Any) -> PushConsumer:
         settings = {"namesrv": self.name_server.address, "network": self.network, **settings}
         return PushConsumer(group, **settings)
+
+    def lite(self, group: str = "billing", **settings: Any) -> LitePullConsumer:
+        settings = {"namesrv": self.name_server.address, "network": self.network, **settings}
+        return LitePullConsumer(group, **settings)
 
     def set_route(self, topic: str, data: TopicRouteData | None = None, *, queues: int = 1) -> None:
         self.name_server.routes[topic] = data or route_to(*self.brokers, read=queues, write=queues)

@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketpy.consumer.allocate import allocate, averagely, by_circle, java_sorted, strategy
+from rocketpy.consumer.allocate import allocate, java_sorted, strategy
 from rocketpy.consumer.rebalance import plan_rebalance
+from rocketpy.consumer.strategies import (
+    AllocateAveragely,
+    AllocateByCircle,
+    AllocateByConfig,
+    AllocateByMachineRoom,
+    AllocateConsistentHash,
+    AllocateMachineRoomNearby,
+    AllocateStrategy,
+)
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageQueue
 from tests.vectors import java_cases, vector
+
+AVERAGELY, BY_CIRCLE, HASH = AllocateAveragely(), AllocateByCircle(), AllocateConsistentHash()
+INNER = {"AVG": AVERAGELY, "AVG_BY_CIRCLE": BY_CIRCLE}
+ROOM = "room1"
+
+
+def first_part(text: str) -> str:
+    return text.partition("-")[0]
+
+
+def nearby(inner: AllocateStrategy) -> AllocateMachineRoomNearby:
+    return AllocateMachineRoomNearby(inner, lambda queue: first_part(queue.broker_name), first_part)
+
+
+MAKERS: dict[str, Callable[[dict[str, Any]], AllocateStrategy]] = {
+    "allocate_avg": lambda setting: AVERAGELY,
+    "allocate_circle": lambda setting: BY_CIRCLE,
+    "allocate_consistent_hash": lambda setting: AllocateConsistentHash(setting["virtualNodes"]),
+    "allocate_machine_room": lambda setting: AllocateByMachineRoom(setting["idcs"]),
+    "allocate_machine_room_nearby": lambda setting: nearby(INNER[setting["inner"]]),
+}
 
 
 def queues_of(topic: str, text: str) -> list[MessageQueue]:
@@ -28,27 +59,42 @@ def named(queues: list[MessageQueue]) -> list[str]:
     return [f"{queue.broker_name}:{queue.queue_id}" for queue in queues]
 
 
-@pytest.mark.parametrize(
-    ("share_out", "given", "shares"),
-    [
-        (share_out, given, shares)
-        for share_out, name in ((averagely, "allocate_avg"), (by_circle, "allocate_circle"))
-        for given, shares in java_cases(name)
-    ],
-)
-def test_RB1_shares_are_those_of_java(share_out: Any, given: dict[str, Any], shares: dict[str, list[str]]) -> None:
+@pytest.mark.parametrize(("name", "given", "shares"), [(name, *case) for name in MAKERS for case in java_cases(name)])
+def test_RB1_shares_are_those_of_java(name: str, given: dict[str, Any], shares: dict[str, list[str]]) -> None:
     queues = queues_of(given["topic"], given["queues"])
-    own_id = given.get("setting", {}).get("ownId")
+    setting = given.get("setting", {})
+    share_out = MAKERS[name](setting)
     for client_id, share in shares.items():
-        assert named(allocate(share_out, queues, given["cids"], own_id or client_id)) == share
+        found = allocate(share_out, queues, given["cids"], setting.get("ownId") or client_id)
+        assert named(found) == sorted(share)
+
+
+def test_RB1_no_case_of_java_is_left_out() -> None:
+    from tests.vectors import _document
+
+    counted = {name for name in _document("vectors_java.json")["counts"] if name.startswith("allocate_")}
+    assert counted == {*MAKERS, "allocate_name"}
+
+
+@pytest.mark.parametrize(("java", "name"), java_cases("allocate_name"))
+def test_RB1_strategies_have_the_names_of_java(java: str, name: str) -> None:
+    ours = {
+        "AllocateMessageQueueAveragely": AVERAGELY,
+        "AllocateMessageQueueAveragelyByCircle": BY_CIRCLE,
+        "AllocateMessageQueueConsistentHash": HASH,
+        "AllocateMessageQueueByMachineRoom": AllocateByMachineRoom([ROOM]),
+        "AllocateMessageQueueByConfig": AllocateByConfig([]),
+    }
+    assert ours[java].name == name
+    assert nearby(ours[java]).name == f"MACHINE_ROOM_NEARBY-{name}"
 
 
 @pytest.mark.parametrize(
     ("share_out", "name", "count"),
     [
-        (averagely, "allocate_avg_8mq_3cid", 8),
-        (averagely, "allocate_avg_2mq_3cid", 2),
-        (by_circle, "allocate_circle_8mq_3cid", 8),
+        (AVERAGELY, "allocate_avg_8mq_3cid", 8),
+        (AVERAGELY, "allocate_avg_2mq_3cid", 2),
+        (BY_CIRCLE, "allocate_circle_8mq_3cid", 8),
     ],
 )
 def test_RB1_shares_are_those_of_the_table(share_out: Any, name: str, count: int) -> None:
@@ -58,17 +104,68 @@ def test_RB1_shares_are_those_of_the_table(share_out: Any, name: str, count: int
         assert [queue.queue_id for queue in allocate(share_out, queues, list(expected), client_id)] == numbers
 
 
-@pytest.mark.parametrize("share_out", [averagely, by_circle])
-@given(count=st.integers(0, 64), ids=st.sets(st.text("abc@#123.", min_size=1, max_size=6), min_size=1, max_size=16))
+def test_RB1_shares_on_the_ring_are_those_of_the_table() -> None:
+    table = vector("allocate_consistent_hash")
+    queues = [MessageQueue(*queue) for queue in table["mq"]]
+    for client_id in table["cid"]:
+        share = allocate(AllocateConsistentHash(table["virtual_nodes"]), queues, table["cid"], client_id)
+        assert [[each.topic, each.broker_name, each.queue_id] for each in share] == table["result"][client_id]
+
+
+def java_averagely(queues: int, members: int, index: int) -> range:
+    """As FACTS has it, in Java's own steps."""
+    mod = queues % members
+    size = 1 if queues <= members else queues // members + (1 if mod > 0 and index < mod else 0)
+    start = index * size if mod > 0 and index < mod else index * size + mod
+    return range(start, start + max(0, min(size, queues - start)))
+
+
+def test_RB1_all_numbers_of_queues_and_members() -> None:
+    for count in range(1, 65):
+        queues = [MessageQueue("T", "broker-a", number) for number in range(count)]
+        for members in range(1, 17):
+            ids = [f"c{number:02}" for number in range(members)]
+            for index, each in enumerate(ids):
+                share = [queue.queue_id for queue in allocate(AVERAGELY, queues, ids, each)]
+                assert share == list(java_averagely(count, members, index))
+                dealt = [queue.queue_id for queue in allocate(BY_CIRCLE, queues, ids, each)]
+                assert dealt == list(range(index, count, members))
+
+
+_IDS = st.sets(st.text("abc@#123.", min_size=1, max_size=6), min_size=1, max_size=16)
+
+
+@pytest.mark.parametrize("share_out", [AVERAGELY, BY_CIRCLE, HASH, AllocateByMachineRoom([ROOM]), nearby(AVERAGELY)])
+@given(count=st.integers(0, 64), ids=_IDS)
 def test_RB1_every_queue_goes_to_one_member_and_shares_are_even(share_out: Any, count: int, ids: set[str]) -> None:
-    queues = [MessageQueue("T", f"broker-{number % 3}", number // 3) for number in range(count)]
+    queues = [MessageQueue("T", f"{ROOM}@{number % 3}", number // 3) for number in range(count)]
     shares = [allocate(share_out, queues, sorted(ids, reverse=True), each) for each in ids]
     assert sorted(queue for share in shares for queue in share) == sorted(queues)
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    if share_out in (AVERAGELY, BY_CIRCLE, AllocateByMachineRoom([ROOM])):
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@given(count=st.integers(1, 64), ids=_IDS)
+def test_RB1_on_the_ring_only_queues_of_the_one_who_left_move(count: int, ids: set[str]) -> None:
+    queues = [MessageQueue("T", "broker-a", number) for number in range(count)]
+    leaver = min(ids)
+    if rest := ids - {leaver}:
+        for each in rest:
+            assert set(allocate(HASH, queues, ids, each)) <= set(allocate(HASH, queues, rest, each))
 
 
 def test_RB1_whoever_is_not_in_the_list_gets_nothing() -> None:
-    assert allocate(averagely, queues_of("T", "broker-a:4"), ["c1", "c2"], "c3") == []
+    assert allocate(AVERAGELY, queues_of("T", "broker-a:4"), ["c1", "c2"], "c3") == []
+
+
+def test_RB1_given_queues_are_taken_without_a_question() -> None:
+    mine = AllocateByConfig([MessageQueue("T", "broker-a", 2), MessageQueue("U", "broker-a", 1)])
+    queues = queues_of("T", "broker-a:4")
+    assert allocate(mine, queues, ["c1", "c2"], "c1", topic="T") == [MessageQueue("T", "broker-a", 2)]
+    assert allocate(mine, queues[:2], ["c1"], "c1", topic="T") == []  # its broker is away
+    retries = [MessageQueue("%RETRY%g", "broker-a", 0)]
+    assert allocate(mine, retries, ["c1", "c2"], "c1", topic="%RETRY%g") == retries
+    assert allocate(mine, retries, ["c1", "c2"], "c2", topic="%RETRY%g") == []
 
 
 def test_ids_sort_as_java_sorts_them() -> None:
@@ -77,10 +174,61 @@ def test_ids_sort_as_java_sorts_them() -> None:
 
 
 def test_strategies_have_names() -> None:
-    assert strategy("averagely") is averagely
-    assert strategy("by_circle") is by_circle
+    assert strategy("averagely") == AVERAGELY
+    assert strategy("by_circle") == BY_CIRCLE
+    assert strategy("consistent_hash") == HASH
+    assert strategy(nearby) is nearby  # type: ignore[arg-type, comparison-overlap]  whatever can be called
     with pytest.raises(ConfigError, match="no allocation strategy 'nearby'"):
         strategy("nearby")
+
+
+def test_a_function_of_the_users_own_hears_everything() -> None:
+    heard = []
+
+    def mine(request: Any) -> Any:
+        heard.append(request)
+        return iter(request.queues[1:2])
+
+    queues = queues_of("T", "broker-a:3")
+    assert allocate(mine, queues[::-1], ["c2", "c1"], "c2", group="g", topic="T") == queues[1:2]
+    (request,) = heard
+    assert (request.group, request.topic, request.client_id, request.index) == ("g", "T", "c2", 1)
+    assert (request.queues, request.client_ids) == (tuple(queues), ("c1", "c2"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda request: None, "answered None instead of a list"),
+        (lambda request: "broker-a", "instead of a list"),
+        (lambda request: [("T", "broker-a", 0)], "none of the 3 queues"),
+        (lambda request: [MessageQueue("T", "broker-z", 0)], "none of the 3 queues"),
+        (lambda request: [[]], "none of the 3 queues"),
+        (lambda request: 1 // 0, "ZeroDivisionError"),
+        (nearby(AVERAGELY).__class__(AVERAGELY, lambda queue: "", first_part), "machine room of .* is not known"),
+    ],
+)
+def test_a_function_with_a_mistake_is_told_so(answer: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=f"fails for T, so this member keeps the queues that it has: .*{says}"):
+        allocate(answer, queues_of("T", "broker-a:3"), ["c1"], "c1", topic="T")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: AllocateByConfig(["T"]),  # type: ignore[list-item]
+        lambda: AllocateByConfig(7),  # type: ignore[arg-type]
+        lambda: AllocateByMachineRoom("room1"),
+        lambda: AllocateByMachineRoom([]),
+        lambda: AllocateByMachineRoom(7),  # type: ignore[arg-type]
+        lambda: AllocateConsistentHash(0),
+        lambda: AllocateConsistentHash("ten"),  # type: ignore[arg-type]
+        lambda: AllocateMachineRoomNearby("averagely", str, first_part),  # type: ignore[arg-type]
+    ],
+)
+def test_strategies_check_what_they_are_given(make: Callable[[], object]) -> None:
+    with pytest.raises(ConfigError):
+        make()
 
 
 def test_a_plan_names_what_comes_and_what_goes() -> None:

@@ -18,7 +18,7 @@ def enter_all(lanes: Lanes) -> list[str]:
     """The topics of the lanes that workers enter, until none may enter any more."""
     entered: list[str] = []
     while (lane := lanes.enter()) is not None:
-        entered.append(lane.topic)
+        entered.append(lane.key)
     return entered
 
 
@@ -60,7 +60,7 @@ def test_one_worker_alone_goes_from_topic_to_topic() -> None:
         lane = lanes.enter()
         assert lane is not None
         assert lanes.enter() is None
-        turns.append(lane.topic)
+        turns.append(lane.key)
         lanes.leave(lane)
     assert turns == ["a", "b", "c"] * 2
 
@@ -101,8 +101,56 @@ def test_counts_and_hints_hold_whatever_happens(limit: int, steps: list[tuple[st
         every = list(lanes._turns)
         assert len(entered) <= limit
         assert lanes._without == sum(not lane.workers for lane in every)
-        assert {lane.topic: lane.workers for lane in every if lane.workers} == {
-            lane.topic: entered.count(lane) for lane in entered
+        assert {lane.key: lane.workers for lane in every if lane.workers} == {
+            lane.key: entered.count(lane) for lane in entered
         }
         # The hint may miss that a lane is full, and never says so of one that is not.
         assert not [lane for lane in every if lane.full and lanes.has_room(lane)]
+
+
+# --- in order ----------------------------------------------------------------------------------------------
+
+
+def test_one_worker_at_a_time_enters_a_lane_with_an_order() -> None:
+    lanes = Lanes(5)
+    lanes.order("a", 10.0)
+    lanes.put("a", calls(9))
+    lane = lanes.enter()
+    assert lane is not None
+    assert lane.full
+    assert lanes.enter() is None
+    assert not lanes.is_waiting()
+    lanes.leave(lane)
+    assert enter_all(lanes) == ["a"]
+
+
+def test_nobody_enters_a_lane_whose_time_is_over_or_that_is_closed() -> None:
+    now = [10.0]
+    lanes = Lanes(5, lambda: now[0])
+    lanes.order("a", 10.0)
+    waiting = lanes.put("a", calls(2))
+    assert enter_all(lanes) == []
+    lanes.order("a", 10.1)
+    waiting.closed = True
+    assert enter_all(lanes) == []
+    again = calls(2)
+    lanes.again("a", again)
+    assert list(waiting.calls)[:2] == again
+    assert enter_all(lanes) == ["a"]
+
+
+def test_a_lane_is_given_up_when_its_worker_is_out() -> None:
+    lanes = Lanes(5)
+    for name in "ab":
+        lanes.order(name, 10.0)
+        lanes.put(name, calls(2))
+    lane = lanes.enter()
+    assert lane is not None
+    assert not lanes.close("a")
+    lanes.again("a", calls(1))
+    assert not lane.calls
+    assert lanes.leave(lane)
+    assert lanes.close("b")
+    assert lanes.close("never heard of")
+    assert not lanes.is_waiting()
+    assert lanes.put("a", calls(1)) is not lane

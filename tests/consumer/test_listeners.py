@@ -15,7 +15,7 @@ from rocketpy.consumer.subscription import Subscriptions
 from rocketpy.errors import ConfigError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.remoting.memory import MemoryNetwork
-from rocketpy.results import ConsumeResult, MessageModel, RetryLater
+from rocketpy.results import ConsumeResult, RetryLater
 from tests.consumer.helpers import stored, stored_range
 
 SELDOM = Seldom(get_logger("rocketpy.consumer.listeners"), interval=0)
@@ -45,7 +45,7 @@ def test_RT1_what_listeners_may_return(outcome: object, verdict: Verdict, caplog
 @pytest.mark.parametrize("outcome", [4, -1, True, False, "ok", b"", {}, 1.0, ConsumeResult, RetryLater])
 def test_threat_L7_junk_counts_as_failed_and_is_told(outcome: object, caplog: pytest.LogCaptureFixture) -> None:
     assert judge(outcome, stored_range(0, 3), batch=True, seldom=SELDOM) == Verdict(0)
-    assert "which counts as failed: return None, ConsumeResult or RetryLater" in caplog.text
+    assert "which it cannot mean: return None, ConsumeResult.SUCCESS" in caplog.text
     assert "and 2 more" in caplog.text
 
 
@@ -145,7 +145,10 @@ def test_PC1_what_cannot_be_subscribed(arguments: tuple[Any, ...], keywords: dic
         ({"consume_concurrently_max_span": 0}, "consume_concurrently_max_span"),
         ({"consume_timestamp": "yesterday"}, "must look like 20240131235959"),
         ({"allocate_strategy": "nearby"}, "allocate_strategy"),
-        ({"message_model": MessageModel.BROADCASTING}, "broadcasting is not supported: to let every consumer get all"),
+        ({"offset_store": object()}, "functions read and write, and .* has no read"),
+        ({"offset_store": dict}, "not the class dict"),
+        ({"local_offset_store_dir": 7}, "path of a folder"),
+        ({"local_offset_store_dir": ""}, "path of a folder"),
         ({"nonsense": 1}, "has no setting nonsense"),
         ({"namesrv": ""}, "name server"),
     ],

@@ -9,8 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.consumer.assignment import flow_limits
+from rocketpy.config import PushConsumerConfig
 from rocketpy.consumer.process_queue import FlowLimits
+from rocketpy.consumer.pull_manner import PushManner
 from rocketpy.errors import BrokerError, MessageDecodeError
 from rocketpy.message import Message, MessageExt
 from rocketpy.remoting.connection import Connection
@@ -188,14 +189,13 @@ async def test_PC2_one_queue_that_is_full_does_not_stop_the_others(autojump_cloc
 
 
 def test_PC6_thresholds_of_a_topic_are_shared_out() -> None:
-    async def main() -> None:
-        async with world() as w:
-            config = w.consumer(pull_threshold_for_topic=1000, pull_threshold_size_for_topic=10).config
-            assert flow_limits(config, 4) == FlowLimits(250, 2 * 1024 * 1024, 2000)
-            assert flow_limits(config, 2000) == FlowLimits(1, 1024 * 1024, 2000)
-            assert flow_limits(w.consumer().config, 4) == FlowLimits()
+    def limits(queues: int, **settings: int) -> FlowLimits:
+        config = PushConsumerConfig(group="billing", namesrv="127.0.0.1:9876", **settings)
+        return PushManner(config, offsets=None).limits(queues)  # type: ignore[arg-type]
 
-    trio.run(main)
+    bounds = {"pull_threshold_for_topic": 1000, "pull_threshold_size_for_topic": 10}
+    assert [limits(each, **bounds)[:2] for each in (4, 2000)] == [(250, 2 * 1024 * 1024), (1, 1024 * 1024)]
+    assert limits(4) == FlowLimits()
 
 
 # --- what answers mean -------------------------------------------------------------------------------------

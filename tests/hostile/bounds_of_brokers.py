@@ -10,7 +10,7 @@ from rocketpy.wire.names import RETRY_PREFIX, STORED_NAME_MAX_LENGTH, TOPIC_MAX_
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE
 from rocketpy_broker_sim.broker.batch_items import MOST_ITEMS
 from rocketpy_broker_sim.broker.filtering import MAX_EXPRESSION, MAX_TAGS
-from rocketpy_broker_sim.broker.processors import client_manage, pages, pull
+from rocketpy_broker_sim.broker.processors import checks, client_manage, pages, pull
 from rocketpy_broker_sim.broker.processors.admin_group import MOST_GROUPS, MOST_SETTINGS
 from rocketpy_broker_sim.broker.processors.checks import MAX_QUEUES
 from rocketpy_broker_sim.broker.processors.query import LONGEST_KEY
@@ -57,8 +57,8 @@ def _heartbeats(code: RequestCode) -> Iterator[Attack]:
 
     groups = CONFIG.max_groups_per_client
     yield from pair(
-        "client_manage._MAX_CLIENT_ID",
-        client_manage._MAX_CLIENT_ID,
+        "checks.MAX_CLIENT_ID",
+        checks.MAX_CLIENT_ID,
         "a client id of {} letters",
         lambda size: beat("c" * size, producerDataSet=[{"groupName": "P"}]),
         beyond=INVALID,

@@ -145,6 +145,18 @@ def _groups(code: RequestCode) -> Iterator[Attack]:
     yield Attack(name="500 new groups", frames=make)
 
 
+def _long_expression(number: int) -> str:
+    return f"a IN ({','.join(['{!r}'.format('x')] * 4000)}) OR b = {number}"
+
+
+def _heavy_expression(number: int) -> str:
+    return " OR ".join(f"p{each} > {number}.5" for each in range(128))
+
+
+def _wrong_expression(number: int) -> str:
+    return f"{'(' * 16_000} a = {number} )"
+
+
 def _pulls(code: RequestCode) -> Iterator[Attack]:
     fields = small_fields(code)
 
@@ -157,6 +169,10 @@ def _pulls(code: RequestCode) -> Iterator[Attack]:
     yield Attack(name="an expression in SQL", frames=of(subscription="a = 1 AND " * 50_000, expressionType="SQL92"))
     held = {"sysFlag": "6", "suspendTimeoutMillis": "100", "queueOffset": "1"}
     yield Attack(name="1,000 held pulls", frames=lambda: [request(code, fields | held) for _ in range(1000)])
+    sql = {"sysFlag": "4", "expressionType": "SQL92"}
+    for name, make in (("long", _long_expression), ("heavy", _heavy_expression), ("wrong", _wrong_expression)):
+        frames = [request(code, fields | sql | {"subscription": make(number)}) for number in range(20)]
+        yield Attack(name=f"20 {name} expressions in SQL", frames=lambda frames=frames: frames)
 
 
 def _resets(code: RequestCode) -> Iterator[Attack]:

@@ -29,6 +29,7 @@ brokerClusterName=DefaultCluster
 brokerName=broker-a
 storePathRootDir={store}
 mappedFileSizeCommitLog=67108864
+enablePropertyFilter=true
 """
 
 

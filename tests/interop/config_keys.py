@@ -31,6 +31,8 @@ CLASSES = (
     "client.ClientConfig",
     "client.producer.DefaultMQProducer",
     "client.consumer.DefaultMQPushConsumer",
+    "client.consumer.DefaultLitePullConsumer",
+    "client.consumer.DefaultMQPullConsumer",
 )
 _OF_THE_MACHINE = {
     "brokerIP1": "<address>",

@@ -233,3 +233,14 @@ def arguments(options: Mapping[str, object]) -> list[str]:
 
 def _spelled(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def java_lite_pull_consumer(
+    apache: Apache, namesrv: str, group: str, topic: str, **options: object
+) -> Iterator[JavaPushConsumer]:
+    """Run Apache's lite pull consumer in a JVM of its own; it has its queues when this yields."""
+    with running(apache, "LitePullConsumer", namesrv=namesrv, group=group, topic=topic, **options) as driver:
+        consumer = JavaPushConsumer(driver.process)
+        consumer.wait("ready")
+        yield consumer

@@ -1,18 +1,19 @@
-"""The public calls of the three classes on the three surfaces, as functions of a world. Every name is in a table."""
+"""The public calls of the five classes on the three surfaces, as functions of a world. Every name is in a table."""
 
 from __future__ import annotations
 
 import attrs
 
 from rocketpy import ClientClosedError, RequestTimeoutError
-from rocketpy.message import Message
+from rocketpy.message import Message, MessageExt
 
-__all__ = ["CALLS", "CLASSES", "NOT_CALLS", "SURFACES", "Call", "calls_of", "public"]
+__all__ = ["CALLS", "CLASSES", "FUNCTIONS", "NOT_CALLS", "SURFACES", "Call", "calls_of", "public"]
 
 SURFACES = ("trio", "asyncio", "blocking")
 NO_BLOCK = ("asyncio", "blocking")
 """Where an object can be closed otherwise than by the end of its block."""
-CLASSES = ("Producer", "PushConsumer", "MQClientInstance")
+CLASSES = ("Producer", "PushConsumer", "LitePullConsumer", "PullConsumer", "MQClientInstance")
+FUNCTIONS = ("replay_dead_letters",)
 
 
 @attrs.frozen
@@ -23,6 +24,7 @@ class Call:
         make: given a world, makes it; the answer may have to be awaited.
         surfaces: where there is such a call.
         consumer: whether the world needs a running consumer for it.
+        pullers: whether it needs a running lite pull consumer and a pull consumer.
         closes: whether the object of the place is closed by it.
         allowed: errors that are an answer to it.
         waits: whether it waits for another send; not to be done on the thread that would complete that one.
@@ -32,6 +34,7 @@ class Call:
     make: object
     surfaces: tuple[str, ...] = SURFACES
     consumer: bool = False
+    pullers: bool = False
     closes: bool = False
     allowed: tuple[type, ...] = ()
     waits: bool = False
@@ -48,6 +51,16 @@ def _nothing(*_):
 
 async def _nothing_async(*_):
     pass
+
+
+def _subscribed_and_not(world):
+    consumer = world.new("LitePullConsumer")
+    consumer.subscribe("Orders", tags="a")
+    consumer.unsubscribe("Orders")
+
+
+def _from_nowhere():
+    return MessageExt("Orders", b"of another time", broker_name="broker-a")
 
 
 def _started(kind):
@@ -75,6 +88,7 @@ CALLS = {
     "Producer.is_open, config": Call(lambda w: (w.producer.is_open, w.producer.config, repr(w.producer))),
     "Producer.start": Call(_started("Producer")),
     "Producer.start, a second time": Call(lambda w: w.start(w.producer), refused=True),
+    "Producer.reopen": Call(lambda w: w.producer.reopen(), refused=True),
     "Producer.close": Call(lambda w: w.close(w.producer), closes=True, surfaces=NO_BLOCK),
     "Producer.send, closed": Call(lambda w: w.closed_producer.send(one()), refused=True),
     # PushConsumer
@@ -85,18 +99,65 @@ CALLS = {
     "PushConsumer.wait_assigned": Call(
         lambda w: w.consumer.wait_assigned(0.5), consumer=True, allowed=(RequestTimeoutError,)
     ),
+    "PushConsumer.pause": Call(lambda w: w.consumer.pause("Spare"), consumer=True),
+    "PushConsumer.resume": Call(lambda w: w.consumer.resume(), consumer=True),
+    "PushConsumer.set_consume_thread_max": Call(lambda w: w.consumer.set_consume_thread_max(10), consumer=True),
+    "PushConsumer.commit": Call(lambda w: w.consumer.commit(2), consumer=True, allowed=(RequestTimeoutError,)),
     "PushConsumer.status": Call(lambda w: w.consumer.status(), consumer=True),
     "PushConsumer.statistics, config": Call(lambda w: (w.consumer.statistics(), w.consumer.config), consumer=True),
     "PushConsumer.run_forever": Call(lambda w: w.closed_consumer.run_forever(), allowed=(ClientClosedError,)),
     "PushConsumer.start": Call(_started("PushConsumer")),
     "PushConsumer.start, a second time": Call(lambda w: w.start(w.consumer), consumer=True, refused=True),
+    "PushConsumer.reopen": Call(lambda w: w.consumer.reopen(), consumer=True, refused=True),
     "PushConsumer.close": Call(lambda w: w.close(w.consumer), consumer=True, closes=True, surfaces=NO_BLOCK),
+    # LitePullConsumer
+    "LitePullConsumer.subscribe, unsubscribe": Call(_subscribed_and_not),
+    "LitePullConsumer.assign": Call(lambda w: w.lite.assign([w.queue]), pullers=True),
+    "LitePullConsumer.on_queues_changed": Call(lambda w: w.lite.on_queues_changed("Orders", _nothing), pullers=True),
+    "LitePullConsumer.fetch_message_queues": Call(lambda w: w.lite.fetch_message_queues("Orders"), pullers=True),
+    "LitePullConsumer.poll": Call(lambda w: w.lite.poll(5, timeout=0.1), pullers=True),
+    "LitePullConsumer.commit": Call(lambda w: w.lite.commit({w.queue: 0}), pullers=True),
+    "LitePullConsumer.commit_soon": Call(lambda w: w.lite.commit_soon(), pullers=True),
+    "LitePullConsumer.ack": Call(lambda w: w.lite.ack(_from_nowhere()), pullers=True),
+    "LitePullConsumer.position": Call(lambda w: w.lite.position(w.queue), pullers=True),
+    "LitePullConsumer.committed": Call(lambda w: w.lite.committed(w.queue), pullers=True),
+    "LitePullConsumer.beginning_offset": Call(lambda w: w.lite.beginning_offset(w.queue), pullers=True),
+    "LitePullConsumer.end_offset": Call(lambda w: w.lite.end_offset(w.queue), pullers=True),
+    "LitePullConsumer.offset_for_timestamp": Call(lambda w: w.lite.offset_for_timestamp(w.queue, 0), pullers=True),
+    "LitePullConsumer.lag": Call(lambda w: w.lite.lag(), pullers=True),
+    "LitePullConsumer.seek": Call(lambda w: w.lite.seek(w.queue, 0), pullers=True),
+    "LitePullConsumer.seek_to_begin": Call(lambda w: w.lite.seek_to_begin(w.queue), pullers=True),
+    "LitePullConsumer.seek_to_end": Call(lambda w: w.lite.seek_to_end(w.queue), pullers=True),
+    "LitePullConsumer.seek_to_timestamp": Call(lambda w: w.lite.seek_to_timestamp(w.queue, 0), pullers=True),
+    "LitePullConsumer.pause": Call(lambda w: w.lite.pause([w.queue]), pullers=True),
+    "LitePullConsumer.resume": Call(lambda w: w.lite.resume([w.queue]), pullers=True),
+    "LitePullConsumer.assignment, status, config": Call(
+        lambda w: (w.lite.assignment, w.lite.status(), w.lite.config, repr(w.lite)), pullers=True
+    ),
+    "LitePullConsumer.wait_assigned": Call(lambda w: w.lite.wait_assigned(5), pullers=True),
+    "LitePullConsumer.start": Call(_started("LitePullConsumer")),
+    "LitePullConsumer.start, a second time": Call(lambda w: w.start(w.lite), pullers=True, refused=True),
+    "LitePullConsumer.reopen": Call(lambda w: w.lite.reopen(), pullers=True, refused=True),
+    "LitePullConsumer.close": Call(lambda w: w.close(w.lite), pullers=True, closes=True, surfaces=NO_BLOCK),
+    # PullConsumer
+    "PullConsumer.pull": Call(lambda w: w.puller.pull(w.queue, 0), pullers=True),
+    "PullConsumer.pull_block_if_not_found": Call(lambda w: w.puller.pull_block_if_not_found(w.queue, 0), pullers=True),
+    "PullConsumer.update_consume_offset": Call(lambda w: w.puller.update_consume_offset(w.queue, 0), pullers=True),
+    "PullConsumer.fetch_consume_offset": Call(lambda w: w.puller.fetch_consume_offset(w.queue), pullers=True),
+    "PullConsumer.fetch_message_queues": Call(lambda w: w.puller.fetch_message_queues("Orders"), pullers=True),
+    "PullConsumer.config": Call(lambda w: (w.puller.config, repr(w.puller)), pullers=True),
+    "PullConsumer.start": Call(_started("PullConsumer")),
+    "PullConsumer.start, a second time": Call(lambda w: w.start(w.puller), pullers=True, refused=True),
+    "PullConsumer.reopen": Call(lambda w: w.puller.reopen(), pullers=True, refused=True),
+    "PullConsumer.close": Call(lambda w: w.close(w.puller), pullers=True, closes=True, surfaces=NO_BLOCK),
     # MQClientInstance
     "MQClientInstance.is_open, config, client_id": Call(
         lambda w: (w.client.is_open, w.client.config, w.client.client_id, repr(w.client))
     ),
     "MQClientInstance.start": Call(_started("MQClientInstance")),
     "MQClientInstance.start, a second time": Call(lambda w: w.start(w.client), refused=True),
+    "MQClientInstance.reopen": Call(lambda w: w.client.reopen(), refused=True),
+    "replay_dead_letters": Call(lambda w: w.module.replay_dead_letters("nobody", client=w.client)),
     "MQClientInstance.close": Call(lambda w: w.close(w.client), closes=True, surfaces=NO_BLOCK),
 }
 
@@ -118,10 +179,34 @@ NOT_CALLS = {
         )
         | {"close": _IN_ITS_BLOCK},
         "PushConsumer": {
+            "adopt": _FOR_SURFACES,
             "client_closing": "called by the client",
             "close": _IN_ITS_BLOCK,
             "consumer_data": "called by the heartbeat",
+            "driven": "called by what brokers ask",
             "in_listener": _FOR_SURFACES,
+            "on_route_changed": "called by the client",
+            "rebalance_now": "called by what brokers ask",
+            "topics": "called by the heartbeat",
+        },
+        "LitePullConsumer": {
+            "acknowledge": _FOR_SURFACES,
+            "adopt": _FOR_SURFACES,
+            "check_open": _FOR_SURFACES,
+            "client_closing": "called by the client",
+            "close": _IN_ITS_BLOCK,
+            "consumer_data": "called by the heartbeat",
+            "give_back": _FOR_SURFACES,
+            "has_ended": _FOR_SURFACES,
+            "lend": _FOR_SURFACES,
+            "on_route_changed": "called by the client",
+            "rebalance_now": "called by what brokers ask",
+            "topics": "called by the heartbeat",
+        },
+        "PullConsumer": {
+            "client_closing": "called by the client",
+            "close": _IN_ITS_BLOCK,
+            "consumer_data": "called by the heartbeat",
             "on_route_changed": "called by the client",
             "rebalance_now": "called by what brokers ask",
             "topics": "called by the heartbeat",

@@ -45,7 +45,7 @@ class Hook:
 class World:
     """What the worlds of all surfaces have."""
 
-    def __init__(self, name, cluster, *, consumer=False, **settings):
+    def __init__(self, name, cluster, *, consumer=False, pullers=False, **settings):
         self.name = name
         self.cluster = cluster
         self.namesrv = cluster.name_server_addresses
@@ -63,6 +63,10 @@ class World:
         self.consumer.subscribe("Heard", self._hear)
         self.consumer.subscribe("Awaited", self._hear_async)
         self._wants_consumer = consumer
+        self.lite = self.new("LitePullConsumer")
+        self.lite.assign([self.queue])
+        self.puller = self.new("PullConsumer")
+        self._wants_pullers = pullers
 
     def new(self, kind):
         """One that is not started."""
@@ -70,6 +74,8 @@ class World:
             return self.module.MQClientInstance(namesrv=self.namesrv)
         # A finaliser that closes a consumer may strike where its closing waits for: that takes so long, and no longer.
         more = {"await_termination": 2.0} if kind == "PushConsumer" else {}
+        if kind == "PullConsumer":
+            more = {"broker_suspend_max_time": 0.5, "consumer_timeout_when_suspend": 7.0}
         return getattr(self.module, kind)(unique(kind), client=self.client, **more)
 
     def keep(self, future):
@@ -95,6 +101,10 @@ class BlockingWorld(World):
             if self._wants_consumer:
                 stack.enter_context(self.consumer)
                 self.consumer.wait_assigned(10)
+            if self._wants_pullers:
+                stack.enter_context(self.lite)
+                stack.enter_context(self.puller)
+                self.lite.wait_assigned(10)
             with self.closed_producer, self.closed_consumer:
                 pass
             self._stack = stack.pop_all()
@@ -137,6 +147,10 @@ class AsyncWorld(World):
             if self._wants_consumer:
                 await stack.enter_async_context(self.consumer)
                 await self.consumer.wait_assigned(10)
+            if self._wants_pullers:
+                await stack.enter_async_context(self.lite)
+                await stack.enter_async_context(self.puller)
+                await self.lite.wait_assigned(10)
             async with self.closed_producer, self.closed_consumer:
                 pass
             self._stack = stack.pop_all()

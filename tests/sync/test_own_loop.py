@@ -198,7 +198,7 @@ def test_one_that_takes_too_long_is_told_by_the_clock_of_the_consumer(namesrv, t
 @pytest.mark.waits("looks until the loop of the portal has come to a state")
 @pytest.mark.parametrize("waiting", ["run_forever", "close"])
 def test_the_end_of_its_loop_is_heard(namesrv, topic, producer, waiting, monkeypatch, caplog):
-    def broken(self, call, outcome):
+    def broken(self, lane, call, outcome):
         raise ValueError("a bug in the runner")
 
     async def listener(message):

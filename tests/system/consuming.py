@@ -9,8 +9,9 @@ from typing import Any
 
 import trio
 
+from rocketpy.consumer import LitePullConsumer, PullConsumer
 from rocketpy.consumer.push import PushConsumer
-from rocketpy.message import Message, MessageExt
+from rocketpy.message import Message, MessageExt, MessageQueue
 from rocketpy.producer import Producer
 from rocketpy.seams import wall_clock, wall_ms
 from rocketpy_broker_sim import LocalCluster
@@ -27,6 +28,16 @@ class World:
         """A consumer that is not started."""
         settings = {"namesrv": self.cluster.name_server_addresses, "network": self.cluster.network, **settings}
         return PushConsumer(group, **settings)
+
+    def lite(self, group: str = "billing", **settings: Any) -> LitePullConsumer:
+        """A lite pull consumer that is not started."""
+        settings = {"namesrv": self.cluster.name_server_addresses, "network": self.cluster.network, **settings}
+        return LitePullConsumer(group, **settings)
+
+    def puller(self, group: str = "audit", **settings: Any) -> PullConsumer:
+        """A pull consumer that is not started."""
+        settings = {"namesrv": self.cluster.name_server_addresses, "network": self.cluster.network, **settings}
+        return PullConsumer(group, **settings)
 
     async def send(self, count: int, *, topic: str = "Orders", start: int = 0, tags: str | None = None) -> list[bytes]:
         """Send messages with numbers for bodies."""
@@ -89,3 +100,27 @@ async def wait_until(condition: Callable[[], object], *, within: float = 60.0) -
     with trio.fail_after(within):
         while not condition():  # noqa: ASYNC110  whatever it is, it has no event
             await trio.sleep(0.05)
+
+
+# --- lite pull --------------------------------------------------------------------------------------------
+
+
+async def drain(consumer: LitePullConsumer, count: int, *, within: float = 60.0) -> list[MessageExt]:
+    """Poll until there are so many."""
+    got: list[MessageExt] = []
+    with trio.fail_after(within):
+        while len(got) < count:
+            got += await consumer.poll(count - len(got))
+    return got
+
+
+def bodies(messages: list[MessageExt]) -> Counter[bytes]:
+    return Counter(message.body for message in messages)
+
+
+async def committed(consumer: LitePullConsumer) -> list[int | None]:
+    return [await consumer.committed(queue) for queue in consumer.assignment]
+
+
+def queues_of(count: int, topic: str = "Orders") -> list[MessageQueue]:
+    return [MessageQueue(topic, "broker-a", number) for number in range(count)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 
 import pytest
@@ -10,6 +11,8 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.consumer.push import PushConsumer
+from rocketpy.consumer.strategies import AllocateByConfig, AllocateRequest, AllocateStrategy
+from rocketpy.message import MessageQueue
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.results import ConsumeFromWhere
 from tests.system.consuming import Recorder, World, wait_until, world
@@ -232,3 +235,31 @@ async def test_name_servers_that_are_away_do_not_matter_to_what_runs(autojump_cl
             await got.wait_count(40)
             assert got.bodies == dict.fromkeys(sent, 1)
             assert len(consumer.assignment) == 4
+
+
+async def test_RB1_a_strategy_that_fails_changes_nothing(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = AllocateByConfig([MessageQueue("Orders", "broker-a", 1), MessageQueue("Orders", "broker-a", 2)])
+    answers: list[AllocateStrategy] = [good]
+
+    def by_hand(request: AllocateRequest) -> Iterable[MessageQueue]:
+        return answers[-1](request)
+
+    async with world() as w:
+        got = Recorder()
+        async with member(w, got, allocate_strategy=by_hand) as consumer:
+            assert [queue.queue_id for queue in consumer.assignment] == [1, 2]
+            answers.append(lambda request: [MessageQueue("Orders", "broker-z", 9)])
+            await trio.sleep(60)
+            assert [queue.queue_id for queue in consumer.assignment] == [1, 2]
+            assert "broker-z" in str(consumer.status().errors["Orders"])
+            told = [record for record in caplog.records if "allocate_strategy" in record.message]
+            assert told
+            assert all(record.levelname == "ERROR" and record.exc_info for record in told)
+            await w.send(8)
+            await got.wait_count(4)
+            answers.append(lambda request: request.queues)
+            await wait_until(lambda: len(consumer.assignment) == 4)
+            await got.wait_count(8)
+            assert consumer.status().errors == {}

@@ -179,6 +179,18 @@ async def _consuming(scene: Scene, way: str, listener: Any, begun: list[Any], fi
     return {"finished": done, "begun": len(begun)}
 
 
+async def polling(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
+    """What one poll has given, and the next has not been asked for."""
+
+    async def body(consumer: Any) -> None:
+        await call(consumer.wait_assigned(SLACK))
+        got.extend(await call(consumer.poll(timeout=SLACK)))
+
+    got: list[Any] = []
+    await left_by(scene, scene.lite_consumer(), way, body, CLOSE_TIMEOUT)
+    return {"accepted": [], "finished": 0, "begun": len(got)}
+
+
 async def starting(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
     """It waits for a name server that does not answer."""
     place = scene.place
@@ -224,6 +236,7 @@ STATES = {
     "sends in flight": in_flight,
     "listener running": listening,
     "async listener running": listening_async,
+    "polling": polling,
     "closing": closing,
 }
 

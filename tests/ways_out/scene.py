@@ -121,6 +121,11 @@ class Scene:
         made.subscribe(self.place.topic, listener)
         return made
 
+    def lite_consumer(self) -> Any:
+        made = self.module.LitePullConsumer(self.place.group, consume_from_where=FIRST, **self.place.settings)
+        made.subscribe(self.place.topic)
+        return made
+
     def message(self, number: int) -> Message:
         return Message(self.place.topic, f"{self.place.group}/{number}".encode())
 

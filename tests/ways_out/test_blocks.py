@@ -23,6 +23,9 @@ QUICK = {
     ("blocking", "closing", "KeyboardInterrupt"),
     ("blocking", "listener running", "left"),
     ("trio", "sends in flight", "GeneratorExit"),
+    ("blocking", "polling", "KeyboardInterrupt"),
+    ("trio", "polling", "CancelledError"),
+    ("asyncio", "polling", "left"),
     ("trio", "closing", "KeyboardInterrupt"),
     ("asyncio", "sends in flight", "left"),
     ("asyncio", "starting", "SystemExit"),
@@ -47,7 +50,7 @@ def check(case, ended):
 @pytest.mark.parametrize(("surface", "state", "way"), list(marked(CELLS)))
 def test_a_block_is_left(case, surface, state, way):
     """Where sends are under way their broker answers again in a moment."""
-    if "listener" in state:
+    if "listener" in state or state == "polling":
         case.with_message()
     ended = case.run("tests.ways_out.blocks:leave", surface=surface, state=state, way=way, healed=True)
     check(case, ended)
@@ -55,6 +58,10 @@ def test_a_block_is_left(case, surface, state, way):
         assert case.committed() <= ended.said["finished"], str(ended)
         if way in ("left", "Exception", "ExceptionGroup"):
             assert case.committed() == 1, str(ended)
+    elif state == "polling":
+        # It has not asked for more: the message comes again.
+        assert ended.said["begun"] == 1, str(ended)
+        assert case.committed() == 0, str(ended)
     else:
         assert not [number for number in case.stored() if number not in ended.said["accepted"]], str(ended)
 

@@ -36,9 +36,14 @@ PINNED = Path(__file__).parent / "declarations.tsv"
 
 # Declared, and not the body of a request or an answer: parts of others have no row, these stand alone.
 OUTSIDE = {
+    "OffsetSerializeWrapper": "the file of a consumer that broadcasts",
     "AckMsg": "a message in the revive topic",
     "BatchAckMsg": "a message in the revive topic",
     "PopCheckPoint": "a message in the revive topic",
+    "ConsumerFilterWrapper": "a file of the broker",
+    "ConsumerFilterDataBody": "a part of it",
+    "FilterDataMapByTopic": "a part of it",
+    "BloomFilterDataBody": "a part of it",
     "OffsetMovedEvent": "a message in a topic of the broker's own",
     "MessageQueueForC": "a part of the next one",
     "ResetOffsetBodyForC": "the form of ResetOffsetBody that a broker sends to clients in C++",

@@ -41,7 +41,12 @@ public final class Peer {
                 case "batch":
                     return Sending.windowed(task, task.getIntValue("batches"), task.getIntValue("batch"));
                 case "consume":
+                case "new-consume":
                     return Consuming.filledTopic(task);
+                case "orderly":
+                    return Consuming.inOrder(task);
+                case "lite":
+                    return Consuming.lite(task);
                 case "latency":
                     return Consuming.latency(task);
                 default:

@@ -1,24 +1,43 @@
-"""What a client tells and asks brokers about groups: heartbeats, leaving, who is a member."""
+"""What a client tells and asks brokers about groups: heartbeats, leaving, who is a member, who holds which queue."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rocketpy.client.api.call import ask, body_of, request
-from rocketpy.errors import BrokerError
-from rocketpy.wire.bodies.groups import GetConsumerListByGroupResponseBody
+from rocketpy.client.api.call import ask, body_of, call, oneway, request
+from rocketpy.errors import BrokerError, FilterRefusedError
+from rocketpy.wire.bodies.groups import ConsumerConnection, GetConsumerListByGroupResponseBody
+from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody
+from rocketpy.wire.bodies.locks import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.group import (
+    GetConsumerConnectionListRequestHeader,
     GetConsumerListByGroupRequestHeader,
     HeartbeatRequestHeader,
+    LockBatchMqRequestHeader,
+    UnlockBatchMqRequestHeader,
     UnregisterClientRequestHeader,
 )
 
 if TYPE_CHECKING:
+    from rocketpy.message import MessageQueue
     from rocketpy.remoting.pool import ConnectionPool
     from rocketpy.wire.bodies.heartbeat import HeartbeatData
+    from rocketpy.wire.bodies.subscription import SubscriptionData
 
-__all__ = ["consumer_list", "heartbeat", "unregister"]
+__all__ = [
+    "check_filter",
+    "consumer_connections",
+    "consumer_list",
+    "heartbeat",
+    "lock_batch",
+    "unlock_batch",
+    "unregister",
+]
+
+_CANNOT_FILTER = (ResponseCode.SYSTEM_ERROR, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
+"""Other answers say nothing about the expression: the broker may be busy, or older than the question."""
 
 
 async def heartbeat(pool: ConnectionPool, address: str, data: HeartbeatData, *, timeout: float) -> int:
@@ -56,6 +75,27 @@ async def unregister(
     await ask(pool, address, command, timeout=timeout, doing=f"leaving the group {group}")
 
 
+async def check_filter(
+    pool: ConnectionPool, address: str, client_id: str, group: str, wanted: SubscriptionData, *, timeout: float
+) -> None:
+    """Ask a broker whether it can filter as a subscription by an expression wants it.
+
+    Raises:
+        FilterRefusedError: it cannot, or the expression is wrong.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    body = CheckClientRequestBody(client_id=client_id, group=group, subscription_data=wanted)
+    answer = await call(pool, address, request(RequestCode.CHECK_CLIENT_CONFIG, body=body.encode()), timeout=timeout)
+    if answer.code in _CANNOT_FILTER:
+        raise FilterRefusedError(
+            answer.code,
+            answer.remark or "",
+            address=address,
+            topic=wanted.topic,
+            expression=wanted.sub_string or "",
+        )
+
+
 async def consumer_list(pool: ConnectionPool, address: str, group: str, *, timeout: float) -> list[str]:
     """Ids of the clients that a broker knows in a consumer group; empty when it knows none.
 
@@ -72,3 +112,48 @@ async def consumer_list(pool: ConnectionPool, address: str, group: str, *, timeo
             return []
         raise
     return body_of(GetConsumerListByGroupResponseBody, answer, address).consumer_id_list
+
+
+async def consumer_connections(pool: ConnectionPool, address: str, group: str, *, timeout: float) -> ConsumerConnection:
+    """The members of a consumer group that are connected to a broker, and what it takes the group to subscribe.
+
+    Raises:
+        BrokerError: the broker refuses, or knows no member.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    command = request(
+        RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListRequestHeader(consumer_group=group)
+    )
+    answer = await ask(pool, address, command, timeout=timeout, doing=f"asking who is in the group {group}")
+    return body_of(ConsumerConnection, answer, address)
+
+
+async def lock_batch(
+    pool: ConnectionPool, address: str, group: str, client_id: str, queues: Iterable[MessageQueue], *, timeout: float
+) -> set[MessageQueue]:
+    """Lock queues of a broker for a client of a group, or keep them locked. Returns those that the client holds now.
+
+    The others are held by another client; a broker frees what it has not heard of for 60 s.
+
+    Raises:
+        BrokerError: the broker refuses to say.
+        TransportError, RequestTimeoutError: it does not answer.
+        RemoteProtocolError: its answer is damaged.
+    """
+    body = LockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=set(queues))
+    command = request(RequestCode.LOCK_BATCH_MQ, LockBatchMqRequestHeader(), body.encode())
+    answer = await ask(pool, address, command, timeout=timeout, doing=f"locking queues for {group}")
+    return body_of(LockBatchResponseBody, answer, address).lock_ok_mq_set & body.mq_set
+
+
+async def unlock_batch(
+    pool: ConnectionPool, address: str, group: str, client_id: str, queues: Iterable[MessageQueue], *, timeout: float
+) -> None:
+    """Give locked queues of a broker back, without waiting for the answer: what is not heard runs out by itself.
+
+    Raises:
+        ConnectError: the broker cannot be reached.
+    """
+    body = UnlockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=set(queues))
+    command = request(RequestCode.UNLOCK_BATCH_MQ, UnlockBatchMqRequestHeader(), body.encode())
+    await oneway(pool, address, command, timeout=timeout)

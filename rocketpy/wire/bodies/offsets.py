@@ -12,6 +12,7 @@ __all__ = [
     "GetConsumerStatusBody",
     "MessageQueueForC",
     "OffsetMovedEvent",
+    "OffsetSerializeWrapper",
     "QueryCorrectionOffsetBody",
     "ResetOffsetBody",
     "ResetOffsetBodyForC",
@@ -39,6 +40,13 @@ class QueryCorrectionOffsetBody(Body):
     """By queue id, the offset to go on from."""
 
     correction_offsets: dict[Int32, int] = member(factory=dict)
+
+
+@body
+class OffsetSerializeWrapper(Body):
+    """Where a broadcasting consumer stands: the file offsets.json of its host."""
+
+    offset_table: dict[MessageQueue, int] = member(factory=dict)
 
 
 @body

@@ -7,10 +7,22 @@ from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import is_valid_group, is_valid_stored_topic
 from rocketpy.wire.sysflag import Permission
 
-__all__ = ["MAX_QUEUES", "check_group", "check_permission", "check_queue_id", "check_queues", "check_topic", "invalid"]
+__all__ = [
+    "MAX_CLIENT_ID",
+    "MAX_QUEUES",
+    "check_client_id",
+    "check_group",
+    "check_permission",
+    "check_queue_id",
+    "check_queues",
+    "check_topic",
+    "invalid",
+]
 
 MAX_QUEUES = 65_536
 """Queues of a topic on one broker. Apache's has no bound; clients make lists of them."""
+MAX_CLIENT_ID = 1024
+"""Characters of a client id."""
 
 
 def invalid(remark: str) -> BrokerError:
@@ -38,6 +50,17 @@ def check_group(name: str) -> str:
     if not is_valid_group(name):
         raise invalid("the group is blank, too long, or has characters besides letters, digits and the four of '%|_-'")
     return name
+
+
+def check_client_id(client_id: str | None) -> str:
+    """What a client calls itself.
+
+    Raises:
+        BrokerError: it has no name, or one that is too long.
+    """
+    if not client_id or len(client_id) > MAX_CLIENT_ID:
+        raise invalid(f"the client id is blank, or has more than {MAX_CLIENT_ID} characters")
+    return client_id
 
 
 def check_queue_id(queue_id: int) -> int:

@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConfigError
 from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
+from rocketpy.wire.bodies.subscription import SQL92, SubscriptionData
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeType
 from rocketpy.wire.headers.group import UnregisterClientRequestHeader
 from rocketpy.wire.limits import REQUEST_LIMITS, SMALL_REQUEST_LIMITS
 from rocketpy.wire.names import is_valid_group, is_valid_stored_topic, retry_topic
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
-from rocketpy_broker_sim.broker.filtering import check_bounds
-from rocketpy_broker_sim.broker.processors.checks import invalid
+from rocketpy_broker_sim.broker.filtering import check_bounds, no_property_filter, unknown_type
+from rocketpy_broker_sim.broker.processors.checks import check_client_id, invalid
 from rocketpy_broker_sim.broker.replies import without_body
 from rocketpy_broker_sim.broker.tables.clients import ClientChannel
+from rocketpy_broker_sim.filter.errors import FilterExpressionError
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.compiling import Compiled
     from rocketpy_broker_sim.broker.views import ClientView
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.serving.slices import Steps
@@ -30,7 +33,6 @@ __all__ = ["MOST_SUBSCRIPTIONS", "check_client_config", "heart_beat", "unregiste
 
 _SUPPORTS_V2 = "IS_SUPPORT_HEART_BEAT_V2"
 _SUBSCRIPTIONS_CHANGED = "IS_SUB_CHANGE"
-_MAX_CLIENT_ID = 1024
 MOST_SUBSCRIPTIONS = 2048
 """Topics that a client may subscribe to, in all its groups together."""
 
@@ -46,9 +48,9 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     _check_client(broker.config, data)
     client = ClientChannel(connection, data.client_id, request.language, request.version)
     changed = False
-    made: list[str] = []
+    pending = _Pending(partial(connection.send_answer, without_body(request)))
     for consumer in data.consumer_data_set:
-        changed = (yield from _consumer(broker, client, data, consumer, made)) or changed
+        changed = (yield from _consumer(broker, client, data, consumer, pending)) or changed
     for producer in data.producer_data_set:
         if is_valid_group(producer.group_name):
             broker.producers.register(producer.group_name, client)
@@ -56,27 +58,41 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     # The first version of the heartbeat sends everything each time, so a client that speaks it may as well.
     is_first_version = data.heartbeat_fingerprint == 0
     fields = {_SUPPORTS_V2: "true", _SUBSCRIPTIONS_CHANGED: "true" if is_first_version or changed else "false"}
-    answer = request.answer(ResponseCode.SUCCESS, None, fields)
-    return (yield from _once_heard(broker, made, answer, partial(connection.send_answer, without_body(request))))
-
-
-def _once_heard(
-    broker: ClientView, topics: list[str], answer: RemotingCommand, send: Callable[[RemotingCommand], object]
-) -> Steps:
-    """The answer, if the name servers have heard of all these topics; otherwise it is sent when they have."""
-    missing, is_late = len(topics), False
-
-    def heard() -> None:
-        nonlocal missing
-        missing -= 1
-        if is_late and not missing:
-            send(answer)
-
-    for topic in topics:
-        broker.hear(topic, heard)
+    for topic in pending.topics:
+        broker.hear(topic, pending.done)
         yield
-    is_late = missing > 0
-    return None if is_late else answer
+    return pending.answer(request.answer(ResponseCode.SUCCESS, None, fields))
+
+
+class _Pending:
+    """What the answer to a heartbeat waits for: topics that the name servers hear of, and expressions.
+
+    Attributes:
+        topics: The new ones; each counts as waited for.
+    """
+
+    def __init__(self, send: Callable[[RemotingCommand], object]) -> None:
+        self.topics: list[str] = []
+        self._send = send
+        self._missing = 0
+        self._late: RemotingCommand | None = None
+
+    def add(self, count: int) -> None:
+        """Wait for so many more."""
+        self._missing += count
+
+    def done(self) -> None:
+        """One of them is done."""
+        self._missing -= 1
+        if self._late is not None and not self._missing:
+            self._send(self._late)
+
+    def answer(self, answer: RemotingCommand) -> RemotingCommand | None:
+        """The answer, if nothing is waited for any more; otherwise it is sent later."""
+        if not self._missing:
+            return answer
+        self._late = answer
+        return None
 
 
 def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
@@ -85,8 +101,7 @@ def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
     Raises:
         BrokerError: with what is wrong.
     """
-    if not data.client_id or len(data.client_id) > _MAX_CLIENT_ID:
-        raise invalid(f"the client id is blank, or has more than {_MAX_CLIENT_ID} characters")
+    check_client_id(data.client_id)
     most = config.max_groups_per_client
     groups = max(len(data.consumer_data_set), len(data.producer_data_set))
     if groups > most:
@@ -101,9 +116,9 @@ def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
 
 
 def _consumer(
-    broker: ClientView, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData, made: list[str]
+    broker: ClientView, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData, pending: _Pending
 ) -> Generator[None, None, bool]:
-    """Take in one consumer group, and note its retry topic in `made` if that is new.
+    """Take in one consumer group, and note in `pending` what the answer has to wait for.
 
     Returns whether the client should send its subscriptions again.
     """
@@ -117,7 +132,8 @@ def _consumer(
     fingerprint = data.heartbeat_fingerprint
     retry = retry_topic(name)
     if retry not in broker.topics:
-        made.append(retry)
+        pending.topics.append(retry)
+        pending.add(1)
     broker.topics.create_retry(
         retry,
         group.retry_queue_nums,
@@ -127,17 +143,29 @@ def _consumer(
     )
     yield
     known = broker.consumers.group(name) is not None
+    with_subscriptions = not (fingerprint and data.without_sub)
     broker.consumers.register(
         name,
         client,
         consumer,
         notify=group.notify_consumer_ids_changed_enable,
-        with_subscriptions=not (fingerprint and data.without_sub),
+        with_subscriptions=with_subscriptions,
     )
+    if with_subscriptions:
+        is_current = partial(_is_current, broker, name)
+        pending.add(broker.filters.register(name, consumer.subscription_data_set, is_current, pending.done))
     changed = broker.consumers.fingerprint_changed(name, fingerprint)
     yield
     # A broker that was restarted does not know the subscriptions which the heartbeat leaves out.
     return bool(fingerprint) and (changed or (data.without_sub and not known))
+
+
+def _is_current(broker: ClientView, group: str, wanted: SubscriptionData) -> bool:
+    """Whether a group still subscribes a topic so."""
+    current = broker.consumers.subscription(group, wanted.topic)
+    if current is None or current.sub_version != wanted.sub_version:
+        return False
+    return current.sub_string == wanted.sub_string and current.expression_type == wanted.expression_type
 
 
 def _check_subscriptions(broker: ClientView, consumer: ConsumerData) -> Generator[None, None, bool]:
@@ -170,11 +198,29 @@ def unregister_client(broker: ClientView, connection: Connection, request: Remot
     return request.answer()
 
 
-def check_client_config(broker: ClientView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """Say whether this broker can filter as a subscription needs it."""
+def check_client_config(broker: ClientView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """Say whether this broker can filter as a subscription needs it, and what is wrong with its expression."""
     asked = CheckClientRequestBody.decode(request.body, limits=SMALL_REQUEST_LIMITS) if request.body else None
     wanted = asked.subscription_data if asked is not None else None
     if wanted is None or wanted.is_tag:
         return request.answer()
-    remark = f"the broker does not filter messages by {str(wanted.expression_type)[:64]}"
-    return request.answer(ResponseCode.SYSTEM_ERROR, remark)
+    if not broker.config.enable_property_filter:
+        return request.answer(ResponseCode.SYSTEM_ERROR, no_property_filter(wanted.expression_type))
+    if wanted.expression_type != SQL92:
+        return request.answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, unknown_type(wanted.expression_type))
+    known = broker.filters.compiling.known(wanted.sub_string or "")
+    if known is not None:
+        return _judged(request, known)
+    request = without_body(request)
+
+    def done(found: Compiled) -> None:
+        connection.send_answer(request, _judged(request, found))
+
+    broker.filters.compiling.later(wanted.sub_string or "", done)
+    return None
+
+
+def _judged(request: RemotingCommand, found: Compiled) -> RemotingCommand:
+    if isinstance(found, FilterExpressionError):
+        return request.answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"the expression cannot be read: {found}")
+    return request.answer()

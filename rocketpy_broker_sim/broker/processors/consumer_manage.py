@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocketpy.wire.bodies.groups import Connection as ConnectionInfo
+from rocketpy.wire.bodies.groups import ConsumerConnection
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.fields import HeaderFieldError
-from rocketpy.wire.headers.group import GetConsumerListByGroupRequestHeader
+from rocketpy.wire.headers.group import (
+    GetConsumerConnectionListRequestHeader,
+    GetConsumerListByGroupRequestHeader,
+)
 from rocketpy.wire.headers.offset import QueryConsumerOffsetRequestHeader, UpdateConsumerOffsetRequestHeader
 from rocketpy_broker_sim.broker.processors.checks import check_group, check_queue_id, check_topic, invalid
 from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND
+from rocketpy_broker_sim.serving.encoding import encode_steps
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.views import PositionView
+    from rocketpy_broker_sim.serving.slices import Steps
 
-__all__ = ["get_consumer_list", "query_consumer_offset", "update_consumer_offset"]
+__all__ = ["get_consumer_connections", "get_consumer_list", "query_consumer_offset", "update_consumer_offset"]
 
 
 def get_consumer_list(broker: PositionView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -28,6 +35,28 @@ def get_consumer_list(broker: PositionView, connection: Connection, request: Rem
     if body is None:
         return request.answer(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
     return request.answer(body=body)
+
+
+def get_consumer_connections(broker: PositionView, connection: Connection, request: RemotingCommand) -> Steps:
+    """The clients of a group with their connections, and what the group subscribes. A sliced processor."""
+    name = check_group(GetConsumerConnectionListRequestHeader.from_ext(request.ext_fields).consumer_group)
+    group = broker.consumers.group(name)
+    if group is None:
+        return request.answer(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+    found = ConsumerConnection(
+        subscription_table=dict(group.subscriptions),
+        consume_type=group.consume_type,
+        message_model=group.message_model,
+        consume_from_where=group.consume_from_where,
+    )
+    for client in list(group.clients.values()):
+        address = client.channel.address
+        told = ConnectionInfo(
+            client_id=client.client_id, client_addr=address, language=client.language, version=client.version
+        )
+        found.connection_set.append(told)
+        yield
+    return request.answer(body=(yield from encode_steps(found)))
 
 
 def query_consumer_offset(broker: PositionView, connection: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, NoReturn
 import trio
 
 from rocketpy.errors import BrokerError, ConfigError
+from rocketpy.wire.bodies.subscription import SQL92
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.enums import ConsumeType, MessageModel
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
+from rocketpy.wire.names import is_retry_topic
 from rocketpy.wire.sysflag import Permission, PullSysFlag
-from rocketpy_broker_sim.broker.filtering import bounded_subscription, filter_of
+from rocketpy_broker_sim.broker.filtering import (
+    bounded_subscription,
+    filter_by,
+    filter_of,
+    filter_of_retries,
+    no_property_filter,
+    unknown_type,
+)
 from rocketpy_broker_sim.config import MASTER_ID
+from rocketpy_broker_sim.filter.errors import FilterExpressionError
 from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus
 
 if TYPE_CHECKING:
@@ -50,6 +60,10 @@ class _Refusal(BrokerError):
     forbidden: int | None = None
 
 
+class _ComesAgainError(Exception):
+    """A pull is carried out from its beginning once its expression has been compiled."""
+
+
 _CODES = {
     GetMessageStatus.FOUND: ResponseCode.SUCCESS,
     GetMessageStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -79,17 +93,21 @@ def _pull(
     header = PullMessageRequestHeader.from_ext(request.ext_fields)
     try:
         group, topic = _group_and_topic(broker, request, header)
-        subscription = _subscription(broker, header, group)
+        wanted = _wanted(broker, connection, request, header, group)
     except _Refusal as exc:
         return _refused(request, exc)
+    except _ComesAgainError:
+        return None
     reset = _reset(broker, header)
     if reset is not None:
         return _answer(broker, request, reset, _CODES[reset.status], topic, group)
-    wanted = filter_of(subscription)
     count = max(1, min(header.max_msg_nums, _MOST_MESSAGES))
     began = trio.current_time()
     found = broker.store.get(header.topic, header.queue_id, header.queue_offset, count, wanted=wanted)
     broker.statistics.note_get(found.count, trio.current_time() - began)
+    broker.statistics.reads.note(
+        header.topic, header.consumer_group, header.queue_id, found.count, found.next_begin_offset
+    )
     if may_wait and header.sys_flag & PullSysFlag.COMMIT_OFFSET and header.commit_offset >= 0:
         broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
     code = _code_of(found.status, header.queue_offset)
@@ -203,25 +221,73 @@ def _group_and_topic(
     return group, topic
 
 
-def _subscription(
-    broker: PullView, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
-) -> SubscriptionData:
+def _wanted(
+    broker: PullView,
+    connection: Connection,
+    request: RemotingCommand,
+    header: PullMessageRequestHeader,
+    group: SubscriptionGroupConfig,
+) -> MessageFilter | None:
     """What the consumer subscribes: the request says it, or the heartbeats said it before.
 
     Raises:
         _Refusal: it is not known, outdated, not allowed or cannot be understood.
+        _ComesAgainError: its expression is compiled first.
     """
     if header.sys_flag & PullSysFlag.SUBSCRIPTION:
-        try:
-            wanted = bounded_subscription(header.topic, header.subscription, header.expression_type)
-        except ConfigError as exc:
-            _refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"the subscription cannot be read: {exc}")
-    else:
-        wanted = _registered(broker, header, group)
-    if not wanted.is_tag:
-        remark = f"the broker does not filter messages by {str(wanted.expression_type)[:64]}"
-        _refuse(ResponseCode.SYSTEM_ERROR, remark)
-    return wanted
+        return _asked(broker, connection, request, header)
+    wanted = _registered(broker, header, group)
+    if wanted.is_tag:
+        return filter_of(wanted)
+    data = broker.filters.table.get(header.topic, header.consumer_group)
+    if data is None:
+        remark = f"no expression of the group {group.group_name} for {header.topic} is known: it may be wrong"
+        _refuse(ResponseCode.FILTER_DATA_NOT_EXIST, remark)
+    if data.client_version < header.sub_version:
+        _refuse(ResponseCode.FILTER_DATA_NOT_LATEST, "the expression is newer than the broker's: heartbeat first")
+    _check_property_filter(broker, wanted)
+    if wanted.class_filter_mode:
+        return None
+    if broker.config.filter_support_retry and is_retry_topic(header.topic):
+        return filter_of_retries(header.consumer_group, broker.filters.table)
+    return filter_by(data.compiled, data.bit_test())
+
+
+def _check_property_filter(broker: PullView, wanted: SubscriptionData) -> None:
+    if not broker.config.enable_property_filter:
+        _refuse(ResponseCode.SYSTEM_ERROR, no_property_filter(wanted.expression_type))
+
+
+def _asked(
+    broker: PullView, connection: Connection, request: RemotingCommand, header: PullMessageRequestHeader
+) -> MessageFilter | None:
+    """What the request itself says.
+
+    Raises:
+        _Refusal: it cannot be understood, or not be done.
+        _ComesAgainError: its expression is compiled first.
+    """
+    try:
+        wanted = bounded_subscription(header.topic, header.subscription, header.expression_type)
+        if wanted.is_tag:
+            return filter_of(wanted)
+        _check_property_filter(broker, wanted)
+        if wanted.expression_type != SQL92:
+            _refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, unknown_type(wanted.expression_type))
+        known = broker.filters.compiling.known(wanted.sub_string or "")
+        if isinstance(known, FilterExpressionError):
+            raise known
+    except ConfigError as exc:
+        _refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"the subscription cannot be read: {exc}")
+    if known is not None:
+        return filter_by(known)
+
+    def compiled(_: object) -> None:
+        if connection.is_open:
+            broker.resume(connection, request)
+
+    broker.filters.compiling.later(wanted.sub_string or "", compiled)
+    raise _ComesAgainError
 
 
 def _registered(broker: PullView, header: PullMessageRequestHeader, group: SubscriptionGroupConfig) -> SubscriptionData:

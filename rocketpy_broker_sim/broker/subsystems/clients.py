@@ -1,23 +1,28 @@
-"""Who is connected, and in which groups. Plays ConsumerManager, ProducerManager and ClientHousekeepingService."""
+"""Who is connected, in which groups, and who holds which queues.
+
+Plays ConsumerManager, ProducerManager, RebalanceLockManager and ClientHousekeepingService.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, cast
 
 import trio
 
 from rocketpy.services import ticks
+from rocketpy_broker_sim.broker.calling import ClientCalls
 from rocketpy_broker_sim.broker.notifications import Notices
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
+from rocketpy_broker_sim.broker.tables.locks import QueueLocks
 from rocketpy_broker_sim.broker.tables.producers import ProducerTable
-from rocketpy_broker_sim.serving.memory import Tally
+from rocketpy_broker_sim.serving.memory import TableRoom, Tally
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy_broker_sim.config import BrokerConfig
-    from rocketpy_broker_sim.serving.memory import Account
+    from rocketpy_broker_sim.serving.memory import Account, MemoryBudget
     from rocketpy_broker_sim.serving.slices import Slices
 
 __all__ = ["Clients"]
@@ -33,13 +38,25 @@ class Clients(Subsystem):
         config: the settings.
         slices: does what grows with the number of groups and members.
         account: what is kept of clients counts there.
+        budget: that of the broker, of which the locks on queues take room.
+        gone: told of each consumer group whose last member has gone.
     """
 
-    def __init__(self, config: BrokerConfig, slices: Slices, account: Account) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        slices: Slices,
+        account: Account,
+        budget: MemoryBudget,
+        gone: Callable[[str], object],
+    ) -> None:
         tally = Tally(account)
         self._slices = slices
         self._notices = Notices(lambda group: self.consumers.told(group), slices)
-        self.consumers = ConsumerTable(config, clock=trio.current_time, notify=self._notices.changed, tally=tally)
+        changed = self._notices.changed
+        self.consumers = ConsumerTable(config, clock=trio.current_time, notify=changed, tally=tally, gone=gone)
+        self.calls = ClientCalls()
+        self.locks = QueueLocks(trio.current_time, TableRoom(budget, "wait a minute until locks run out"))
         self.producers = ProducerTable(config, clock=trio.current_time, tally=tally)
 
     def forget(self, connection: Connection) -> None:
@@ -48,18 +65,24 @@ class Clients(Subsystem):
         self._slices.spawn(self.producers.on_close(connection), "forgetting the producers of a connection")
 
     def run(self) -> Iterable[Service]:
-        """Telling members of what changed, and looking for clients that have gone silent."""
+        """Telling members of what changed, looking for silent clients, and asking clients for administrators."""
         yield self._notices.serve
         yield self._scan
+        yield self.calls.serve
+
+    async def settle(self) -> None:
+        """Answer those who wait for what a client answers."""
+        await self.calls.settle()
 
     async def _scan(self) -> None:
         async for _ in ticks(SCAN_EVERY):
             self._slices.spawn(self._close_silent(), "looking for clients that have gone silent")
+            self._slices.spawn(self.locks.sweep(), "forgetting locks that have run out")
 
     def _close_silent(self) -> Generator[None, None, None]:
         """Forget clients that have gone silent, and close their connections."""
         consumers = yield from self.consumers.scan()
         producers = yield from self.producers.scan()
-        for channel in {*consumers, *producers}:
+        for channel in dict.fromkeys((*consumers, *producers)):
             cast("Connection", channel).close()
             yield

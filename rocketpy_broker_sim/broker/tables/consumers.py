@@ -102,14 +102,22 @@ class ConsumerTable:
         clock: the loop's clock, in seconds.
         notify: tells members of a group that it changed.
         tally: what is kept for connections counts there; nowhere when None.
+        gone: told of each group whose last client has gone.
     """
 
     def __init__(
-        self, config: BrokerConfig, *, clock: Callable[[], float], notify: Notify, tally: Tally | None = None
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Callable[[], float],
+        notify: Notify,
+        tally: Tally | None = None,
+        gone: Callable[[str], object] = lambda group: None,
     ) -> None:
         self._config = config
         self._clock = clock
         self._notify = notify
+        self._gone = gone
         self._groups: dict[str, ConsumerGroup] = {}
         self._memberships = Memberships(config, tally)
         self._encoded: dict[str, tuple[int, bytes]] = {}
@@ -288,6 +296,7 @@ class ConsumerTable:
             self._weigh(group, None, 0)
         if not group.clients:
             del self._groups[group.name]
+            self._gone(group.name)
         self._memberships.discard(channel, group.name)
         return True
 

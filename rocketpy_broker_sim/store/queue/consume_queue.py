@@ -18,12 +18,13 @@ from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.config.store import UNIT_SIZE
 from rocketpy_broker_sim.store.disk.failure import beginning
 from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
-from rocketpy_broker_sim.store.queue.consume_queue_ext import ConsumeQueueExt, ExtEntry, is_address
+from rocketpy_broker_sim.store.queue.consume_queue_ext import ConsumeQueueExt, entries_of, is_address
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
     from rocketpy_broker_sim.store.dispatch import DispatchRequest
+    from rocketpy_broker_sim.store.filtering import BitMaps
 
 __all__ = ["FILLER_SIZE", "FOLDER", "MAX_QUEUE_ID", "UNIT", "ConsumeQueue", "OffsetGapError", "Replay"]
 
@@ -230,12 +231,18 @@ class ConsumeQueue:
 
     # --- appending
 
-    def append(self, requests: Sequence[DispatchRequest], replay: Replay = Replay.NO) -> Sequence[DispatchRequest]:
+    def append(
+        self,
+        requests: Sequence[DispatchRequest],
+        replay: Replay = Replay.NO,
+        bit_maps: BitMaps | None = None,
+    ) -> Sequence[DispatchRequest]:
         """Add the units of new messages, in order; those that have one already are passed over.
 
         Args:
             requests: Messages of this queue in log order.
             replay: Where the messages come from.
+            bit_maps: Says which filters they pass, for the extension.
 
         Returns:
             The requests that were new.
@@ -253,7 +260,7 @@ class ConsumeQueue:
         if self.ext is None:
             self._write(end, units)
         else:
-            self._write_extended(end, units, requests, self.ext)
+            self._write_extended(end, units, requests, self.ext, bit_maps)
         last = requests[-1]
         self.max_offset = end = end + len(units) // UNIT_SIZE
         self.max_position = last[2] + last[3]
@@ -288,11 +295,16 @@ class ConsumeQueue:
         self.next_offset = max(self.next_offset, offset)
 
     def _write_extended(
-        self, offset: int, units: bytes, requests: Sequence[DispatchRequest], ext: ConsumeQueueExt
+        self,
+        offset: int,
+        units: bytes,
+        requests: Sequence[DispatchRequest],
+        ext: ConsumeQueueExt,
+        bit_maps: BitMaps | None,
     ) -> None:
         """Write units whose tags codes stand in the extension."""
         ext_end = ext.end
-        addresses = ext.put([ExtEntry(code, request[5]) for request in requests for code in request[4]])
+        addresses = ext.put(entries_of(self.topic, requests, bit_maps))
         pairs = zip(UNIT.iter_unpack(units), addresses, strict=True)
         try:
             self._write(

@@ -9,7 +9,7 @@ Plays the part of ConsumeQueueExt and CqExtUnit.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.logs import get_logger
@@ -18,8 +18,10 @@ from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
+    from rocketpy_broker_sim.store.dispatch import DispatchRequest
+    from rocketpy_broker_sim.store.filtering import BitMaps, ByBits, ByCode
 
-__all__ = ["FOLDER", "LAST_ADDRESS", "ConsumeQueueExt", "ExtEntry", "is_address"]
+__all__ = ["FOLDER", "LAST_ADDRESS", "ConsumeQueueExt", "ExtEntry", "entries_of", "is_address"]
 
 FOLDER = "consumequeue_ext"
 LAST_ADDRESS = -0x80000001
@@ -29,6 +31,11 @@ _HEAD = struct.Struct(">hqqh")  # size, tags code, store time, bytes of the bit 
 _SIZE = struct.Struct(">h")
 _CLOSED = _SIZE.pack(-1)
 _WINDOW = 64 * 1024
+_READ_AHEAD = 4096
+_LARGEST = 256
+"""Bytes that an entry has, with few exceptions."""
+_NONE = (0, 0, 0, 0)
+"""The head of no entry."""
 _RESERVED = 4
 """Bytes at the end of a file that no entry may take."""
 
@@ -46,6 +53,17 @@ class ExtEntry(NamedTuple):
         """The bytes of the file."""
         size = _HEAD.size + len(self.bit_map)
         return _HEAD.pack(size, self.tags_code, self.store_timestamp, len(self.bit_map)) + self.bit_map
+
+
+def entries_of(topic: str, requests: Iterable[DispatchRequest], bit_maps: BitMaps | None) -> list[ExtEntry]:
+    """What is kept of new messages of a topic; their bit maps too, where those are made."""
+    if bit_maps is None:
+        return [ExtEntry(code, request[5]) for request in requests for code in request[4]]
+    return [
+        ExtEntry(code, request[5], bits)
+        for request in requests
+        for code, bits in zip(request[4], bit_maps.of(topic, request[7]), strict=True)
+    ]
 
 
 def is_address(tags_code: int) -> bool:
@@ -171,6 +189,42 @@ class ConsumeQueueExt:
             return None
         bit_map = file.read(position - file.start + _HEAD.size, length) if length else b""
         return ExtEntry(tags_code, store_timestamp, bit_map)
+
+    def tester(self, by_code: ByCode | None, by_bits: ByBits | None) -> Callable[[int], bool]:
+        """Says by the address of an entry whether a reader wants it, who asks for entries in a row. Not to be kept.
+
+        Args:
+            by_code: Looks at its tags code.
+            by_bits: Looks at its bit map, where it has one.
+        """
+        window, first, last = b"", 0, -1  # a few kilobytes of entries; up to `last` each is whole
+        head, unpack = _HEAD.size, _HEAD.unpack_from
+
+        def is_wanted(address: int) -> bool:
+            nonlocal window, first, last
+            at = address - first
+            if not 0 <= at <= last:
+                window, first, at = self._window(address), address, 0
+                last = len(window) - _LARGEST
+            size, code, stored, length = unpack(window, at) if at + head <= len(window) else _NONE
+            end = at + size
+            if length == size - head and end <= len(window):
+                bit_map = window[at + head : end]
+            else:
+                entry = self.get(address)
+                if entry is None:
+                    return True  # nothing is known of it: consumers check tags themselves
+                code, stored, bit_map = entry
+            if by_code is not None and not by_code(code):
+                return False
+            return by_bits is None or not bit_map or by_bits(bit_map, stored)
+
+        return is_wanted
+
+    def _window(self, address: int) -> bytes:
+        position = address - _FIRST_ADDRESS
+        file = self.row.find(position) if is_address(address) else None
+        return b"" if file is None else file.read(position - file.start, _READ_AHEAD)
 
     @property
     def min_address(self) -> int:

@@ -7,12 +7,13 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.remoting.memory import MemoryNetwork
-from rocketpy.wire.bodies.groups import GetConsumerListByGroupResponseBody
-from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.bodies.groups import ConsumerConnection, GetConsumerListByGroupResponseBody
+from rocketpy.wire.codes import LanguageCode, RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.enums import ConsumeType
 from rocketpy.wire.headers.offset import QueryConsumerOffsetRequestHeader, UpdateConsumerOffsetRequestHeader
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
-from tests.broker_sim.broker.kit import Client, broker_and_client, client_of
+from tests.broker_sim.broker.kit import Client, broker_and_client, client_of, heartbeat
 
 
 async def commit(client: Client, offset: int, group: str = "g", topic: str = "T", queue: int = 0) -> RemotingCommand:
@@ -34,6 +35,26 @@ async def members(client: Client, group: str = "g") -> RemotingCommand:
 
 
 # --- members ---------------------------------------------------------------------------------------------
+
+
+async def test_the_connections_of_a_group_are_listed(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with broker_and_client(network) as (broker, client), client_of(network, broker.address) as other:
+        await client.heartbeat("g", "T", client_id="one", tags="a || b")
+        body = heartbeat("g", "T", client_id="two", tags="a || b").encode()
+        await other.ask(RequestCode.HEART_BEAT, body=body, language=LanguageCode.JAVA, version=478)
+        answer = await client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"})
+        assert answer.code == 0
+        found = ConsumerConnection.decode(answer.body)
+        assert [(each.client_id, each.language, each.version) for each in found.connection_set] == [
+            ("one", LanguageCode.PYTHON, 479),
+            ("two", LanguageCode.JAVA, 478),
+        ]
+        assert all(each.client_addr for each in found.connection_set)
+        assert found.subscription_table["T"].tags_set == {"a", "b"}
+        assert found.consume_type is ConsumeType.CONSUME_PASSIVELY
+        nobody = await client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "h"})
+        assert (nobody.code, nobody.remark) == (ResponseCode.CONSUMER_NOT_ONLINE, "the consumer group[h] not online")
 
 
 async def test_RB4_the_members_of_a_group_are_listed(autojump_clock: MockClock) -> None:

@@ -112,7 +112,8 @@ def test_what_had_recovered_gives_back_when_a_later_part_fails() -> None:
 async def test_what_a_part_persists_is_written_when_it_has_changed(autojump_clock: MockClock) -> None:
     broker = Broker(settings(), MemoryStorage(), network=MemoryNetwork())
     tables = [table for part in broker.subsystems for table in part.persists()]
-    assert {table.file_name for table in tables} == {"topics.json", "subscriptionGroup.json", "consumerOffset.json"}
+    of_tables = {"topics.json", "subscriptionGroup.json", "consumerOffset.json"}
+    assert {table.file_name for table in tables} == {*of_tables, "consumerFilter.json"}
     async with _running(broker):
         for table in tables:
             table.changed = True
@@ -137,6 +138,9 @@ VIEW_OF = {
     "queue_offset": (processors.queue_offset,),
     "client_manage": (processors.client_manage,),
     "consumer_manage": (processors.consumer_manage,),
+    "locks": (processors.locks,),
+    "consume_stats": (processors.consume_stats,),
+    "client_calls": (processors.client_calls,),
     "reset_offset": (processors.reset_offset,),
     "admin_topic": (processors.admin_topic,),
     "admin_group": (processors.admin_group,),

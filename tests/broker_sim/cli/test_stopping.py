@@ -156,7 +156,10 @@ def hanging_name_server() -> Iterator[str]:
 # --- the stop ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", [*ALL, "all of it"])
+IN_TURN = pytest.mark.alone("waits for several peers in turn: of its five seconds little is left for a busy machine")
+
+
+@pytest.mark.parametrize("what", [*ALL, pytest.param("all of it", marks=IN_TURN)])
 def test_a_broker_stops_within_five_seconds_whatever_its_peers_do(place: Place, what: str) -> None:
     with ExitStack() as stack:
         text = FREE_PORT
@@ -192,7 +195,7 @@ def test_a_broker_that_name_servers_leave_hanging_stops_within_five_seconds(plac
     assert end.seconds <= MOST
 
 
-@pytest.mark.parametrize("program", ["rocketpy-namesrv", "rocketpy-broker-sim"])
+@pytest.mark.parametrize("program", ["rocketpy-namesrv", pytest.param("rocketpy-broker-sim", marks=IN_TURN)])
 def test_a_name_server_stops_within_five_seconds_whatever_its_peers_do(place: Place, program: str) -> None:
     options = ["--port", "0"] if program == "rocketpy-broker-sim" else ["-c", place.write("names.conf", FREE_PORT)]
     ask = frame(RequestCode.GET_BROKER_CLUSTER_INFO) * 2000

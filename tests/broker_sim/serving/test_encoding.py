@@ -10,6 +10,7 @@ import pytest
 from rocketpy.errors import BrokerError
 from rocketpy.message import MessageQueue
 from rocketpy.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from rocketpy.wire.bodies.locks import LockBatchResponseBody
 from rocketpy.wire.bodies.offsets import MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
 from rocketpy.wire.json_body import Body
 from rocketpy.wire.steps import run_steps
@@ -40,6 +41,9 @@ def test_a_body_written_in_steps_is_that_of_one_call(count: int) -> None:
     ]
     for body in bodies:
         assert run_steps(encode_steps(body)) == body.encode()
+    queues = {MessageQueue("T", "broker-a", n) for n in range(count)}
+    held = run_steps(encode_steps(LockBatchResponseBody(lock_ok_mq_set=queues)))
+    assert LockBatchResponseBody.decode(held).lock_ok_mq_set == queues
 
 
 def test_a_body_that_fits_no_frame_is_refused_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:

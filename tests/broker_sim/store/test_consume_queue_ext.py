@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 
 import pytest
 
@@ -174,22 +175,48 @@ def test_ST21_the_store_writes_and_reads_it() -> None:
     assert by_tag(again, "t2")[-1] == b"101"
 
 
-def test_the_first_phase_asks_the_bit_map_of_an_entry_that_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+class Mapper:
+    """Gives the messages bit maps of 0, 1, 2, ... bytes."""
+
+    count = 0
+
+    def begin(self) -> None:
+        pass
+
+    def of(self, topic: str, properties: Sequence[bytes]) -> Sequence[bytes]:
+        first, self.count = self.count, self.count + len(properties)
+        return [b"\x01" * number for number in range(first, self.count)]
+
+
+def test_the_first_phase_asks_the_bit_map_of_an_entry_that_has_one() -> None:
     store = open_store(**EXT)
+    store.keep_bit_maps(Mapper())
     put_all(store, [tagged(0), tagged(1)])
-    ext = store._queues.find(("Orders", 0)).ext
-    kept = {code: ext.get(code)._replace(bit_map=b"\x01" * n) for n, code in enumerate(ext_codes(store))}
-    monkeypatch.setattr(ConsumeQueueExt, "get", lambda ext, address: kept[address])
     for answer, expected in ((False, [b"0"]), (True, [b"0", b"1"])):
         asked: list[bytes] = []
 
-        def by_bits(bits: bytes, *, answer: bool = answer, asked: list[bytes] = asked) -> bool:
+        def by_bits(bits: bytes, stored: int, *, answer: bool = answer, asked: list[bytes] = asked) -> bool:
             asked.append(bits)
             return answer
 
         found = store.get("Orders", 0, 0, 32, wanted=MessageFilter(by_bits=by_bits))
         assert [each.body for each in decode_messages(found.records)] == expected
         assert asked == [b"\x01"]
+
+
+def test_ST21_bit_maps_of_every_size_are_read_in_a_row_as_one_by_one() -> None:
+    storage = MemoryStorage()
+    store = open_store(storage, **EXT)
+    store.keep_bit_maps(Mapper())
+    put_all(store, [tagged(number) for number in range(400)])
+    store.close()
+    again = open_store(storage, **EXT)
+    asked: list[bytes] = []
+    offset = 0
+    while offset < 400:
+        wanted = MessageFilter(frozenset({tags_code("t1")}), by_bits=lambda bits, stored: bool(asked.append(bits)))
+        offset = again.get("Orders", 0, offset, 32, wanted=wanted).next_begin_offset
+    assert asked == [b"\x01" * number for number in range(1, 400, 3)]
 
 
 def test_ST21_without_the_extension_consumers_choose_themselves() -> None:

@@ -8,8 +8,9 @@ from rocketpy.seams import wall_clock
 from rocketpy.wire.enums import BoundaryType
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.message_codec import decode_messages
-from rocketpy.wire.properties import encode_properties
+from rocketpy.wire.properties import encode_properties, find_property
 from rocketpy_broker_sim.store.filtering import MessageFilter
+from rocketpy_broker_sim.store.log.properties import read_properties
 from rocketpy_broker_sim.store.put_result import GetMessageStatus
 from tests.broker_sim.store.helpers import message, open_store, put_all
 
@@ -99,8 +100,9 @@ def test_the_second_phase_reads_what_the_first_let_through_and_no_more():
     seen = []
 
     def by_message(properties):
-        seen.append(properties["k"])
-        return int(properties["k"]) % 3 == 0
+        number = find_property(properties, b"k")
+        seen.append(number.decode())
+        return int(number) % 3 == 0
 
     wanted = MessageFilter(frozenset({ord("A")}), by_message=by_message)
     result = store.get("Orders", 0, 0, 32, wanted=wanted)
@@ -111,6 +113,29 @@ def test_the_second_phase_reads_what_the_first_let_through_and_no_more():
     assert (nothing.status, nothing.next_begin_offset) == (NO_MATCH, 20)
     two = store.get("Orders", 0, 0, 2, wanted=wanted)
     assert (two.count, two.next_begin_offset) == (2, 7)
+
+
+def test_a_filter_that_takes_long_looks_at_few_messages_at_once():
+    store = open_store(**BIG)
+    put_all(store, [tagged("A") for _ in range(100)])
+    wanted = MessageFilter(by_message=lambda properties: False, most_looked_at=10)
+    result = store.get("Orders", 0, 0, 32, wanted=wanted)
+    assert (result.status, result.next_begin_offset) == (NO_MATCH, 10)
+    wanted = MessageFilter(by_message=lambda properties: False, most_bytes=20)  # a message has seven
+    result = store.get("Orders", 0, 0, 32, wanted=wanted)
+    assert (result.status, result.next_begin_offset) == (NO_MATCH, 3)
+
+
+@pytest.mark.parametrize("size", [1, 3900, 4100, 100_000])
+def test_the_properties_of_a_record_are_found_whatever_its_size(size: int) -> None:
+    store = open_store(**BIG)
+    properties = encode_properties({"TAGS": "A", "k": "x" * 3000}).encode()
+    put_all(store, [message(b"b" * size, properties=properties.decode())])
+    position, record_size, _ = store._queues.find(("Orders", 0)).unit(0)
+    assert read_properties(store._log, position, record_size) == properties
+    assert read_properties(store._log, position, record_size - 1) is None
+    assert read_properties(store._log, position, 3) is None
+    assert read_properties(store._log, position + record_size, 100) is None
 
 
 def test_the_search_for_a_match_ends_with_its_window():

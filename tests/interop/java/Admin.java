@@ -98,7 +98,7 @@ public final class Admin {
             case "mqadmin":
                 return mqadmin(request.getJSONArray("arguments").toArray(new String[0]));
             default:
-                throw new IllegalArgumentException("no such command: " + request);
+                return Inside.execute(admin, request);
         }
     }
 

@@ -4,6 +4,7 @@
 
     RocketMQError
     ├─ ConfigError(ValueError)           ├─ ClientClosedError
+    │   └─ OffsetOutOfRangeError         ├─ QueueNotAssignedError
     ├─ TransportError                    ├─ ProtocolError
     │   ├─ ConnectError                  │   ├─ LocalProtocolError
     │   └─ ConnectionLostError           │   └─ RemoteProtocolError
@@ -13,6 +14,7 @@
     │   ├─ TopicNotFoundError            ├─ TooManyRequestsError
     │   ├─ TopicNotWritableError         ├─ BrokerError (one class per well-known code)
     │   └─ BrokerUnreachableError        ├─ ServiceCrashedError
+    ├─ OffsetStoreError                  ├─ QueueLockedError
     └─ StoreError                        └─ RowError
         └─ StoreCorruptError
 
@@ -21,9 +23,25 @@ Retry logic asks ``error.retriable``, never a list of types. Facts are attribute
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from rocketpy.logs import printable, quote
+from rocketpy.errors.broker import (
+    BrokerError,
+    FilterRefusedError,
+    FlowControlError,
+    InvalidParameterError,
+    MessageIllegalError,
+    NoPermissionError,
+    QueryNotFoundError,
+    RequestCodeNotSupportedError,
+    ServiceNotAvailableError,
+    SubscriptionGroupNotExistError,
+    SystemBusyError,
+    TopicNotExistError,
+)
+from rocketpy.errors.root import RocketMQError
+from rocketpy.errors.root import unsent as unsent  # for rocketpy itself
+from rocketpy.logs import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +53,7 @@ __all__ = [
     "ConfigError",
     "ConnectError",
     "ConnectionLostError",
+    "FilterRefusedError",
     "FlowControlError",
     "InvalidParameterError",
     "LocalProtocolError",
@@ -42,8 +61,12 @@ __all__ = [
     "MessageIllegalError",
     "NameServerUnreachableError",
     "NoPermissionError",
+    "OffsetOutOfRangeError",
+    "OffsetStoreError",
     "ProtocolError",
     "QueryNotFoundError",
+    "QueueLockedError",
+    "QueueNotAssignedError",
     "RemoteProtocolError",
     "RequestCodeNotSupportedError",
     "RequestTimeoutError",
@@ -68,40 +91,6 @@ __all__ = [
 ]
 
 
-ErrorType = TypeVar("ErrorType", bound="RocketMQError")
-
-
-class RocketMQError(Exception):
-    """Root of everything that rocketpy raises on purpose.
-
-    Attributes:
-        retriable: Whether the same call may succeed when it is made again, perhaps at another broker.
-        nothing_sent: Whether it is certain that the request never left, so that it cannot have been carried out.
-    """
-
-    retriable: ClassVar[bool] = False
-    nothing_sent: bool = False
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle by what it is made of: the constructors ask for facts by their names."""
-        return _restored, (type(self), self.args, self.__dict__)
-
-
-def unsent(error: ErrorType) -> ErrorType:
-    """Mark an error as one after which it is certain that nothing was sent."""
-    error.nothing_sent = True
-    return error
-
-
-def _restored(kind: type[RocketMQError], args: tuple[object, ...], facts: dict[str, Any]) -> RocketMQError:
-    error = kind.__new__(kind)
-    error.args = args
-    error.__dict__.update(facts)
-    if "__notes__" in facts:
-        error.__notes__ = [*facts["__notes__"]]  # a copy gathers its own from here on
-    return error
-
-
 class ConfigError(RocketMQError, ValueError):
     """A setting or an argument is not usable; nothing was sent."""
 
@@ -114,6 +103,36 @@ class ClientClosedError(RocketMQError):
 
 class ServiceCrashedError(RocketMQError):
     """A background service met a bug and the client was stopped; ``__cause__`` carries what happened."""
+
+
+class OffsetOutOfRangeError(ConfigError):
+    """A queue does not reach as far as the offset that was asked for.
+
+    Attributes:
+        offset: What was asked for.
+        min_offset: Of the oldest message that the queue has.
+        max_offset: What the next message of the queue will get.
+    """
+
+    def __init__(self, message: str, *, offset: int, min_offset: int, max_offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.min_offset = min_offset
+        self.max_offset = max_offset
+
+
+class QueueNotAssignedError(RocketMQError):
+    """A queue is not, or not any more, one of those that a consumer has; nothing was changed.
+
+    Attributes:
+        queue: The MessageQueue.
+    """
+
+    nothing_sent = True
+
+    def __init__(self, message: str, *, queue: tuple[str, str, int]) -> None:
+        super().__init__(message)
+        self.queue = queue
 
 
 class TooManyRequestsError(RocketMQError):
@@ -237,107 +256,6 @@ class BrokerUnreachableError(RouteNotFoundError):
     """The topic is known, and no broker that holds it has a usable address or a living master."""
 
 
-# --- what a broker or name server answered -----------------------------------------------------------
-
-
-class BrokerError(RocketMQError):
-    """A server answered with a code other than success.
-
-    Attributes:
-        code: The response code.
-        remark: What the server said, "" when it said nothing.
-        address: The server as "host:port", or None.
-    """
-
-    well_known_codes: ClassVar[tuple[int, ...]] = ()
-
-    def __init__(self, code: int, remark: str | None = None, *, address: str | None = None, doing: str = "") -> None:
-        self.code = code
-        self.remark = remark or ""
-        self.address = address
-        where = f" by {address}" if address else ""
-        what = f"{doing} refused" if doing else "request refused"
-        super().__init__(f"{what}{where} with code {code}: {quote(self.remark) or 'no remark'}")
-
-    @staticmethod
-    def for_code(code: int, remark: str | None = None, *, address: str | None = None, doing: str = "") -> BrokerError:
-        """The error of the class that belongs to `code`, BrokerError itself for codes without one."""
-        return _CLASS_OF_CODE.get(code, BrokerError)(code, remark, address=address, doing=doing)
-
-
-class SystemBusyError(BrokerError):
-    """The server is overloaded (SYSTEM_BUSY, or FLOW_CONTROL): wait a little, or try another broker."""
-
-    retriable = True
-    well_known_codes = (2,)
-
-
-class FlowControlError(SystemBusyError):
-    """The broker's flow control asks to slow down."""
-
-    well_known_codes = (215,)
-
-
-class RequestCodeNotSupportedError(BrokerError):
-    """The server does not know this request."""
-
-    well_known_codes = (3,)
-
-
-class MessageIllegalError(BrokerError):
-    """The broker refuses the message: its size or its properties."""
-
-    well_known_codes = (13,)
-
-
-class ServiceNotAvailableError(BrokerError):
-    """The broker cannot store now: disk full, shutting down, or a slave."""
-
-    retriable = True
-    well_known_codes = (14,)
-
-
-class NoPermissionError(BrokerError):
-    """The topic, group or key may not be used in this way."""
-
-    well_known_codes = (16,)
-
-
-class TopicNotExistError(BrokerError):
-    """The broker does not hold the topic."""
-
-    retriable = True
-    well_known_codes = (17,)
-
-
-class QueryNotFoundError(BrokerError):
-    """What was asked for is not there."""
-
-    well_known_codes = (22,)
-
-
-class SubscriptionGroupNotExistError(BrokerError):
-    """The broker does not know the consumer group."""
-
-    well_known_codes = (26,)
-
-
-class InvalidParameterError(BrokerError):
-    """A field of the request is not acceptable."""
-
-    well_known_codes = (29,)
-
-
-def _descendants(kind: type[BrokerError]) -> list[type[BrokerError]]:
-    found = [kind]
-    for child in kind.__subclasses__():
-        found.extend(_descendants(child))
-    return found
-
-
-_CLASS_OF_CODE = {code: kind for kind in _descendants(BrokerError) for code in kind.well_known_codes}
-
-
 # --- sending ---------------------------------------------------------------------------------------
 
 
@@ -362,6 +280,10 @@ class SendAttempt:
     def __repr__(self) -> str:
         """One line for a log."""
         return f"<{self.broker_name} at {self.address} after {self.elapsed * 1000:.0f} ms: {self.error}>"
+
+
+class QueueLockedError(RocketMQError):
+    """Queues that are to be consumed in order cannot be taken yet: another member has them, or a listener of ours."""
 
 
 class SendError(RocketMQError):
@@ -435,6 +357,10 @@ def _of_keys(keys: tuple[str, ...]) -> str:
 
 
 # --- the store of the reference broker ---------------------------------------------------------------
+
+
+class OffsetStoreError(RocketMQError):
+    """Offsets that are kept outside of brokers, in a file or by an `offset_store`, cannot be read or written."""
 
 
 class StoreError(RocketMQError):

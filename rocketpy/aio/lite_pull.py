@@ -1,0 +1,386 @@
+"""LitePullConsumer for asyncio. Several tasks of its loop may poll: each message goes to one of them."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, final
+
+from rocketpy.aio.bridge import Bridge
+from rocketpy.aio.calls import LoopCaller
+from rocketpy.aio.lifetime import Lifetime
+from rocketpy.client.sharing import trio_client_of
+from rocketpy.consumer import LitePullConsumer as TrioConsumer
+from rocketpy.consumer.lite.lending import Rest, as_parts
+from rocketpy.errors import ClientClosedError, ConfigError
+from rocketpy.message import MessageExt
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rocketpy.aio.client import MQClientInstance
+    from rocketpy.config import LitePullConsumerConfig
+    from rocketpy.consumer.lite import LitePullConsumerStatus
+    from rocketpy.consumer.lite.cache import Part
+    from rocketpy.consumer.queue_watch import QueuesFunction
+    from rocketpy.message import MessageQueue
+    from rocketpy.remoting.network import Network
+
+__all__ = ["LitePullConsumer"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@final
+class LitePullConsumer(Lifetime[TrioConsumer]):
+    """Hands out messages when it is asked: ``async with rocketpy.aio.LitePullConsumer("billing") as consumer:``.
+
+    Arguments and methods are those of `rocketpy.LitePullConsumer`; `commit_soon`, `pause` and `resume` have to be
+    awaited here. ``async for message in consumer`` gives messages one by one until another task closes it; it fetches
+    some ahead, which every other call gives back first.
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        config: LitePullConsumerConfig | None = None,
+        client: MQClientInstance | None = None,
+        network: Network | None = None,
+        **fields: Any,
+    ) -> None:
+        self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
+        bridge = Bridge("consumer")
+        inner = TrioConsumer(
+            group,
+            config=config,
+            client=trio_client_of(client, "rocketpy.aio"),
+            network=network,
+            async_caller=LoopCaller(bridge),
+            **fields,
+        )
+        bridge.what = f"consumer {inner.config.group}"
+        bridge.client = inner.client
+        super().__init__(inner, bridge, needs=client)
+        self._rest: Rest = deque()
+
+    @property
+    def config(self) -> LitePullConsumerConfig:
+        """The settings."""
+        return self._inner.config
+
+    def _make_again(self, *, crossed_fork: bool) -> None:
+        former = self._inner
+        super()._make_again(crossed_fork=crossed_fork)
+        self._inner.adopt(former)
+
+    # --- what it consumes -----------------------------------------------------------------------------
+
+    def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
+        """Have the group share out the queues of a topic. See `rocketpy.LitePullConsumer.subscribe`.
+
+        Raises:
+            ConfigError: an argument cannot be used, or `assign` was used before.
+            ClientClosedError: it was made before a fork.
+        """
+        self._check_home()
+        self._inner.subscribe(topic, tags=tags, sql=sql)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Get no more messages of a topic.
+
+        Raises:
+            ConfigError: it is not subscribed.
+            ClientClosedError: it was made before a fork.
+        """
+        self._check_home()
+        self._inner.unsubscribe(topic)
+
+    def assign(self, queues: Iterable[MessageQueue], *, tags: str | None = None, sql: str | None = None) -> None:
+        """Have these queues and no others. See `rocketpy.LitePullConsumer.assign`.
+
+        Raises:
+            ConfigError: an argument cannot be used, or `subscribe` was used before.
+            ClientClosedError: it was made before a fork.
+        """
+        self._check_home()
+        self._inner.assign(queues, tags=tags, sql=sql)
+
+    def on_queues_changed(self, topic: str, function: QueuesFunction) -> None:
+        """Have a function called with a topic and its queues whenever these have become others.
+
+        An async function is called in the loop, a plain one in a thread. See
+        `rocketpy.LitePullConsumer.on_queues_changed`.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            ClientClosedError: it was made before a fork.
+        """
+        self._check_home()
+        self._inner.on_queues_changed(topic, function)
+
+    def _check_home(self) -> None:
+        """What is changed is changed in its loop, as soon as it has one."""
+        if self._bridge.is_bound:
+            self._bridge.check()
+
+    async def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+        """The queues of a topic that can be read, in order; before the start too.
+
+        See `rocketpy.LitePullConsumer.fetch_message_queues`.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RouteNotFoundError: the topic cannot be found, or not be read; the subclass says why.
+            ClientClosedError: the consumer is closed, or was made before a fork.
+        """
+        return await self._call_anyhow(self._inner.fetch_message_queues, topic, timeout=timeout)
+
+    # --- messages -------------------------------------------------------------------------------------
+
+    async def poll(self, max_messages: int | None = None, *, timeout: float | None = None) -> list[MessageExt]:
+        """The next messages, as soon as there are any. See `rocketpy.LitePullConsumer.poll`.
+
+        Raises:
+            ConfigError: an argument cannot be used, or nothing is subscribed or assigned.
+            NoPermissionError, RequestCodeNotSupportedError: a broker gives nothing to lite pull consumers.
+            ClientClosedError: the consumer is not open, or closes.
+            ServiceCrashedError: a bug in the background ended it.
+        """
+        lent: list[Part] = []
+
+        async def lend() -> None:
+            lent.extend(await self._inner.lend(max_messages, timeout))
+
+        self._ready()
+        try:
+            await self._call(lend)
+        except BaseException:  # the task is cancelled as they come, and nobody else would hand them out
+            if lent:
+                self._bridge.portal.post(self._inner.give_back, lent)
+            raise
+        return [message for part in lent for message in part.messages]
+
+    def __aiter__(self) -> Self:
+        """Messages one by one, until the consumer closes; see the class for what is committed meanwhile."""
+        return self
+
+    async def __anext__(self) -> MessageExt:
+        """Wait for the next message; asking for it says that the one before is dealt with."""
+        self._bridge.check()
+        while True:
+            while self._rest:
+                queue, message = self._rest.popleft()
+                if not queue.dropped:
+                    return message
+            if not await self._fetch():
+                raise StopAsyncIteration
+
+    async def _fetch(self) -> bool:
+        """Get more to iterate over. False when it was closed."""
+
+        async def lend() -> None:
+            for queue, messages in await self._inner.lend(None, math.inf):
+                self._rest.extend((queue, message) for message in messages)
+
+        try:
+            await self._call(lend)
+        except ClientClosedError:
+            if self._inner.has_ended():
+                return False
+            raise
+        return True
+
+    def _ready(self) -> None:
+        """Give back what was fetched ahead."""
+        self._bridge.check()
+        back = as_parts(self._rest)
+        if back:
+            self._bridge.portal.post(self._inner.give_back, back)
+
+    async def _do(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a plain function of the consumer where it runs."""
+
+        async def call() -> R:
+            return function(*args, **kwargs)
+
+        self._ready()
+        return await self._call(call)
+
+    # --- how far the group is -------------------------------------------------------------------------
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
+        """Commit, and wait until the brokers have it. See `rocketpy.LitePullConsumer.commit`.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            QueueNotAssignedError: one of `offsets` is for a queue that is not ours; nothing is committed then.
+            RocketMQError: a broker cannot be reached, does not answer, or refuses. It will be told once more.
+        """
+        self._ready()
+        await self._call(self._inner.commit, offsets, timeout=timeout)
+
+    async def commit_soon(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Commit, without waiting for brokers. See `rocketpy.LitePullConsumer.commit_soon`.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            QueueNotAssignedError: one of `offsets` is for a queue that is not ours; nothing is committed then.
+        """
+        await self._do(self._inner.commit_soon, offsets)
+
+    def ack(self, message: MessageExt) -> None:
+        """One message is dealt with; does not wait for the background. See `rocketpy.LitePullConsumer.ack`.
+
+        Raises:
+            ConfigError: this is no message.
+            ClientClosedError: the consumer is not open.
+        """
+        if not isinstance(message, MessageExt):
+            raise ConfigError(f"what is acknowledged must be a message that was handed out, not {message!r:.100}")
+        self._bridge.check()
+        self._inner.check_open()
+        self._bridge.portal.post(self._inner.acknowledge, message)
+
+    # --- single queues --------------------------------------------------------------------------------
+
+    def position(self, queue: MessageQueue) -> int:
+        """The offset of the next message that will be handed out of a queue.
+
+        Raises:
+            ConfigError: this is no queue.
+            QueueNotAssignedError: the queue is not ours.
+        """
+        self._check_home()
+        ahead = [message.queue_offset for held, message in tuple(self._rest) if held.queue == queue]
+        return min([self._inner.position(queue), *ahead])
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Where the group would go on in a queue. See `rocketpy.LitePullConsumer.committed`.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._call(self._inner.committed, queue)
+
+    async def beginning_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message that a queue still has; the queue need not be ours.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._call(self._inner.beginning_offset, queue)
+
+    async def end_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message of a queue will get; the queue need not be ours.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._call(self._inner.end_offset, queue)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> int:
+        """The offset of the first message that was stored at a time (ms since 1970, or a datetime) or after it.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._call(self._inner.offset_for_timestamp, queue, timestamp)
+
+    async def lag(self) -> dict[MessageQueue, int]:
+        """How many messages lie in each queue that is ours from its `position` on, those for others included.
+
+        Raises:
+            RocketMQError: a broker cannot be reached, does not answer, or refuses.
+        """
+        self._ready()
+        return await self._call(self._inner.lag)
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at an offset. See `rocketpy.LitePullConsumer.seek`.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            OffsetOutOfRangeError: the queue does not reach so far.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._ready()
+        await self._call(self._inner.seek, queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the oldest message that a queue still has.
+
+        Raises:
+            ConfigError: this is no queue.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._ready()
+        await self._call(self._inner.seek_to_begin, queue)
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on at the next message that comes to a queue.
+
+        Raises:
+            ConfigError: this is no queue.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._ready()
+        await self._call(self._inner.seek_to_end, queue)
+
+    async def seek_to_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> None:
+        """Go on at the first message that was stored at a time (ms since 1970, or a datetime) or after it.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._ready()
+        await self._call(self._inner.seek_to_timestamp, queue, timestamp)
+
+    async def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Hand out nothing more of these queues, and pull no more of them, until `resume`; they stay ours.
+
+        Raises:
+            ConfigError: these are no queues.
+            QueueNotAssignedError: one of them is not ours; none is paused then.
+        """
+        await self._do(self._inner.pause, queues)
+
+    async def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Go on with queues where they are; with those that were not paused nothing changes.
+
+        Raises:
+            ConfigError: these are no queues.
+        """
+        await self._do(self._inner.resume, queues)
+
+    # --- looking --------------------------------------------------------------------------------------
+
+    @property
+    def assignment(self) -> tuple[MessageQueue, ...]:
+        """The queues that are ours now."""
+        return self._inner.assignment
+
+    async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+        """Wait until at least one queue is ours. See `rocketpy.LitePullConsumer.wait_assigned`.
+
+        Raises:
+            RequestTimeoutError: it took longer than `timeout` seconds.
+            ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background ended it.
+        """
+        return await self._call(self._inner.wait_assigned, timeout)
+
+    def status(self) -> LitePullConsumerStatus:
+        """How it is: topics, queues, what is held of them, and what goes wrong."""
+        return self._inner.status()

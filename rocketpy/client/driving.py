@@ -1,0 +1,112 @@
+"""What brokers ask of a client's consumers: to go on from other offsets, to say how they are, to consume one message.
+
+A broker may be wrong or worse: whatever it asks is done only for groups of this client that can be driven, and for
+topics that they subscribe; what it may not have is not in the answer. Plays the part of resetOffset, getConsumeStatus,
+getConsumerRunningInfo and consumeMessageDirectly in ClientRemotingProcessor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocketpy.client.roles import DrivenRole
+from rocketpy.errors import BrokerError, MessageDecodeError
+from rocketpy.logs import get_logger
+from rocketpy.wire.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.headers.group import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+)
+from rocketpy.wire.headers.offset import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
+from rocketpy.wire.message_codec import decode_messages
+
+if TYPE_CHECKING:
+    from rocketpy.client.callbacks import Callbacks
+    from rocketpy.client.roles import Driven, RoleTable
+    from rocketpy.message import MessageExt
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.wire.command import RemotingCommand
+
+__all__ = ["drive"]
+
+logger = get_logger(__name__)
+
+
+def drive(made: Callbacks, roles: RoleTable) -> None:
+    """Have what brokers ask of consumers done by the roles of one client."""
+    driving = _Driving(roles)
+    made.async_processors[RequestCode.RESET_CONSUMER_CLIENT_OFFSET] = driving.reset_offsets
+    made.async_processors[RequestCode.GET_CONSUMER_RUNNING_INFO] = driving.running_info
+    made.async_processors[RequestCode.CONSUME_MESSAGE_DIRECTLY] = driving.consume_directly
+    made.processors[RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT] = driving.status
+
+
+class _Driving:
+    def __init__(self, roles: RoleTable) -> None:
+        self._roles = roles
+
+    def _find(self, group: str) -> Driven | None:
+        role: object = self._roles.consumers.get(group)
+        return role.driven if isinstance(role, DrivenRole) else None
+
+    def _get(self, group: str) -> Driven:
+        """What drives the consumer of a group.
+
+        Raises:
+            BrokerError: this client has none of that group that runs and can be driven.
+        """
+        found = self._find(group)
+        if found is None:
+            remark = f"The Consumer Group <{group[:255]}> not exist in this consumer"
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+        return found
+
+    async def reset_offsets(self, connection: Connection, request: RemotingCommand) -> None:
+        """Go on from other offsets. There is no answer to it, whatever comes of it."""
+        header = ResetOffsetRequestHeader.from_ext(request.ext_fields)
+        driven = self._find(header.group)
+        if driven is None:
+            logger.info("%s resets offsets of the group %.256r, which is not ours", connection.address, header.group)
+            return
+        offsets = ResetOffsetBody.decode(request.body).offset_table if request.body else {}
+        logger.info("%s resets offsets of %s on %.256r", connection.address, header.group, header.topic)
+        await driven.reset_offsets(header.topic, offsets)
+
+    def status(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """Where the consumer of a group stands on a topic; nowhere when it is not ours, as Java's client says."""
+        header = GetConsumerStatusRequestHeader.from_ext(request.ext_fields)
+        driven = self._find(header.group)
+        table = driven.offsets_of(header.topic) if driven is not None else {}
+        return request.answer(body=GetConsumerStatusBody(message_queue_table=table).encode())
+
+    async def running_info(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """How the consumer of a group is, inside."""
+        header = GetConsumerRunningInfoRequestHeader.from_ext(request.ext_fields)
+        info = await self._get(header.consumer_group).running_info(with_stacks=header.jstack_enable)
+        return request.answer(body=info.encode())
+
+    async def consume_directly(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        """Give one message to the listener of its topic, and tell what came of it."""
+        header = ConsumeMessageDirectlyResultRequestHeader.from_ext(request.ext_fields)
+        driven = self._get(header.consumer_group)
+        message = _message(request.body, header.broker_name or "")
+        logger.info("%s has %s consume %r", connection.address, header.consumer_group, message)
+        result = await driven.consume_directly(message)
+        return request.answer(body=result.encode())
+
+
+def _message(body: bytes, broker_name: str) -> MessageExt:
+    """The one message of a request.
+
+    Raises:
+        BrokerError: it is damaged, or there are none or several.
+    """
+    try:
+        messages = decode_messages(body, broker_name=broker_name)
+    except MessageDecodeError as exc:
+        raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, f"the message is damaged: {exc}") from exc
+    if len(messages) != 1:
+        remark = f"the request has {len(messages)} messages, it must have one"
+        raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+    return messages[0]

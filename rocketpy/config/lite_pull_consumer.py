@@ -1,0 +1,107 @@
+"""What a lite pull consumer is told. Plays the part of the fields of DefaultLitePullConsumer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from rocketpy.config.checks import consume_timestamp, group_name, member, one_of_or_function, seconds, whole
+from rocketpy.config.client import ClientConfig
+from rocketpy.config.pull_consumer import check_patience
+from rocketpy.message import MessageQueue
+from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
+
+__all__ = ["LitePullConsumerConfig"]
+
+
+@attrs.frozen(kw_only=True)
+class LitePullConsumerConfig(ClientConfig):
+    """How a lite pull consumer pulls ahead, and when it commits."""
+
+    group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
+    """Name that the consumers of one purpose share; with `subscribe` they share the messages too."""
+    message_model: MessageModel = attrs.field(
+        default=MessageModel.CLUSTERING, validator=member(MessageModel), metadata={"java": "messageModel"}
+    )
+    """Whether the group shares the messages or every consumer gets all."""
+    consume_from_where: ConsumeFromWhere = attrs.field(
+        default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        validator=member(ConsumeFromWhere),
+        metadata={"java": "consumeFromWhere"},
+    )
+    """Where a group begins in a queue for which it has no offset yet."""
+    consume_timestamp: str | None = attrs.field(
+        default=None, validator=consume_timestamp, metadata={"java": "consumeTimestamp"}
+    )
+    """Local time yyyyMMddHHmmss for CONSUME_FROM_TIMESTAMP; left out, half an hour before the start."""
+    allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]] = attrs.field(
+        default="averagely",
+        validator=one_of_or_function("averagely", "by_circle", "consistent_hash"),
+        metadata={"java": "allocateMessageQueueStrategy"},
+    )
+    """How the queues of a subscribed topic are shared out: "averagely", "by_circle", "consistent_hash", a strategy such
+    as `AllocateByMachineRoom`, or a function. All consumers of a group must say the same."""
+    rebalance_interval: float = attrs.field(
+        default=20.0, validator=seconds(0.01, 3600), metadata={"java": "waitInterval", "scale": 1000}
+    )
+    """Seconds between two looks at who consumes which queue; changes are acted upon at once."""
+    auto_commit: bool = attrs.field(default=True, validator=member(bool), metadata={"java": "autoCommit"})
+    """Whether what was handed out before the last poll is committed by itself, every `auto_commit_interval`."""
+    auto_commit_interval: float = attrs.field(
+        default=5.0, validator=seconds(0.01, 3600), metadata={"java": "autoCommitIntervalMillis", "scale": 1000}
+    )
+    """Seconds between two commits that come by themselves."""
+    poll_timeout: float = attrs.field(
+        default=5.0, validator=seconds(0, 86_400), metadata={"java": "pollTimeoutMillis", "scale": 1000}
+    )
+    """Seconds that a poll waits for messages when it is not told otherwise."""
+    pull_batch_size: int = attrs.field(default=10, validator=whole(1, 1024), metadata={"java": "pullBatchSize"})
+    """Messages to ask for in one pull; and what a poll hands out at most when it is not told otherwise."""
+    pull_threshold_for_all: int = attrs.field(
+        default=10_000, validator=whole(1), metadata={"java": "pullThresholdForAll"}
+    )
+    """Messages held of all queues together, above which pulling waits."""
+    pull_threshold_for_queue: int = attrs.field(
+        default=1000, validator=whole(1, 65_535), metadata={"java": "pullThresholdForQueue"}
+    )
+    """Messages held of a queue, above which pulling waits; where messages are acknowledged one by one, also those
+    that are handed out and not acknowledged."""
+    pull_threshold_size_for_queue: int = attrs.field(
+        default=100, validator=whole(1, 1024), metadata={"java": "pullThresholdSizeForQueue"}
+    )
+    """MiB held of a queue, above which pulling waits."""
+    consume_max_span: int = attrs.field(default=2000, validator=whole(1, 65_535), metadata={"java": "consumeMaxSpan"})
+    """Distance between the lowest and the highest offset held of a queue, above which pulling waits; where messages
+    are acknowledged one by one, also of those that are handed out and not acknowledged."""
+    broker_suspend_max_time: float = attrs.field(
+        default=20.0, validator=seconds(0.001, 600), metadata={"java": "brokerSuspendMaxTimeMillis", "scale": 1000}
+    )
+    """Seconds for which a broker may hold a pull that finds nothing."""
+    consumer_timeout_when_suspend: float = attrs.field(
+        default=30.0,
+        validator=seconds(0.01, 600),
+        metadata={"java": "consumerTimeoutMillisWhenSuspend", "scale": 1000},
+    )
+    """Seconds to wait for the answer to a pull; longer than `broker_suspend_max_time`."""
+    pull_time_delay_when_exception: float = attrs.field(
+        default=3.0, validator=seconds(0.001, 600), metadata={"java": "pullTimeDelayMillsWhenException", "scale": 1000}
+    )
+    """Seconds to wait before a queue is pulled again after an error."""
+    start_timeout: float = attrs.field(default=5.0, validator=seconds(0.001, 600), metadata={"java": None})
+    """Seconds that a start may take. Queues of a broker that does not answer by then are taken once it does."""
+
+    def __attrs_post_init__(self) -> None:
+        """Fields that only make sense together."""
+        check_patience(self.broker_suspend_max_time, self.consumer_timeout_when_suspend)
+
+    @property
+    def post_subscription_when_pull(self) -> bool:
+        """Every lite pull says what is wanted: brokers need not know it from heartbeats."""
+        return True
+
+    @property
+    def pull_interval(self) -> float:
+        """Queues are pulled again at once, as long as there is room."""
+        return 0.0

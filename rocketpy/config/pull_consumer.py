@@ -1,0 +1,50 @@
+"""What a pull consumer is told. Plays the part of the fields of DefaultMQPullConsumer. Pure."""
+
+from __future__ import annotations
+
+import attrs
+
+from rocketpy.config.checks import group_name, seconds
+from rocketpy.config.client import ClientConfig
+from rocketpy.errors import ConfigError
+
+__all__ = ["PullConsumerConfig", "check_patience"]
+
+
+def check_patience(hold: float, wait: float) -> None:
+    """The client must wait for longer than a broker may hold a pull.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if wait <= hold:
+        raise ConfigError(
+            f"consumer_timeout_when_suspend ({wait:g} s) must be longer than broker_suspend_max_time ({hold:g} s), or "
+            "held pulls never get their answer"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class PullConsumerConfig(ClientConfig):
+    """How a pull consumer asks."""
+
+    group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
+    """Name under which offsets are kept."""
+    broker_suspend_max_time: float = attrs.field(
+        default=20.0, validator=seconds(0.001, 600), metadata={"java": "brokerSuspendMaxTimeMillis", "scale": 1000}
+    )
+    """Seconds for which a broker may hold a `pull_block_if_not_found` that finds nothing."""
+    consumer_timeout_when_suspend: float = attrs.field(
+        default=30.0,
+        validator=seconds(0.01, 600),
+        metadata={"java": "consumerTimeoutMillisWhenSuspend", "scale": 1000},
+    )
+    """Seconds that `pull_block_if_not_found` waits for its answer; longer than `broker_suspend_max_time`."""
+    consumer_pull_timeout: float = attrs.field(
+        default=10.0, validator=seconds(0.01, 600), metadata={"java": "consumerPullTimeoutMillis", "scale": 1000}
+    )
+    """Seconds that `pull` may take when it is not told otherwise."""
+
+    def __attrs_post_init__(self) -> None:
+        """Fields that only make sense together."""
+        check_patience(self.broker_suspend_max_time, self.consumer_timeout_when_suspend)

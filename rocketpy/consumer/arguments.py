@@ -1,0 +1,61 @@
+"""Checks of what is given to single calls of a consumer: numbers, seconds, times, offsets. Pure."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+from rocketpy.errors import ConfigError
+
+__all__ = ["checked_count", "checked_offset", "checked_seconds", "checked_timestamp"]
+
+_MOST_SECONDS = 1e9
+_MOST_OFFSET = 2**63 - 1
+
+
+def checked_count(name: str, value: object, most: int) -> int:
+    """A whole number from 1 on.
+
+    Raises:
+        ConfigError: it is none, or too large.
+    """
+    if type(value) is not int or not 1 <= value <= most:
+        raise ConfigError(f"{name} must be a whole number between 1 and {most}, not {value!r:.100}")
+    return value
+
+
+def checked_seconds(name: str, value: object) -> float:
+    """A number of seconds, infinity included.
+
+    Raises:
+        ConfigError: it is none, or below 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < 0:
+        raise ConfigError(f"{name} must be seconds, 0 or more, not {value!r:.100}")
+    return float(value) if value <= _MOST_SECONDS else math.inf
+
+
+def checked_offset(value: object) -> int:
+    """An offset.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if type(value) is not int or not 0 <= value <= _MOST_OFFSET:
+        raise ConfigError(f"an offset must be a whole number, 0 or more, not {value!r:.100}")
+    return value
+
+
+def checked_timestamp(value: object) -> int:
+    """Milliseconds since 1970, of a number of them or of a datetime with a time zone.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ConfigError(f"a datetime must have a time zone: {value!r} may mean many moments")
+        return int(value.timestamp() * 1000)
+    if type(value) is not int or not 0 <= value <= _MOST_OFFSET:
+        raise ConfigError(f"a time must be milliseconds since 1970, or a datetime with a time zone, not {value!r:.100}")
+    return value

@@ -1,0 +1,155 @@
+"""What stands around a listener: functions before and after it, and the memory of what was consumed already.
+
+It is one function in the place of the listener, of the same kind, so that whatever calls listeners need not know of it;
+and it is there only where a setting wants it. Plays the part of ConsumeMessageHook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rocketpy.consumer.listeners import is_async_listener
+from rocketpy.errors import ConfigError
+from rocketpy.results import ConsumeResult
+
+if TYPE_CHECKING:
+    from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.subscription import Listener
+    from rocketpy.message import MessageExt
+
+__all__ = ["Around", "Consumed"]
+
+
+class Consumed:
+    """The last messages that were consumed, by an id. Any thread may use it: each step is one operation of a dict.
+
+    Args:
+        by: "unique_id" or "key".
+        size: how many are remembered.
+    """
+
+    def __init__(self, by: str, size: int) -> None:
+        self._by_key = by == "key"
+        self._size = size
+        self._seen: dict[Hashable, None] = {}
+
+    def _id(self, message: MessageExt) -> Hashable | None:
+        """What two copies have in common; None when nothing tells."""
+        found = message.keys if self._by_key else message.message_id
+        return (message.topic, found) if found else None
+
+    def __contains__(self, message: MessageExt) -> bool:
+        """Whether a copy of it was consumed."""
+        return self._id(message) in self._seen
+
+    def add(self, messages: Sequence[MessageExt]) -> None:
+        """These are consumed. Those that were the longest ago are forgotten when there are too many."""
+        seen = self._seen
+        for message in messages:
+            found = self._id(message)
+            if found is not None:
+                seen.pop(found, None)
+                seen[found] = None
+        while len(seen) > self._size:
+            try:
+                seen.pop(next(iter(seen)), None)
+            except (RuntimeError, StopIteration):
+                return  # another thread does the same
+
+    def others(self, messages: Sequence[MessageExt]) -> list[int]:
+        """The places of those that have to be consumed: no copies of what was, and each once."""
+        found: list[int] = []
+        here: set[Hashable] = set()
+        for place, message in enumerate(messages):
+            its = self._id(message)
+            if its is None or (its not in self._seen and its not in here):
+                found.append(place)
+                here.add(its)
+        return found
+
+
+class Around:
+    """Wraps listeners for one consumer.
+
+    Args:
+        config: says what is wanted.
+    """
+
+    def __init__(self, config: PushConsumerConfig) -> None:
+        self._before = config.before_consume
+        self._after = config.after_consume
+        self._batch = config.consume_message_batch_max_size > 1
+        self._consumed = Consumed(config.dedupe, config.dedupe_size) if config.dedupe is not None else None
+
+    def wrap(self, listener: Listener) -> Listener:
+        """The listener with everything around it; the listener itself where nothing is wanted.
+
+        Raises:
+            ConfigError: a hook has to be awaited, and the listener is a plain function.
+        """
+        if self._before is None and self._after is None and self._consumed is None:
+            return listener
+        if is_async_listener(listener):
+            return self._wrap_async(listener)
+        for name, hook in (("before_consume", self._before), ("after_consume", self._after)):
+            if hook is not None and is_async_listener(hook):
+                raise ConfigError(f"{name} is async, so that a plain listener, in its thread, cannot await it")
+        return self._wrap_plain(listener)
+
+    def _wrap_plain(self, listener: Listener) -> Listener:
+        def around(what: Any) -> object:
+            wanted, places = self._wanted(what)
+            if not wanted:
+                return None
+            if self._before is not None:
+                self._before(wanted)
+            outcome = listener(wanted)
+            if self._after is not None:
+                self._after(wanted, outcome)
+            return self._judged(what, wanted, places, outcome)
+
+        return around
+
+    def _wrap_async(self, listener: Listener) -> Listener:
+        async def around(what: Any) -> object:
+            wanted, places = self._wanted(what)
+            if not wanted:
+                return None
+            await _done(self._before, wanted)
+            outcome = await listener(wanted)
+            await _done(self._after, wanted, outcome)
+            return self._judged(what, wanted, places, outcome)
+
+        return around
+
+    def _wanted(self, what: Any) -> tuple[Any, list[int]]:
+        """What the listener gets, None for nothing, and the places of these messages in a batch."""
+        if self._consumed is None:
+            return what, []
+        if not self._batch:
+            return (None if what in self._consumed else what), []
+        places = self._consumed.others(what)
+        return [what[place] for place in places], places
+
+    def _judged(self, what: Any, wanted: Any, places: list[int], outcome: object) -> object:
+        """What the listener has answered, for all that was given; and note what is consumed."""
+        if self._consumed is None:
+            return outcome
+        if outcome is None or outcome is ConsumeResult.SUCCESS:
+            self._consumed.add(wanted if self._batch else [wanted])
+        elif self._batch and isinstance(outcome, int) and not isinstance(outcome, bool):
+            if 0 <= outcome < len(wanted):
+                self._consumed.add(wanted[:outcome])
+                return places[outcome]
+            if outcome == len(wanted):
+                self._consumed.add(wanted)
+                return len(what)
+        return outcome
+
+
+async def _done(hook: Callable[..., Any] | None, *arguments: object) -> None:
+    if hook is not None:
+        answer = hook(*arguments)
+        if is_async_listener(hook):
+            await answer

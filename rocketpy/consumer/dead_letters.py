@@ -1,0 +1,274 @@
+"""DeadLetters: the messages that a group gave up, read and sent to their own topics again, as new ones.
+
+Where the group stands in its dead-letter topic is committed at its brokers after every few messages, so that a replay
+goes on where the last one ended, even in another process. A message is committed only after a broker has stored it
+again: one that ends in between sends a few messages a second time, with their unique ids. Has no counterpart in Java,
+where it is done by hand.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from rocketpy.client.api import offset as offset_api
+from rocketpy.client.api.pull import pull_message
+from rocketpy.client.outgoing import Preparer
+from rocketpy.client.send_drivers import send
+from rocketpy.client.sending import SendCore
+from rocketpy.config import ProducerConfig
+from rocketpy.errors import BrokerUnreachableError, MessageDecodeError, TopicNotFoundError
+from rocketpy.logs import get_logger
+from rocketpy.message import Message, MessageExt, MessageQueue, PropertyName
+from rocketpy.message.property_names import RESERVED_PROPERTIES
+from rocketpy.results import PullStatus
+from rocketpy.wire.headers.pull import PullMessageRequestHeader
+from rocketpy.wire.message_id import UniqueIds
+from rocketpy.wire.names import DLQ_PREFIX, dlq_topic, is_retry_topic
+from rocketpy.wire.sysflag import PullSysFlag
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+
+__all__ = ["DeadLetterReplay", "DeadLetters"]
+
+logger = get_logger(__name__)
+
+BATCH = 32
+"""Messages that are read at once; what is done with them is committed before the next."""
+_INNER_GROUP = "CLIENT_INNER_PRODUCER"
+_FAREWELL = 3.0
+_KEPT = frozenset(
+    {
+        PropertyName.KEYS,
+        PropertyName.TAGS,
+        PropertyName.UNIQUE_KEY,
+        PropertyName.SHARDING_KEY,
+        PropertyName.RETRY_TOPIC,
+        PropertyName.ORIGIN_MESSAGE_ID,
+        PropertyName.CORRELATION_ID,
+        PropertyName.BUYER_ID,
+    }
+)
+_OF_THE_DEAD = (RESERVED_PROPERTIES - _KEPT) | {
+    PropertyName.WAIT,
+    PropertyName.CRC32,
+    PropertyName.MAX_OFFSET,
+    PropertyName.DLQ_ORIGIN_TOPIC,
+    PropertyName.DLQ_ORIGIN_MESSAGE_ID,
+}
+"""Properties that say what became of the dead letter, and nothing about the new message."""
+
+
+@attrs.frozen(kw_only=True)
+class DeadLetterReplay:
+    """What a replay came to."""
+
+    replayed: int
+    """Messages that were sent again; with `dry_run`, that would have been."""
+    passed_over: int
+    """Messages that were not wanted, or do not say which topic they come from. The next replay does not see them."""
+    remaining: int
+    """Messages that had died before the replay began and are left for the next one."""
+    topics: Mapping[str, int]
+    """How many went to each topic."""
+
+
+class DeadLetters:
+    """The dead letters of one group, read and sent again. The steps of a replay, for every surface.
+
+    Args:
+        client: how to reach brokers; it is open.
+        group: whose they are.
+        limit: send no more than so many; no bound when None.
+        dry_run: look, and neither send nor commit.
+    """
+
+    def __init__(self, client: MQClientInstance, group: str, *, limit: int | None, dry_run: bool) -> None:
+        self._client = client
+        self._group = group
+        self._topic = dlq_topic(group)
+        self._left = limit
+        self._dry_run = dry_run
+        config = ProducerConfig.of(client.config, group=_INNER_GROUP)
+        self._core = SendCore(client, config)
+        ids = UniqueIds(ipaddress.ip_address(client.network.local_ip()).packed, os.getpid())
+        self._preparer = Preparer(config, ids)
+        self._positions: dict[MessageQueue, int] | None = None
+        self._ends: dict[MessageQueue, int] = {}
+        self._replayed: Counter[str] = Counter()
+        self._passed_over = 0
+
+    # --- the steps ------------------------------------------------------------------------------------
+
+    async def next_batch(self) -> list[MessageExt]:
+        """The next dead letters, each under the topic to which it would go; empty at the end, or at the limit.
+
+        What died after the first call is left alone: a message that fails again is not sent round and round.
+
+        Raises:
+            RocketMQError: a broker cannot be asked, or does not let the group read; or a dead letter is damaged.
+        """
+        if self._positions is None:
+            await self._find_positions()
+        while self._left is None or self._left > 0:
+            queue = next((each for each, at in self._at.items() if at < self._ends[each]), None)
+            if queue is None:
+                return []
+            messages = await self._read(queue)
+            if messages:
+                return messages
+        return []
+
+    async def settle(self, messages: Sequence[MessageExt], wanted: Sequence[bool]) -> None:
+        """Send those of a batch that are wanted, in order, and commit how far that came, whatever happens.
+
+        Raises:
+            RocketMQError: a message could not be sent, or the offset not be committed.
+        """
+        queue = self._queue_of(messages[0])
+        try:
+            for message, is_wanted in zip(messages, wanted, strict=True):
+                if self._left == 0:
+                    break
+                await self._settle_one(message, is_wanted=is_wanted)
+                self._at[queue] = message.queue_offset + 1
+        except BaseException:  # cancellation too: what was sent is not to be sent again by the next replay
+            with trio.move_on_after(_FAREWELL, shield=True):
+                await self._commit(queue)
+            raise
+        await self._commit(queue)
+
+    def result(self) -> DeadLetterReplay:
+        """What it came to."""
+        return DeadLetterReplay(
+            replayed=self._replayed.total(),
+            passed_over=self._passed_over,
+            remaining=sum(max(0, end - self._at[queue]) for queue, end in self._ends.items()),
+            topics=dict(self._replayed),
+        )
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    @property
+    def _at(self) -> dict[MessageQueue, int]:
+        return self._positions if self._positions is not None else {}
+
+    def _queue_of(self, message: MessageExt) -> MessageQueue:
+        return MessageQueue(self._topic, message.broker_name, message.queue_id)
+
+    async def _find_positions(self) -> None:
+        """Where each queue begins for us, and where it ends now."""
+        try:
+            queues = await self._client.routes.ensure_subscribe(self._topic)
+        except TopicNotFoundError:
+            queues = ()  # nothing has died yet
+        pool, timeout = self._client.pool, self._client.config.request_timeout
+        found: dict[MessageQueue, int] = {}
+        for queue in sorted(queues):
+            address = self._master(queue)
+            committed = await offset_api.query_consumer_offset(
+                pool, address, self._group, queue, set_zero_if_not_found=False, timeout=timeout
+            )
+            least = await offset_api.min_offset(pool, address, queue, timeout=timeout)
+            self._ends[queue] = await offset_api.max_offset(pool, address, queue, timeout=timeout)
+            found[queue] = max(least, committed or 0)
+        self._positions = found
+
+    async def _read(self, queue: MessageQueue) -> list[MessageExt]:
+        """The next dead letters of a queue; none when the position only moved."""
+        position = self._at[queue]
+        header = PullMessageRequestHeader(
+            consumer_group=self._group,
+            topic=self._topic,
+            queue_id=queue.queue_id,
+            queue_offset=position,
+            max_msg_nums=BATCH,
+            sys_flag=PullSysFlag.build(commit_offset=False, suspend=False, subscription=True, class_filter=False),
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription="*",
+            sub_version=0,
+            expression_type="TAG",
+            bname=queue.broker_name,
+        )
+        timeout = self._client.config.request_timeout
+        try:
+            result = await pull_message(
+                self._client.pool, self._master(queue), header, broker_name=queue.broker_name, timeout=timeout
+            )
+            messages = result.messages
+        except MessageDecodeError as error:
+            if not error.decoded:
+                raise
+            messages, result = list(error.decoded), None
+        messages = [message for message in messages if position <= message.queue_offset < self._ends[queue]]
+        if messages:
+            for message in messages:
+                message.topic = _origin(message) or message.topic
+            return messages
+        if result is not None and result.status is PullStatus.OFFSET_ILLEGAL and result.next_begin_offset > position:
+            self._at[queue] = result.next_begin_offset  # the oldest have been deleted meanwhile
+        else:
+            self._ends[queue] = position
+        return []
+
+    async def _settle_one(self, message: MessageExt, *, is_wanted: bool) -> None:
+        if message.topic == self._topic:
+            logger.warning("%r does not say which topic it comes from: passed over", message)
+            is_wanted = False
+        if not is_wanted:
+            self._passed_over += 1
+            return
+        if not self._dry_run:
+            config = self._core.config
+            tries = 1 + config.retry_times_when_send_failed
+            outgoing = self._preparer.one(_again(message))
+            await send(self._core, outgoing, choice=None, tries=tries, timeout=config.send_timeout)
+        self._replayed[message.topic] += 1
+        if self._left is not None:
+            self._left -= 1
+
+    async def _commit(self, queue: MessageQueue) -> None:
+        if self._dry_run:
+            return
+        await offset_api.update_consumer_offset(
+            self._client.pool,
+            self._master(queue),
+            self._group,
+            queue,
+            self._at[queue],
+            wait=True,
+            timeout=self._client.config.request_timeout,
+        )
+
+    def _master(self, queue: MessageQueue) -> str:
+        address = self._client.routes.broker_address(queue.broker_name)
+        if address is None:
+            remark = f"the broker {queue.broker_name} has no master now, which has dead letters of {self._group}"
+            raise BrokerUnreachableError(remark, topic=self._topic)
+        return address
+
+
+def _origin(message: MessageExt) -> str | None:
+    """The topic that it was sent to at first; None when it does not say so."""
+    for name in (PropertyName.RETRY_TOPIC, PropertyName.DLQ_ORIGIN_TOPIC):
+        topic = message.properties.get(name)
+        if topic and not is_retry_topic(topic) and not topic.startswith(DLQ_PREFIX):
+            return topic
+    return None
+
+
+def _again(message: MessageExt) -> Message:
+    """The message as a new one, with its unique id, and with the topic and the id that it had at first."""
+    copy = Message(message.topic, message.body)
+    copy.flag = message.flag
+    copy.properties = {name: value for name, value in message.properties.items() if name not in _OF_THE_DEAD}
+    copy.properties.setdefault(PropertyName.RETRY_TOPIC, message.topic)
+    return copy

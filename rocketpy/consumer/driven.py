@@ -1,0 +1,200 @@
+"""DrivenConsumer: what brokers can have a running push consumer do.
+
+Moving it to other offsets while it consumes: its queues are dropped, listeners that still have messages of them get a
+while to finish, the new offsets are committed, and only then the queues are shared out again. Plays the part of
+resetOffset, getConsumerStatus and consumeMessageDirectly in MQClientInstance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.consumer.directly import DirectCall, what_for
+from rocketpy.consumer.running_info import properties_of, queue_info, user_info
+from rocketpy.consumer.stacks import stacks_of
+from rocketpy.errors import BrokerError
+from rocketpy.logs import get_logger
+from rocketpy.seams import wall_ms
+from rocketpy.wire.bodies.running import ConsumerRunningInfo
+from rocketpy.wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.assignment import Assignment
+    from rocketpy.consumer.consume_service import ConsumeService
+    from rocketpy.consumer.process_queue import ProcessQueue
+    from rocketpy.consumer.pull import PullParts
+    from rocketpy.consumer.rebalance import Rebalance
+    from rocketpy.consumer.subscription import Subscriptions
+    from rocketpy.message import MessageExt, MessageQueue
+    from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult
+
+__all__ = ["DrivenConsumer"]
+
+logger = get_logger(__name__)
+
+SETTLE_SECONDS = 1.0
+"""Between dropping queues and committing other offsets: a pull that is on its way may carry the old one, and brokers
+take pulls and commits in no order."""
+LISTENER_SECONDS = 10.0
+"""What listeners get that have messages of dropped queues in hand; Java waits as long in any case."""
+_LOOK_EVERY = 0.05
+"""Seconds. Listeners run in threads and in other loops, which tell of calls that have ended, and not of which."""
+_QUEUES_AT_ONCE = 32
+
+
+class DrivenConsumer:
+    """A Driven: what `rocketpy.client.driving` calls.
+
+    Args:
+        client: how to reach brokers.
+        config: of the consumer.
+        subscriptions: what it subscribes, and who listens.
+        parts: what pulls share: offsets, rates.
+        consume: calls listeners.
+        assignment: the queues that are ours.
+        rebalance: shares them out.
+        in_loop: has a plain function called in the loop, from any thread.
+        now: the time of the loop, for any thread.
+        nursery: gives the one below which the consumer's tasks run.
+    """
+
+    def __init__(
+        self,
+        client: MQClientInstance,
+        config: PushConsumerConfig,
+        subscriptions: Subscriptions,
+        parts: PullParts,
+        consume: ConsumeService,
+        assignment: Assignment,
+        rebalance: Rebalance,
+        *,
+        in_loop: Callable[[Callable[[], object]], None],
+        now: Callable[[], float],
+        nursery: Callable[[], trio.Nursery | None],
+    ) -> None:
+        self._client = client
+        self._config = config
+        self._subscriptions = subscriptions
+        self._parts = parts
+        self._consume = consume
+        self._assignment = assignment
+        self._rebalance = rebalance
+        self._in_loop = in_loop
+        self._now = now
+        self._nursery = nursery
+        self._started_ms = wall_ms()
+        self._one_at_a_time = trio.Lock()
+
+    # --- offsets --------------------------------------------------------------------------------------
+
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        """The offsets that are committed, or will be next, of our queues of a topic."""
+        self._consume.collect()
+        found = {queue: self._parts.offsets.memory(queue) for queue in self._assignment.queues(topic)}
+        return {queue: offset for queue, offset in found.items() if offset is not None}
+
+    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on from these offsets, in those of the queues that are ours; what else there is stays as it is."""
+        wanted = {queue: offset for queue, offset in offsets.items() if queue.topic == topic and offset >= 0}
+        if len(wanted) < len(offsets) or self._subscriptions.get(topic) is None:
+            logger.warning(
+                "%s: %d of %d offsets in a reset are not of a topic that is subscribed, or negative: left alone",
+                self._config.group,
+                len(offsets) - len(wanted) if self._subscriptions.get(topic) else len(offsets),
+                len(offsets),
+            )
+        if not wanted or self._subscriptions.get(topic) is None:
+            return
+        async with self._one_at_a_time:
+            await self._reset(wanted)
+
+    async def _reset(self, wanted: Mapping[MessageQueue, int]) -> None:
+        store = self._parts.offsets
+        self._consume.collect()
+        queues, dropped = self._assignment.withhold(wanted)
+        try:
+            await trio.sleep(SETTLE_SECONDS)
+            await self._let_finish(dropped)
+            for queue in queues:
+                store.update(queue, wanted[queue])
+            left = await store.commit_all(queues, deadline=trio.current_time() + self._config.request_timeout)
+            logger.warning(
+                "%s goes on from other offsets, as a broker asked: %s%s",
+                self._config.group,
+                {str(queue): wanted[queue] for queue in queues[:5]},
+                f"; {len(left)} of {len(queues)} could not be committed and stay as they were" if left else "",
+            )
+        finally:
+            for queue in queues:
+                store.remove(queue)
+            self._assignment.admit(wanted)
+            self._rebalance.soon()
+
+    async def _let_finish(self, dropped: Collection[ProcessQueue]) -> None:
+        """Wait until no listener has a message of these queues, or as long as that may take."""
+        with trio.move_on_after(LISTENER_SECONDS) as waiting:
+            while any(call[1] in dropped for call, _ in self._consume.running()):  # noqa: ASYNC110  see _LOOK_EVERY
+                await trio.sleep(_LOOK_EVERY)
+        if waiting.cancelled_caught:
+            logger.warning("%s: listeners still have messages from before the reset", self._config.group)
+
+    # --- looking --------------------------------------------------------------------------------------
+
+    async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
+        """How the consumer is, inside; with the stacks of its threads and tasks where they are asked for."""
+        parts = self._parts
+        info = ConsumerRunningInfo(
+            properties=properties_of(
+                self._config,
+                name_servers=self._client.name_servers.addresses,
+                started_ms=self._started_ms,
+                orderly=self._config.orderly,
+            ),
+            subscription_set=self._subscriptions.data(),
+            user_consumer_info=user_info(),
+        )
+        locks = self._assignment.locks(self._now())
+        for number, puller in enumerate(self._assignment):
+            committed, lock = parts.offsets.memory(puller.queue), locks.get(puller.queue)
+            told = queue_info(puller.process_queue, -1 if committed is None else committed, self._now())
+            told.locked = lock is not None and lock.held
+            info.mq_table[puller.queue] = told
+            if number % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
+                await trio.lowlevel.checkpoint()
+        for each in info.subscription_set:
+            info.status_table[each.topic] = parts.rates.of(each.topic).as_status()
+        if with_stacks:
+            info.jstack = stacks_of(self._nursery())
+        return info
+
+    # --- consuming ------------------------------------------------------------------------------------
+
+    async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
+        """Give a message to the listener of its topic, once, whatever it says; no offset moves.
+
+        Raises:
+            BrokerError: the topic is not subscribed.
+        """
+        self._subscriptions.show_original_topic([message])
+        listener = self._subscriptions.listener(message.topic)
+        if listener is None:
+            remark = f"the consumer group {self._config.group} does not subscribe {message.topic[:255]}"
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+        batch = self._config.consume_message_batch_max_size > 1
+        call = DirectCall(
+            listener,
+            message.queue,
+            batch=batch,
+            orderly=self._config.orderly,
+            clock=self._now,
+            in_loop=self._in_loop,
+        )
+        self._consume.call_beside((call.listener, call.process_queue, what_for(message, batch=batch)))
+        result = await call.wait()
+        result.order, result.auto_commit = self._config.orderly, self._config.auto_commit
+        return result

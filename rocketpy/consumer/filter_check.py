@@ -1,0 +1,92 @@
+"""Whether brokers can filter as a consumer subscribes by SQL: asked at the start, and whenever a subscription changes.
+
+Otherwise a wrong expression would only be seen in the log, as pulls that are refused. Plays the part of
+checkClientInBroker in MQClientInstance; all brokers of a topic are asked, as they may be set up differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from rocketpy.client.api import group as group_api
+from rocketpy.errors import FilterRefusedError, RocketMQError
+from rocketpy.logs import get_logger
+from rocketpy.services import side_by_side
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.wire.bodies.subscription import SubscriptionData
+
+__all__ = ["FilterCheck"]
+
+logger = get_logger(__name__)
+
+
+class FilterCheck:
+    """Asks the brokers, and remembers who has agreed.
+
+    Args:
+        client: how to reach brokers.
+        group: the consumer group.
+        expressions: gives what is subscribed now.
+
+    Attributes:
+        refused: by topic, why a broker does not filter it as it is subscribed.
+    """
+
+    def __init__(
+        self, client: MQClientInstance, group: str, expressions: Callable[[], Iterable[SubscriptionData]]
+    ) -> None:
+        self.refused: dict[str, FilterRefusedError] = {}
+        self._client = client
+        self._group = group
+        self._expressions = expressions
+        self._agreed: set[tuple[int, str]] = set()
+
+    async def ask(self) -> None:
+        """Ask the brokers that have not agreed yet to what is subscribed now; one that is away is asked later."""
+        wanted = [data for data in self._expressions() if not data.is_tag]
+        versions = {data.sub_version for data in wanted}
+        self._agreed = {each for each in self._agreed if each[0] in versions}
+        topics = {data.topic for data in wanted}
+        self.refused = {topic: error for topic, error in self.refused.items() if topic in topics}
+        if wanted:
+            await side_by_side(self._ask_all, wanted)
+
+    async def _ask_all(self, wanted: SubscriptionData) -> None:
+        route = self._client.routes.route(wanted.topic)
+        names = sorted(route.brokers) if route is not None else []
+        found = [self._client.routes.broker_address(name) for name in names]
+        addresses = [address for address in found if address and (wanted.sub_version, address) not in self._agreed]
+        errors: list[FilterRefusedError] = []
+
+        async def ask(address: str) -> None:
+            try:
+                await self._ask(wanted, address)
+            except FilterRefusedError as error:
+                errors.append(error)
+
+        await side_by_side(ask, addresses)
+        if errors:
+            self._note(wanted.topic, errors[0])
+        else:
+            self.refused.pop(wanted.topic, None)
+
+    async def _ask(self, wanted: SubscriptionData, address: str) -> None:
+        client = self._client
+        timeout = client.config.request_timeout
+        try:
+            await group_api.check_filter(client.pool, address, client.client_id, self._group, wanted, timeout=timeout)
+        except FilterRefusedError:
+            raise
+        except RocketMQError as error:
+            logger.debug("%s has not said yet whether it can filter %s: %s", address, wanted.topic, error)
+        else:
+            self._agreed.add((wanted.sub_version, address))
+
+    def _note(self, topic: str, error: FilterRefusedError) -> None:
+        known = self.refused.get(topic)
+        if known is None or str(known) != str(error):
+            logger.error("%s is not consumed: %s", topic, error)
+        self.refused[topic] = error

@@ -1,0 +1,58 @@
+"""A fork inside of a listener: the child does that listener's call to its end, and not one of its parent's others.
+
+The child has a copy of the thread that ran the listener, and so of the calls that wait behind it: it would consume
+messages that its parent consumes as well, and report to a loop that is not there. So it ends where the listener
+returns: with status 0, with that of a SystemExit, or with 1 and the traceback of another exception. A listener that
+ends its child itself (`os._exit`, `os.execv`, `multiprocessing`) never comes to this. An async listener must not await
+anything in the child, whose loop is a copy too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections import deque
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from rocketpy.consumer.crew import Finished
+from rocketpy.consumer.inside import current_owner
+from rocketpy.consumer.listeners import Raised
+
+__all__ = ["end_child"]
+
+
+def end_child(error: BaseException | None) -> NoReturn:
+    """End this process as if its program had ended, without what belongs to the parent's: exit handlers, locks."""
+    status = 0
+    if isinstance(error, SystemExit):
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        status = 1
+        with suppress(Exception):
+            traceback.print_exception(error)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(status & 0xFF)
+
+
+class _End(deque[Any]):
+    """Stands where ended calls go, and ends the child instead."""
+
+    def append(self, ended: Any) -> NoReturn:
+        """The call of the listener has ended: a call, or one with what came of it."""
+        outcome = ended[1] if len(ended) == 2 else None  # a call has three parts
+        end_child(outcome.error if isinstance(outcome, Raised) else None)
+
+
+def _note_child() -> None:
+    owner = current_owner()
+    if isinstance(owner, Finished):
+        owner.succeeded = _End()
+        owner.others = _End()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_child)

@@ -1,0 +1,222 @@
+"""Positions: where a lite pull consumer is in its queues, where it goes on, and which of them rest."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rocketpy.consumer.arguments import checked_offset, checked_timestamp
+from rocketpy.consumer.fetching import Fetching
+from rocketpy.consumer.lite.wanted import check_queue, check_queues
+from rocketpy.consumer.queue_offsets import QueueOffsets
+from rocketpy.errors import OffsetOutOfRangeError, QueueNotAssignedError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rocketpy.consumer.lite.running import RunningLitePull
+    from rocketpy.consumer.pull import QueuePuller
+    from rocketpy.message import MessageQueue
+
+__all__ = ["Positions"]
+
+
+class Positions(Fetching):
+    """What a lite pull consumer does with single queues. All of it raises ClientClosedError while it is not open."""
+
+    @abstractmethod
+    def _check_usable(self) -> RunningLitePull:
+        """What runs; refuse to use what is not open here."""
+
+    @property
+    @abstractmethod
+    def _group(self) -> str:
+        """The group."""
+
+    @abstractmethod
+    def _find(self, queue: MessageQueue) -> QueuePuller | None:
+        """What pulls a queue, None when it is not ours."""
+
+    def _puller(self, queue: MessageQueue) -> QueuePuller:
+        """What pulls a queue that is ours."""
+        check_queue(queue)
+        self._check_usable()
+        return self._ours(queue)
+
+    def _ours(self, queue: MessageQueue) -> QueuePuller:
+        found = self._find(queue)
+        if found is None:
+            raise QueueNotAssignedError(
+                f"{queue} is not, or not any more, a queue of this consumer of {self._group}: look at `assignment`, or "
+                "at `status()` for why it was not taken",
+                queue=queue,
+            )
+        return found
+
+    def _offsets_of(self, queue: MessageQueue) -> QueueOffsets:
+        """How to ask about a queue, which need not be ours."""
+        check_queue(queue)
+        self._check_usable()
+        return QueueOffsets(self.client, self._group)
+
+    # --- asking ---------------------------------------------------------------------------------------
+
+    def position(self, queue: MessageQueue) -> int:
+        """The offset of the next message that will be handed out of a queue. Any thread may ask.
+
+        Raises:
+            ConfigError: this is no queue.
+            QueueNotAssignedError: the queue is not ours.
+        """
+        check_queue(queue)
+        self._lifecycle.check_open()
+        return self._ours(queue).process_queue.look_next()
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Where the group would go on in a queue, as its broker has it; None when nothing was ever committed.
+
+        For a group without an offset a broker says 0 where the queue still has its first message.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._offsets_of(queue).committed(queue)
+
+    async def beginning_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message that a queue still has; the queue need not be ours.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._offsets_of(queue).beginning(queue)
+
+    async def end_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message of a queue will get; the queue need not be ours.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._offsets_of(queue).end(queue)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> int:
+        """The offset of the first message that was stored at a time or after it; the queue need not be ours.
+
+        Args:
+            queue: the queue.
+            timestamp: ms since 1970, or a datetime with a time zone.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._offsets_of(queue).at(queue, checked_timestamp(timestamp))
+
+    async def lag(self) -> dict[MessageQueue, int]:
+        """How many messages lie in each queue that is ours from its `position` on, those for others included.
+
+        Raises:
+            RocketMQError: a broker cannot be reached, does not answer, or refuses.
+        """
+        assignment = self._check_usable().assignment
+        offsets = QueueOffsets(self.client, self._group)
+        ends = await offsets.of_each(offsets.end, assignment.queues())
+        return {
+            puller.queue: max(0, ends[puller.queue] - puller.process_queue.next_offset)
+            for puller in assignment
+            if puller.queue in ends
+        }
+
+    # --- going elsewhere ------------------------------------------------------------------------------
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at an offset. What was pulled of the queue and not handed out is forgotten.
+
+        From here on this is how far the group is in that queue, and is committed as such, in whatever way that happens.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            OffsetOutOfRangeError: the queue does not reach so far.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._puller(queue)
+        wanted = checked_offset(offset)
+        lowest, highest = await QueueOffsets(self.client, self._group).bounds(queue)
+        if not lowest <= wanted <= highest:
+            raise OffsetOutOfRangeError(
+                f"{queue} has no offset {wanted}: it goes from {lowest} to {highest}, where the next message comes",
+                offset=wanted,
+                min_offset=lowest,
+                max_offset=highest,
+            )
+        self._go_to(queue, wanted)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the oldest message that a queue still has; otherwise as `seek`.
+
+        Raises:
+            ConfigError: this is no queue.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._puller(queue)
+        self._go_to(queue, await self._offsets_of(queue).beginning(queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on at the next message that comes to a queue; otherwise as `seek`.
+
+        Raises:
+            ConfigError: this is no queue.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._puller(queue)
+        self._go_to(queue, await self._offsets_of(queue).end(queue))
+
+    async def seek_to_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> None:
+        """Go on at the first message that was stored at a time or after it; otherwise as `seek`.
+
+        Args:
+            queue: the queue.
+            timestamp: ms since 1970, or a datetime with a time zone.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._puller(queue)
+        moment = checked_timestamp(timestamp)
+        self._go_to(queue, await self._offsets_of(queue).at(queue, moment))
+
+    def _go_to(self, queue: MessageQueue, offset: int) -> None:
+        # Another member may have got the queue while its broker was asked.
+        self._puller(queue).begin_at(offset)
+        self._check_usable().cache.forget_dropped()
+
+    # --- resting --------------------------------------------------------------------------------------
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Hand out nothing more of these queues, and pull no more of them, until `resume`; they stay ours.
+
+        Raises:
+            ConfigError: these are no queues.
+            QueueNotAssignedError: one of them is not ours; none is paused then.
+        """
+        wanted = check_queues(queues)
+        for queue in sorted(wanted):
+            self._puller(queue)
+        self._check_usable().cache.pause(wanted)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Go on with queues where they are; with those that were not paused nothing changes.
+
+        Raises:
+            ConfigError: these are no queues.
+        """
+        wanted = check_queues(queues)
+        self._check_usable().cache.resume(wanted)

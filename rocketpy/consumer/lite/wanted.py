@@ -1,0 +1,168 @@
+"""What a lite pull consumer wants: topics whose queues the group shares out, or queues of its own choice. Never both.
+
+May be changed at any time and by any thread, before the start and after it: each change is one operation, so that no
+lock is needed, which a signal handler could not wait for. Plays
+the part of subscriptionInner in RebalanceImpl, and of SubscriptionType in DefaultLitePullConsumerImpl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from rocketpy.consumer.subscription import Subscription, subscription_data
+from rocketpy.errors import ConfigError
+from rocketpy.message import MessageQueue
+from rocketpy.wire.names import check_topic
+
+if TYPE_CHECKING:
+    from rocketpy.wire.bodies.subscription import SubscriptionData
+
+__all__ = ["Wishes", "check_queue", "check_queues"]
+
+
+class Kind(Enum):
+    """How a consumer comes to its queues."""
+
+    SUBSCRIBE = "subscribe"
+    ASSIGN = "assign"
+
+
+class _Assigned(NamedTuple):
+    queues: frozenset[MessageQueue] = frozenset()
+    subscriptions: Mapping[str, Subscription] = MappingProxyType({})
+
+
+class Wishes:
+    """Those of one consumer.
+
+    Args:
+        on_change: called after every change.
+    """
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
+        self._kind: dict[str, Kind] = {}  # a dict for its setdefault, which is one operation
+        self._subscribed: dict[str, Subscription] = {}
+        self._assigned = _Assigned()
+
+    def subscribe(self, topic: str, tags: str | None, sql: str | None) -> None:
+        """Have the group share out the queues of a topic; a subscription to it that is there already is replaced.
+
+        Raises:
+            ConfigError: the topic or the expression cannot be used, or queues were assigned before.
+        """
+        subscription = _subscription(topic, tags, sql)
+        self._be(Kind.SUBSCRIBE)
+        self._subscribed[topic] = subscription
+        self._on_change()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Want a topic no more.
+
+        Raises:
+            ConfigError: it is not subscribed.
+        """
+        if self._subscribed.pop(topic, None) is None:
+            subscribed = ", ".join(tuple(self._subscribed)) or "none"
+            raise ConfigError(f"the topic {topic!r:.300} is not subscribed, only {subscribed}")
+        self._on_change()
+
+    def assign(self, queues: Iterable[MessageQueue], tags: str | None, sql: str | None) -> None:
+        """Want these queues, and no others.
+
+        Raises:
+            ConfigError: there are none, they or the expression cannot be used, or a topic was subscribed before.
+        """
+        wanted = check_queues(queues)
+        if not wanted:
+            raise ConfigError("assign needs at least one queue; close the consumer to have none")
+        subscriptions = {topic: _subscription(topic, tags, sql) for topic in sorted({each.topic for each in wanted})}
+        self._be(Kind.ASSIGN)
+        self._assigned = _Assigned(wanted, subscriptions)
+        self._on_change()
+
+    def adopt(self, others: Wishes) -> None:
+        """Want what others do, those of a consumer that this one's replaces."""
+        self._kind, self._subscribed, self._assigned = dict(others._kind), dict(others._subscribed), others._assigned
+
+    def _be(self, kind: Kind) -> None:
+        before = self._kind.setdefault("kind", kind)
+        if before is not kind:
+            raise ConfigError(
+                f"subscribe and assign exclude each other, and this consumer has used {before.value}: make another "
+                f"consumer to {kind.value}"
+            )
+
+    @property
+    def _chooses(self) -> bool:
+        return self._kind.get("kind") is Kind.ASSIGN
+
+    # --- looking --------------------------------------------------------------------------------------
+
+    def get(self, topic: str) -> Subscription | None:
+        """What is wanted of a topic, None when nothing is."""
+        return (self._assigned.subscriptions if self._chooses else self._subscribed).get(topic)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Every topic of which something is wanted."""
+        return tuple(self._assigned.subscriptions if self._chooses else self._subscribed)
+
+    def chosen(self, topic: str) -> list[MessageQueue] | None:
+        """The queues of a topic that were assigned, in order; None where the group shares them out."""
+        return sorted(each for each in self._assigned.queues if each.topic == topic) if self._chooses else None
+
+    def filters(self) -> list[SubscriptionData]:
+        """By what messages are chosen, of every topic."""
+        found = [self.get(topic) for topic in self.topics]
+        return [each.data for each in found if each is not None]
+
+    def data(self) -> list[SubscriptionData]:
+        """As brokers hear it in heartbeats: what one member has chosen concerns nobody else in the group."""
+        return [each.data for each in tuple(self._subscribed.values())]
+
+
+def _subscription(topic: str, tags: str | None, sql: str | None) -> Subscription:
+    check_topic(topic)
+    if tags is not None and sql is not None:
+        raise ConfigError(f"filter {topic} by tags or by sql, not by both")
+    return Subscription(subscription_data(topic, tags, sql), None)
+
+
+def check_queues(queues: object) -> frozenset[MessageQueue]:
+    """Queues as they were given, each once.
+
+    Raises:
+        ConfigError: these are no queues.
+    """
+    given = [queues] if isinstance(queues, MessageQueue) else queues
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        raise ConfigError(f"queues must be a list of rocketpy.MessageQueue, not {queues!r:.100}")
+    found = list(given)
+    for queue in found:
+        check_queue(queue)
+    return frozenset(found)
+
+
+def check_queue(queue: object) -> MessageQueue:
+    """A queue as it was given.
+
+    Raises:
+        ConfigError: this is none.
+    """
+    if not isinstance(queue, MessageQueue):
+        raise ConfigError(
+            f"a queue must be a rocketpy.MessageQueue, such as fetch_message_queues gives, not {queue!r:.100}"
+        )
+    kinds = tuple(map(type, queue))
+    if kinds != (str, str, int):
+        raise ConfigError(
+            f"a queue must be made of a topic, the name of a broker and a number, not {tuple(queue)!r:.200}"
+        )
+    check_topic(queue.topic)
+    if not 0 <= queue.queue_id < 2**31:
+        raise ConfigError(f"the number of a queue must be between 0 and {2**31 - 1}, not {queue.queue_id}")
+    return queue

@@ -1,0 +1,178 @@
+"""Offsets in a file of this host, as Java's broadcasting consumers keep them.
+
+The file is Java's: the same place, and JSON with objects for keys, which both sides read. It is replaced as a whole,
+and what it held before becomes its .bak: a power loss at any byte leaves one of the two whole. A file that cannot be
+read is replaced by its .bak; when neither can be read nothing is changed, and the consumer does not start. Unlike
+Java's it is locked while it is in use: two consumers that wrote the same file would take each other's offsets. Plays
+the part of LocalFileOffsetStore and OffsetSerializeWrapper.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rocketpy.consumer.small_files import SmallFiles
+from rocketpy.errors import ConfigError, OffsetStoreError, RemoteProtocolError
+from rocketpy.logs import get_logger
+from rocketpy.wire.bodies.offsets import OffsetSerializeWrapper
+from rocketpy.wire.limits import WireLimits
+
+if TYPE_CHECKING:
+    import os
+
+    from rocketpy.config import PushConsumerConfig
+    from rocketpy.message import MessageQueue
+
+__all__ = ["LocalFileOffsetStore", "offset_file"]
+
+logger = get_logger(__name__)
+
+_LIMITS = WireLimits(max_json_body=1 << 30, max_body_members=10_000_000)
+"""Our own file may be larger than anything that a peer may send."""
+
+
+class _Files(Protocol):
+    """What is used of `rocketpy.seams.Storage`."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None: ...
+
+    def make_dir(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> Callable[[], None]: ...
+
+    def describe(self, path: str) -> str: ...
+
+
+def offset_file(config: PushConsumerConfig, local_ip: str) -> Path:
+    """Where Java keeps the offsets of a group: folder / address@instance[@unit] / group / offsets.json.
+
+    The instance is "DEFAULT" when the settings name none: the client id, which changes with every start, would not do.
+
+    Raises:
+        ConfigError: the settings make no path.
+    """
+    try:
+        folder = config.local_offset_store_dir or Path.home() / ".rocketmq_offsets"
+    except RuntimeError as error:
+        raise ConfigError(f"set local_offset_store_dir, for this user has no home folder: {error}") from error
+    parts = [config.client_ip or local_ip, config.instance_name or "DEFAULT", *filter(None, [config.unit_name])]
+    client = "@".join(parts)
+    if Path(client).name != client:
+        raise ConfigError(f"client_ip, instance_name and unit_name become the name of a folder, and {client!r} is none")
+    return Path(folder) / client / config.group / "offsets.json"
+
+
+class LocalFileOffsetStore:
+    """Keeps offsets in a file. It blocks, so it is called in threads.
+
+    Args:
+        path: the file.
+        files: how to reach it, for tests.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, files: Any = None) -> None:
+        self.path = Path(path)
+        self._files: _Files = files if files is not None else SmallFiles(self.path.parent)
+        self._name = self.path.name
+        self._table: dict[MessageQueue, int] = {}
+        self._guard = threading.Lock()
+        self._release: Callable[[], None] | None = None
+        self._keeps_backup = False
+        """Whether the .bak must stay, for it is what was read."""
+
+    def __repr__(self) -> str:
+        """Short form for logs."""
+        return f"<LocalFileOffsetStore {self.path}>"
+
+    def open(self) -> None:
+        """Take the file and read it.
+
+        Raises:
+            OffsetStoreError: the folder cannot be written, somebody else has the file, or it cannot be read.
+        """
+        with self._guard:
+            try:
+                self._files.make_dir("")
+                self._release = self._files.lock(self._name + ".lock")
+            except BlockingIOError as error:
+                raise OffsetStoreError(
+                    f"another consumer keeps its offsets in {self._where}: give each consumer of a group that runs on "
+                    "the same host an instance_name of its own, the same at every start"
+                ) from error
+            except OSError as error:
+                raise OffsetStoreError(
+                    f"offsets cannot be kept in {self._where} ({error}): set local_offset_store_dir to a folder that "
+                    "can be written"
+                ) from error
+            try:
+                self._table = self._load()
+            except BaseException:  # Ctrl-C too: a lock that stays would keep the next start out
+                self._let_go()
+                raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._guard:
+            self._let_go()
+
+    def read(self, queue: MessageQueue) -> int | None:
+        """The offset of a queue, None when the file has none."""
+        with self._guard:
+            return self._table.get(queue)
+
+    def write(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Put offsets into the file; the others stay as they are.
+
+        Raises:
+            OffsetStoreError: the disk refused; the file or its .bak is whole.
+        """
+        with self._guard:
+            table = {**self._table, **offsets}
+            data = OffsetSerializeWrapper(offset_table=table).encode()
+            backup = "" if self._keeps_backup else self._name + ".bak"
+            try:
+                self._files.write_bytes_atomic(self._name, data, backup=backup)
+            except OSError as error:
+                raise OffsetStoreError(f"cannot write the offsets to {self._where}: {error}") from error
+            self._table = table
+            self._keeps_backup = False
+
+    @property
+    def _where(self) -> str:
+        return self._files.describe(self._name)
+
+    def _let_go(self) -> None:
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+    def _load(self) -> dict[MessageQueue, int]:
+        """The file, or its .bak; nothing when there is neither. An empty file counts as none, as in Java."""
+        problem: Exception | None = None
+        for name in (self._name, self._name + ".bak"):
+            try:
+                data = self._files.read_bytes(name) if self._files.exists(name) else b""
+                if not data:
+                    continue
+                table = OffsetSerializeWrapper.decode(data, limits=_LIMITS).offset_table
+            except (RemoteProtocolError, OSError) as error:
+                problem = problem or error
+                logger.warning("%s cannot be read: %s", self._files.describe(name), error)
+                continue
+            self._keeps_backup = name != self._name
+            if self._keeps_backup:
+                logger.warning("going on with %s", self._files.describe(name))
+            return {queue: offset for queue, offset in table.items() if offset >= 0}
+        if problem is None:
+            return {}
+        raise OffsetStoreError(
+            f"neither {self._where} nor its .bak can be read ({problem}); nothing was changed. Put back a copy, or "
+            "move both away to begin where consume_from_where says"
+        ) from problem

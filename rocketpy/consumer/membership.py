@@ -1,0 +1,169 @@
+"""Whether the group is sound: nobody else has our client id, and all members subscribe alike.
+
+Two clients with one id look like one, so each gets half of nothing or everything twice. Members that subscribe
+differently overwrite each other's subscription at the brokers, so that messages are passed over. Neither is an error to
+any broker, and both have cost many people days: so a member asks now and then whom the brokers see, and says what is
+wrong, once. Something that is there only for a moment is not told: it has to be there at a second look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.client.api import group as group_api
+from rocketpy.errors import BrokerError, NoPermissionError, RequestCodeNotSupportedError, RocketMQError
+from rocketpy.logs import get_logger
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.subscription import Subscriptions
+    from rocketpy.wire.bodies.groups import ConsumerConnection
+    from rocketpy.wire.bodies.subscription import SubscriptionData
+
+__all__ = ["Membership", "differences", "namesakes"]
+
+logger = get_logger(__name__)
+
+FIRST_LOOK = 1.5
+"""Seconds after the first sharing out until the first look."""
+SECOND_LOOK = 5.0
+"""Seconds after which what looked wrong is looked at again."""
+LOOK_EVERY = 30.0
+"""Seconds between looks in a small group."""
+_EACH_MEMBER = 0.1
+"""Seconds for each member that are between two looks at least: an answer names all of them."""
+_MOST_SAID = 5
+
+
+def namesakes(group: ConsumerConnection, client_id: str) -> frozenset[str]:
+    """The addresses from which clients with our id are connected to one broker, when there are several."""
+    found = frozenset(each.client_addr or "?" for each in group.connection_set if each.client_id == client_id)
+    return found if len(found) > 1 else frozenset()
+
+
+def differences(
+    group: ConsumerConnection, own: Sequence[SubscriptionData]
+) -> Mapping[str, tuple[str | None, str | None]]:
+    """By topic what we subscribe and what the broker has of the group, where that is not the same; None for nothing."""
+    mine = {data.topic: data for data in own}
+    theirs = group.subscription_table
+    found: dict[str, tuple[str | None, str | None]] = {}
+    for topic in mine.keys() | theirs.keys():
+        ours, other = mine.get(topic), theirs.get(topic)
+        if ours is not None and other is not None and (_same(ours, other) or other.sub_version < ours.sub_version):
+            continue  # an older one is ours of a moment ago
+        found[topic] = None if ours is None else _said(ours), None if other is None else _said(other)
+    return found
+
+
+def _same(one: SubscriptionData, other: SubscriptionData) -> bool:
+    if one.is_tag and other.is_tag:
+        return one.tags_set == other.tags_set
+    return (one.expression_type, one.sub_string) == (other.expression_type, other.sub_string)
+
+
+def _said(data: SubscriptionData) -> str:
+    text = "||".join(sorted(data.tags_set)) or "*" if data.is_tag else f"{data.expression_type} {data.sub_string}"
+    return text[:200]
+
+
+class Membership:
+    """Looks now and then.
+
+    Args:
+        client: how to reach brokers.
+        config: of the consumer.
+        subscriptions: what we subscribe.
+    """
+
+    def __init__(self, client: MQClientInstance, config: PushConsumerConfig, subscriptions: Subscriptions) -> None:
+        self._client = client
+        self._config = config
+        self._subscriptions = subscriptions
+        self._told_addresses: frozenset[str] = frozenset()
+        self._told: dict[str, tuple[str | None, str | None]] = {}
+
+    async def run(self) -> None:
+        """The service. It ends when brokers do not answer such questions, or not to us."""
+        await trio.sleep(FIRST_LOOK)
+        while True:
+            try:
+                members = await self._look()
+            except (NoPermissionError, RequestCodeNotSupportedError) as error:
+                logger.debug("nobody looks whether the group %s is sound: %s", self._config.group, error)
+                return
+            await trio.sleep(max(LOOK_EVERY, members * _EACH_MEMBER))
+
+    async def _look(self) -> int:
+        """Look, and once more where something is wrong. Returns how many members there are."""
+        group = await self._ask()
+        if group is None:
+            return 0
+        addresses, wrong = self._seen(group)
+        if addresses - self._told_addresses or wrong:
+            await trio.sleep(SECOND_LOOK)
+            again = await self._ask()
+            if again is not None:
+                now_addresses, now_wrong = self._seen(again)
+                self._tell_namesakes(addresses & now_addresses)
+                self._tell_differences(
+                    again, {topic: pair for topic, pair in wrong.items() if now_wrong.get(topic) == pair}
+                )
+        return len(group.connection_set)
+
+    def _seen(self, group: ConsumerConnection) -> tuple[frozenset[str], dict[str, tuple[str | None, str | None]]]:
+        found = differences(group, self._subscriptions.data()) if self._subscriptions.topics else {}
+        news = {topic: pair for topic, pair in found.items() if self._told.get(topic) != pair}
+        return namesakes(group, self._client.client_id), news
+
+    async def _ask(self) -> ConsumerConnection | None:
+        """The group as one broker sees it; None when none can be asked.
+
+        Raises:
+            NoPermissionError, RequestCodeNotSupportedError: they do not tell us.
+        """
+        for address in sorted(self._client.heartbeats.answering):
+            try:
+                return await group_api.consumer_connections(
+                    self._client.pool, address, self._config.group, timeout=self._client.config.request_timeout
+                )
+            except (NoPermissionError, RequestCodeNotSupportedError):
+                raise
+            except BrokerError as error:
+                logger.debug("%s does not know the group yet: %s", address, error)
+            except RocketMQError as error:
+                logger.debug("%s did not say who is in the group: %s", address, error)
+        return None
+
+    def _tell_namesakes(self, addresses: frozenset[str]) -> None:
+        if len(addresses) < 2 or addresses <= self._told_addresses:
+            return
+        self._told_addresses |= addresses
+        logger.warning(
+            "the client id %s of group %s is used from several addresses: %s. Brokers take such clients for one, so "
+            "that queues are consumed twice or not at all. Give each an instance_name of its own, or none at all; or "
+            "one of them is what is left of a client that ended within the last two minutes",
+            self._client.client_id,
+            self._config.group,
+            ", ".join(sorted(addresses)[:_MOST_SAID]),
+        )
+
+    def _tell_differences(self, group: ConsumerConnection, wrong: Mapping[str, tuple[str | None, str | None]]) -> None:
+        self._told.update(wrong)
+        others = sorted({each.client_id or "?" for each in group.connection_set} - {self._client.client_id})
+        for topic, (ours, theirs) in sorted(wrong.items())[:_MOST_SAID]:
+            logger.warning(
+                "the members of group %s do not subscribe alike, so messages are passed over: of %s this one (%s) "
+                "wants %s, and another wants %s. All members must subscribe the same; what wants something else is a "
+                "group of its own. The others: %s",
+                self._config.group,
+                topic,
+                self._client.client_id,
+                "nothing" if ours is None else repr(ours),
+                "nothing" if theirs is None else repr(theirs),
+                ", ".join(others[:_MOST_SAID]) + (", ..." if len(others) > _MOST_SAID else "") or "gone by now",
+            )

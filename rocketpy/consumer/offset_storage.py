@@ -1,0 +1,179 @@
+"""Offsets that are not at brokers: what keeps them, and what stands between that and a consumer.
+
+`OffsetStorage` is what users may write: it reads and writes, nothing else. `KeptOffsetStore` makes an offset store of
+it: it has the memory, writes only what has changed, one write after the other, and bears everything that may go wrong.
+What could not be written stays noted and is written the next time, so that no error costs a message; at worst some
+come again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import trio
+
+from rocketpy.consumer.listeners import must_pass
+from rocketpy.errors import OffsetStoreError
+from rocketpy.logs import Seldom, get_logger
+
+if TYPE_CHECKING:
+    from rocketpy.consumer.user_calls import UserCalls
+    from rocketpy.message import MessageQueue
+
+__all__ = ["KeptOffsetStore", "OffsetStorage"]
+
+logger = get_logger(__name__)
+
+_MAX_OFFSET = 2**63 - 1
+
+
+@runtime_checkable
+class OffsetStorage(Protocol):
+    """Where a consumer may keep its offsets instead of at the brokers: give one as `offset_store=`.
+
+    An offset is the number of the next message of a queue to consume. Both functions may be plain, and are called in a
+    thread then, or `async def`. There may be two more without arguments: `open`, called when the consumer starts, and
+    `close`, called at its end when everything is written, and also when `open` failed. What `open` raises ends the
+    start.
+    """
+
+    def read(self, queue: MessageQueue) -> int | Awaitable[int | None] | None:
+        """The offset of a queue; None when there is none, and `consume_from_where` decides.
+
+        An exception means that it cannot be told now: the queue is not consumed, and asked for again soon.
+        """
+        ...
+
+    def write(self, offsets: Mapping[MessageQueue, int]) -> Awaitable[None] | None:
+        """Keep these offsets, all of them new. An exception means that none is kept: they come again, or newer ones."""
+        ...
+
+
+class KeptOffsetStore:
+    """An offset store that has a storage below it. Plays the part of OffsetStore.
+
+    Args:
+        storage: keeps the offsets.
+        group: whose offsets, for error texts.
+        calls: how to call the storage.
+        timeout: seconds that one call of it may take.
+    """
+
+    at_brokers = False
+
+    def __init__(self, storage: OffsetStorage, group: str, calls: UserCalls, *, timeout: float) -> None:
+        self._storage = storage
+        self._group = group
+        self._calls = calls
+        self._timeout = timeout
+        self._offsets: dict[MessageQueue, int] = {}
+        self._written: dict[MessageQueue, int] = {}
+        self._writing = trio.Lock()
+        self._failing = False
+        self._seldom = Seldom(logger, clock=trio.current_time)
+
+    async def open(self) -> None:
+        """Open the storage, if it wants to be.
+
+        Raises:
+            OffsetStoreError: it cannot be used.
+        """
+        await self._call_if_there("open", "opening")
+
+    async def close(self) -> None:
+        """Close the storage, if it wants to be. Errors are logged."""
+        try:
+            await self._call_if_there("close", "closing")
+        except OffsetStoreError as error:
+            logger.warning("%s", error)
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
+        """Note in memory how far a queue is consumed; with `increase_only` a lower offset is ignored."""
+        known = self._offsets.get(queue)
+        if known is None or not increase_only or known < offset:
+            self._offsets[queue] = offset
+
+    def memory(self, queue: MessageQueue) -> int | None:
+        """What is noted in memory, None when nothing is."""
+        return self._offsets.get(queue)
+
+    def remove(self, queue: MessageQueue) -> None:
+        """Forget what is noted in memory."""
+        self._offsets.pop(queue, None)
+        self._written.pop(queue, None)
+
+    # --- storage --------------------------------------------------------------------------------------
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Ask the storage.
+
+        Raises:
+            OffsetStoreError: it raised an exception, took too long, or answered with something else than an offset.
+        """
+        offset = await self.committed(queue)
+        if offset is not None:
+            self._offsets[queue] = self._written[queue] = offset
+        return offset
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Ask the storage, and note nothing. Raises as `read` does."""
+        offset = await self._call(self._storage.read, queue, doing=f"asking for the offset of {queue}")
+        if offset is None:
+            return None
+        if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset <= _MAX_OFFSET:
+            raise OffsetStoreError(
+                f"the offset store of {self._group} says that {queue} stands at {offset!r:.100}: an offset is a whole "
+                "number from 0 on, or None"
+            )
+        return offset
+
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
+        """Write what has changed. Errors are logged, once a change of state; the next time repeats it."""
+        try:
+            await self._write(queues)
+        except OffsetStoreError as error:
+            if not self._failing:
+                self._seldom.warning("write", "%s; what was consumed is written the next time", error)
+            self._failing = True
+
+    async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
+        """Write what has changed. Returns the queues of which it is not written by the deadline."""
+        with trio.move_on_at(deadline):
+            await self.persist(queues)
+        return list(self._changed(queues))
+
+    async def _write(self, queues: Collection[MessageQueue]) -> None:
+        async with self._writing:
+            if changed := self._changed(queues):
+                await self._call(self._storage.write, changed, doing=f"writing {len(changed)} offsets")
+                self._written.update(changed)
+                self._failing = False
+
+    def _changed(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int]:
+        noted = {queue: self._offsets[queue] for queue in queues if queue in self._offsets}
+        return {queue: offset for queue, offset in noted.items() if self._written.get(queue) != offset}
+
+    async def _call_if_there(self, name: str, doing: str) -> None:
+        function = getattr(self._storage, name, None)
+        if function is not None:
+            await self._call(function, doing=doing)
+
+    async def _call(self, function: Callable[..., Any], *arguments: object, doing: str) -> Any:
+        try:
+            with trio.fail_after(self._timeout):
+                return await self._calls.call(function, *arguments)
+        except trio.TooSlowError as error:
+            raise OffsetStoreError(
+                f"the offset store of {self._group} has not answered within {self._timeout:g} s: {doing}"
+            ) from error
+        except OffsetStoreError:
+            raise
+        except BaseException as error:
+            if must_pass(error):
+                raise
+            raise OffsetStoreError(
+                f"the offset store of {self._group} failed: {doing}: {type(error).__name__}: {error}"
+            ) from error

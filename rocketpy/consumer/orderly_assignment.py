@@ -1,0 +1,214 @@
+"""OrderlyAssignment: queues that are consumed in order, by one member of the group at a time.
+
+A queue is ours once its broker has locked it for us. It is given up in this order: pull no more and begin no more
+calls; wait until the listener is out of it, while the lock is kept; commit, and wait until the broker has that; unlock.
+A lock that was lost ends it at once: what the listener still says counts no more, and nothing is committed; but the
+queue is not taken again before its listener is out. Plays the part of RebalancePushImpl, where that orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.consumer.assignment import Assignment
+from rocketpy.consumer.queue_locks import LockStatus, QueueLocks
+from rocketpy.errors import QueueLockedError, RocketMQError
+from rocketpy.logs import get_logger
+
+if TYPE_CHECKING:
+    from rocketpy.consumer.consume_orderly import ConsumeMessageOrderlyService
+    from rocketpy.consumer.process_queue import ProcessQueue
+    from rocketpy.consumer.pull import PullParts, QueuePuller
+    from rocketpy.consumer.queue_hooks import QueueHooks
+    from rocketpy.consumer.rebalance import Plan
+    from rocketpy.consumer.start_position import StartPosition
+    from rocketpy.message import MessageQueue
+
+__all__ = ["OrderlyAssignment"]
+
+logger = get_logger(__name__)
+
+COMMIT_TIMEOUT = 3.0
+"""Seconds for the last commit of a queue that is given up."""
+
+
+class OrderlyAssignment(Assignment):
+    """The queues of one consumer, and their locks.
+
+    Args:
+        parts: what pulling tasks share.
+        start_position: finds where to begin.
+        service: consumes in order.
+        hooks: told which queues come and go.
+
+    Attributes:
+        on_free: called when a queue can be taken again, or has to be.
+    """
+
+    def __init__(
+        self,
+        parts: PullParts,
+        start_position: StartPosition,
+        service: ConsumeMessageOrderlyService,
+        hooks: QueueHooks | None = None,
+    ) -> None:
+        super().__init__(parts, start_position, hooks)
+        self.on_free: Callable[[], None] = lambda: None
+        self._service = service
+        self._admitted = trio.Event()
+        self._leaving: dict[MessageQueue, QueuePuller] = {}
+        self._locks = QueueLocks(parts.client, parts.config.group, self)
+        parts.locks = self._locks
+        service.restart = self._restart
+
+    def _services(self) -> Iterable[Callable[[], Awaitable[None]]]:
+        return (self._locks.run,)
+
+    # --- looking --------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[QueuePuller]:
+        """What pulls each queue, and what did so until it was given up, while a listener is in it still."""
+        yield from super().__iter__()
+        yield from tuple(self._leaving.values())
+
+    def committable(self) -> tuple[MessageQueue, ...]:
+        """What another member may have by now is not committed: its offset may be further on."""
+        return tuple(queue for queue in (*self.queues(), *self._leaving) if self._locks.counts(queue))
+
+    def locks(self, now: float) -> dict[MessageQueue, LockStatus]:
+        """The locks that we have or want."""
+        return self._locks.look(now)
+
+    # --- what the locks ask -----------------------------------------------------------------------------
+
+    def lock_counts(self, queue: MessageQueue, until: float) -> None:
+        """Consume until then."""
+        if queue not in self._leaving:
+            self._service.allow_until(queue, until)
+
+    def lock_lost(self, queue: MessageQueue) -> None:
+        """Another member has the queue."""
+        puller = self._pullers.get(queue) or self._leaving.get(queue)
+        if puller is None:
+            return
+        logger.warning(
+            "the lock on %s is lost: another member of %s consumes it from the last committed offset, %d messages held "
+            "here are dropped",
+            queue,
+            self._parts.config.group,
+            len(puller.process_queue),
+        )
+        puller.drop()
+        if queue in self._pullers:
+            self._leave(queue)
+        self.on_free()
+
+    async def is_ours_still(self, queue: MessageQueue) -> bool:
+        """Whether nobody has committed more than we have consumed."""
+        puller = self._pullers.get(queue)
+        if puller is None:
+            return True
+        self._service.collect()
+        there = await self._parts.offsets.committed(queue)
+        return there is None or there <= puller.process_queue.commit_offset
+
+    # --- changing -------------------------------------------------------------------------------------
+
+    async def apply(self, topic: str, plan: Plan) -> RocketMQError | None:
+        """Give up and take queues of a topic."""
+        self._locks.want_only(topic, plan.add)
+        return await super().apply(topic, plan)
+
+    def _overdue(self, topic: str, plan: Plan) -> list[MessageQueue]:
+        return [queue for queue in super()._overdue(topic, plan) if self._locks.counts(queue)]
+
+    def _restart(self, queue: MessageQueue) -> None:
+        """Give a queue up in order, and take it again."""
+        if queue in self._pullers:
+            self._leave(queue)
+
+    async def _give_up(self, queues: list[MessageQueue]) -> None:
+        for queue in queues:
+            if queue in self._pullers:  # its lock may have been lost since it was looked at
+                self._leave(queue)
+
+    def _leave(self, queue: MessageQueue) -> None:
+        puller = self._leaving[queue] = self._pullers.pop(queue)
+        puller.stop()
+        puller.paused = "it is given up as soon as its listener returns"
+        if self._nursery is not None:
+            self._nursery.start_soon(self._leave_in_order, queue, puller)
+
+    async def _leave_in_order(self, queue: MessageQueue, puller: QueuePuller) -> None:
+        offsets = self._parts.offsets
+        await self._service.leave(queue)
+        self._service.collect()
+        while queue in self._withheld:
+            await self._admitted.wait()
+        if not puller.process_queue.dropped and self._locks.counts(queue):
+            await offsets.commit_all([queue], deadline=trio.current_time() + COMMIT_TIMEOUT)
+        puller.drop()
+        offsets.remove(queue)
+        await self._locks.give_back([queue])
+        del self._leaving[queue]
+        self.on_free()
+
+    def withhold(self, queues: Iterable[MessageQueue]) -> tuple[list[MessageQueue], list[ProcessQueue]]:
+        """Drop queues without a commit, and take none of them until `admit`. Their locks are kept until then."""
+        held = [queue for queue in queues if queue in self._pullers]
+        pullers = {queue: self._pullers[queue] for queue in held}
+        found = super().withhold(queues)
+        for queue, puller in pullers.items():
+            self._pullers[queue] = puller
+            self._leave(queue)
+        return found
+
+    def admit(self, queues: Iterable[MessageQueue]) -> None:
+        """These queues may be taken again."""
+        super().admit(queues)
+        admitted, self._admitted = self._admitted, trio.Event()
+        admitted.set()
+
+    async def _take_all(
+        self, topic: str, queues: Sequence[MessageQueue], *, again: Collection[MessageQueue] = ()
+    ) -> list[RocketMQError]:
+        failures: list[RocketMQError] = []
+        leaving = [queue for queue in queues if queue in self._leaving]
+        if leaving:
+            failures.append(
+                QueueLockedError(f"a listener of this consumer is still at work in {', '.join(map(str, leaving))}")
+            )
+        free = [queue for queue in queues if queue not in self._leaving]
+        failures += await self._locks.take(free)
+        locked = [queue for queue in free if self._locks.counts(queue)]
+        failures += await super()._take_all(topic, locked, again=again)
+        # One in which it is not known where to begin is somebody else's until it is.
+        idle = [queue for queue in locked if queue not in self._pullers and queue not in self._leaving]
+        for queue in idle:
+            await self._service.leave(queue)
+        await self._locks.give_back(idle)
+        return failures
+
+    # --- closing --------------------------------------------------------------------------------------
+
+    async def release(self, deadline: float) -> None:
+        """Unlock all queues but those in which a listener is still at work: their locks run out by themselves."""
+        busy = {call[1].queue for call, _ in self._service.running()}
+        ours = [queue for queue in (*self._pullers, *self._leaving) if queue not in busy]
+        if busy:
+            logger.warning(
+                "listeners of %s are still at work in %s: the broker keeps them locked for up to 60 s more",
+                self._parts.config.group,
+                ", ".join(map(str, sorted(busy))),
+            )
+        with trio.move_on_at(deadline):
+            await self._locks.give_back(ours)
+
+    def drop_all(self) -> None:
+        """Nothing is ours any more."""
+        super().drop_all()
+        for puller in self._leaving.values():
+            puller.drop()

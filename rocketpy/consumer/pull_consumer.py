@@ -1,0 +1,267 @@
+"""PullConsumer: gives what a queue has from an offset on, and keeps nothing. The part of DefaultMQPullConsumer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, final
+
+import trio
+
+from rocketpy.client.api.pull import pull_message
+from rocketpy.client.instance import MQClientInstance
+from rocketpy.config import PullConsumerConfig
+from rocketpy.consumer.arguments import checked_count, checked_offset, checked_seconds
+from rocketpy.consumer.fetching import Fetching
+from rocketpy.consumer.lite.wanted import check_queue
+from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
+from rocketpy.consumer.pull import unwrapped
+from rocketpy.consumer.queue_offsets import QueueOffsets
+from rocketpy.consumer.subscription import Subscription, subscription_data
+from rocketpy.errors import BrokerUnreachableError, ConfigError, ServiceCrashedError
+from rocketpy.results import MessageModel, PullResult, PullStatus
+from rocketpy.wire.bodies.heartbeat import ConsumerData
+from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType
+from rocketpy.wire.headers.pull import PullMessageRequestHeader
+from rocketpy.wire.sysflag import PullSysFlag
+
+if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
+    from rocketpy.message import MessageQueue
+    from rocketpy.remoting.network import Network
+
+__all__ = ["PullConsumer"]
+
+_MOST_MESSAGES = 1024
+
+
+@final
+class PullConsumer(Fetching):
+    """Gives the messages of a queue from an offset on: ``async with rocketpy.PullConsumer("audit") as consumer:``.
+
+    It pulls only when it is asked, knows no positions, and commits only what it is told to. To have messages pulled
+    ahead and queues shared out, use `LitePullConsumer`.
+
+    Args:
+        group: name under which offsets are kept.
+        config: the settings; `group` and `fields` count over them.
+        client: a client to share; without it the consumer has one of its own.
+        network: where connections come from, for a client of its own.
+        fields: settings by name, as in `PullConsumerConfig`.
+
+    Raises:
+        ConfigError: a setting cannot be used.
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        config: PullConsumerConfig | None = None,
+        client: MQClientInstance | None = None,
+        network: Network | None = None,
+        **fields: Any,
+    ) -> None:
+        self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
+        if group is not None:
+            fields["group"] = group
+        base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
+        self.config = PullConsumerConfig.of(base, **fields)
+        super().__init__(f"pull consumer {self.config.group}", self.config, client, network)
+        self._crash: ServiceCrashedError | None = None
+
+    def __repr__(self) -> str:
+        """Short form for logs."""
+        return f"<PullConsumer {self.config.group} {self._lifecycle.state.value}>"
+
+    async def _open(self, stack: AsyncExitStack) -> None:
+        self.client.register_consumer(self.config.group, self)
+        stack.push_async_callback(self._leave)
+
+    async def _leave(self) -> None:
+        with trio.move_on_after(self.config.close_timeout, shield=True):
+            await self.client.unregister_consumer(self.config.group)
+
+    def _check_usable(self) -> None:
+        if self._crash is not None:
+            raise ServiceCrashedError(f"consumer {self.config.group} has crashed: {self._crash}") from self._crash
+        self._lifecycle.check_here()
+        self.client.check_open()
+
+    # --- messages -------------------------------------------------------------------------------------
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_messages: int = 32,
+        tags: str | None = None,
+        sql: str | None = None,
+        timeout: float | None = None,
+    ) -> PullResult:
+        """What a queue has from an offset on, now.
+
+        Args:
+            queue: the queue.
+            offset: where to begin.
+            max_messages: how many at most; brokers give fewer when these are many bytes.
+            tags: which messages, such as "created || paid"; all when None.
+            sql: which messages, as SQL92 over their properties; brokers must be set up for it.
+            timeout: seconds for the whole call; left out, `consumer_pull_timeout`.
+
+        Returns:
+            The messages, and in any case the offset to go on at. The status is FOUND; NO_NEW_MSG behind the last
+            message; NO_MATCHED_MSG where nothing is wanted; OFFSET_ILLEGAL outside of the queue.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            MessageDecodeError: a message is damaged; `decoded` holds those before it.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        budget = self.config.consumer_pull_timeout if timeout is None else checked_seconds("timeout", timeout)
+        return await self._pull(queue, offset, max_messages, _subscription(queue, tags, sql), budget, hold=None)
+
+    async def pull_block_if_not_found(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_messages: int = 32,
+        tags: str | None = None,
+        sql: str | None = None,
+    ) -> PullResult:
+        """What a queue has from an offset on; where there is nothing, as soon as something comes.
+
+        The broker waits for `broker_suspend_max_time` at most; then the status is NO_NEW_MSG.
+
+        Args:
+            queue: the queue.
+            offset: where to begin.
+            max_messages: how many at most.
+            tags: which messages, such as "created || paid"; all when None.
+            sql: which messages, as SQL92 over their properties; brokers must be set up for it.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            MessageDecodeError: a message is damaged; `decoded` holds those before it.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        config = self.config
+        wanted = _subscription(queue, tags, sql)
+        budget = config.consumer_timeout_when_suspend
+        return await self._pull(queue, offset, max_messages, wanted, budget, hold=config.broker_suspend_max_time)
+
+    async def _pull(
+        self, queue: MessageQueue, offset: int, count: int, wanted: Subscription, budget: float, *, hold: float | None
+    ) -> PullResult:
+        checked_offset(offset)
+        checked_count("max_messages", count, _MOST_MESSAGES)
+        self._check_usable()
+        deadline = trio.current_time() + budget
+        address = await self._address(queue, budget)
+        header = PullMessageRequestHeader(
+            consumer_group=self.config.group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=count,
+            sys_flag=PullSysFlag.build(suspend=hold is not None, subscription=True),
+            commit_offset=0,
+            suspend_timeout_millis=round((hold or 0) * 1000),
+            subscription=wanted.data.sub_string,
+            sub_version=wanted.data.sub_version,
+            expression_type=wanted.data.expression_type,
+            bname=self.client.routes.broker_name(queue),
+        )
+        left = max(0.001, deadline - trio.current_time())
+        result = await pull_message(self.client.pool, address, header, broker_name=queue.broker_name, timeout=left)
+        return _wanted_of(result, offset, wanted)
+
+    async def _address(self, queue: MessageQueue, budget: float) -> str:
+        routes = self.client.routes
+        broker = routes.find_broker(routes.broker_name(queue))
+        if broker is None:
+            await routes.ensure_subscribe(queue.topic, timeout=budget)
+            broker = routes.find_broker(routes.broker_name(queue))
+        if broker is None:
+            raise BrokerUnreachableError(
+                f"the topic {queue.topic} has no broker {queue.broker_name} now: see fetch_message_queues",
+                topic=queue.topic,
+            )
+        return broker.address
+
+    # --- offsets --------------------------------------------------------------------------------------
+
+    async def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
+        """Commit the offset that comes next in a queue, and wait until its broker has it.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        check_queue(queue)
+        checked_offset(offset)
+        self._check_usable()
+        await QueueOffsets(self.client, self.config.group).master(queue)
+        await RemoteBrokerOffsetStore(self.client, self.config.group).tell(queue, offset, wait=True)
+
+    async def fetch_consume_offset(self, queue: MessageQueue) -> int | None:
+        """The offset that comes next in a queue, as its broker has it; None when nothing was ever committed.
+
+        For a group without an offset a broker says 0 where the queue still has its first message.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        check_queue(queue)
+        self._check_usable()
+        return await QueueOffsets(self.client, self.config.group).committed(queue)
+
+    # --- what the client asks of a consumer -------------------------------------------------------------
+
+    def consumer_data(self) -> ConsumerData:
+        """What brokers shall know: that the group is here. What is wanted is said with every pull."""
+        return ConsumerData(
+            group_name=self.config.group,
+            consume_type=ConsumeType.CONSUME_ACTIVELY,
+            message_model=MessageModel.CLUSTERING,
+            consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+            subscription_data_set=[],
+        )
+
+    def topics(self) -> tuple[str, ...]:
+        """No topic's route has to be kept fresh for it; those in use are anyway."""
+        return ()
+
+    def rebalance_now(self) -> None:
+        """Nothing is shared out here."""
+
+    def on_route_changed(self, topic: str) -> None:
+        """Nothing depends on it."""
+
+    def client_closing(self) -> None:
+        """A shared client closes before the consumer does."""
+        self._crash = self.client.crash
+
+
+def _subscription(queue: MessageQueue, tags: str | None, sql: str | None) -> Subscription:
+    check_queue(queue)
+    if tags is not None and sql is not None:
+        raise ConfigError(f"filter {queue.topic} by tags or by sql, not by both")
+    return Subscription(subscription_data(queue.topic, tags, sql), None)
+
+
+def _wanted_of(result: PullResult, offset: int, wanted: Subscription) -> PullResult:
+    """The answer without messages of other tags with the same hash, and with the messages of batches."""
+    if result.status is not PullStatus.FOUND:
+        return result
+    messages = list(wanted.filtered(unwrapped(result.messages, offset)))
+    return PullResult(
+        status=PullStatus.FOUND if messages else PullStatus.NO_MATCHED_MSG,
+        next_begin_offset=result.next_begin_offset,
+        min_offset=result.min_offset,
+        max_offset=result.max_offset,
+        messages=messages,
+        suggested_broker_id=result.suggested_broker_id,
+    )

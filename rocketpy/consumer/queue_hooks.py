@@ -1,0 +1,66 @@
+"""Telling the user's functions which queues come and which go.
+
+One call at a time, so that they need no locks; each has an end, so that one that hangs does not keep queues from their
+next owner. The retry topic is the consumer's own affair. Plays the part of MessageQueueListener.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from rocketpy.consumer.listeners import must_pass
+from rocketpy.logs import get_logger
+from rocketpy.wire.names import is_retry_topic
+
+if TYPE_CHECKING:
+    from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.user_calls import UserCalls
+    from rocketpy.message import MessageQueue
+
+__all__ = ["QueueHooks"]
+
+logger = get_logger(__name__)
+
+
+class QueueHooks:
+    """Calls `on_assigned` and `on_revoked` of one consumer.
+
+    Args:
+        config: has the functions, and their time.
+        calls: how to call them.
+    """
+
+    def __init__(self, config: PushConsumerConfig, calls: UserCalls) -> None:
+        self._on_assigned = config.on_assigned
+        self._on_revoked = config.on_revoked
+        self._timeout = config.rebalance_hook_timeout
+        self._calls = calls
+        self._turn = trio.Lock()
+
+    async def assigned(self, queues: Collection[MessageQueue]) -> None:
+        """These are ours now, and are pulled when this returns."""
+        await self._tell("on_assigned", self._on_assigned, queues, "they are consumed all the same")
+
+    async def revoked(self, queues: Collection[MessageQueue]) -> None:
+        """These are pulled no more, and given up when this returns."""
+        await self._tell("on_revoked", self._on_revoked, queues, "they are given up all the same")
+
+    async def _tell(
+        self, name: str, function: Callable[..., Any] | None, queues: Collection[MessageQueue], so: str
+    ) -> None:
+        told = tuple(sorted(queue for queue in queues if not is_retry_topic(queue.topic)))
+        if function is None or not told:
+            return
+        async with self._turn:
+            try:
+                with trio.fail_after(self._timeout):
+                    await self._calls.call(function, told)
+            except trio.TooSlowError:
+                logger.error("%s has not returned within %g s for %d queues: %s", name, self._timeout, len(told), so)
+            except BaseException as error:
+                if must_pass(error):
+                    raise
+                logger.error("%s failed for %d queues: %s", name, len(told), so, exc_info=error)

@@ -1,0 +1,91 @@
+"""QueueWatch: tells functions of the user's when a topic has got other queues. Plays the part of
+fetchTopicMessageQueuesAndCompare and TopicMessageQueueChangeListener.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import trio
+
+from rocketpy.consumer.listeners import must_pass
+from rocketpy.errors import ConfigError
+from rocketpy.logs import get_logger
+
+if TYPE_CHECKING:
+    from rocketpy.client.routing import RouteTable
+    from rocketpy.consumer.user_calls import UserCalls
+    from rocketpy.message import MessageQueue
+
+__all__ = ["QueueWatch", "QueuesFunction"]
+
+logger = get_logger(__name__)
+
+QueuesFunction: TypeAlias = Callable[[str, "tuple[MessageQueue, ...]"], Any]
+"""A plain or async function of a topic and its queues."""
+
+
+class QueueWatch:
+    """The functions of one consumer, one for each topic. They are called one after the other."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, QueuesFunction] = {}
+        self._known: dict[str, tuple[MessageQueue, ...] | None] = {}
+        self._changed = trio.Event()
+
+    def add(self, topic: str, function: QueuesFunction) -> None:
+        """Call a function when a topic has other queues than it has now; one that was there is replaced.
+
+        Raises:
+            ConfigError: it cannot be called with a topic and its queues.
+        """
+        if not callable(function):
+            raise ConfigError(f"what is told of the queues of {topic} must be a function, not {function!r:.100}")
+        try:
+            inspect.signature(function).bind(topic, ())
+        except TypeError as exc:
+            raise ConfigError(f"{function!r:.100} must take two arguments, the topic and its queues: {exc}") from exc
+        except ValueError:
+            pass  # what is written in C need not tell
+        self._functions[topic] = function
+
+    def adopt(self, others: QueueWatch) -> None:
+        """Call what others do, those of a consumer that this one's replaces."""
+        self._functions = dict(others._functions)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics that are watched."""
+        return tuple(self._functions)
+
+    def look(self) -> None:
+        """Routes, or what is watched, may have changed."""
+        self._changed.set()
+
+    async def run(self, routes: RouteTable, calls: UserCalls) -> None:
+        """The service. What a topic has when it is first looked at is no change.
+
+        Args:
+            routes: has the queues.
+            calls: how to call the functions.
+        """
+        while True:
+            for topic in self.topics:
+                queues = routes.subscribe_queues(topic)
+                if topic not in self._known:
+                    self._known[topic] = queues
+                elif queues is not None and queues != self._known[topic]:
+                    self._known[topic] = queues
+                    await self._tell(calls, topic, queues)
+            await self._changed.wait()
+            self._changed = trio.Event()
+
+    async def _tell(self, calls: UserCalls, topic: str, queues: tuple[MessageQueue, ...]) -> None:
+        try:
+            await calls.call(self._functions[topic], topic, queues)
+        except BaseException as error:  # whatever it raises is its own affair, SystemExit included
+            if must_pass(error):
+                raise
+            logger.error("the function that is told of the queues of %s failed", topic, exc_info=error)

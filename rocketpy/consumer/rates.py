@@ -1,0 +1,106 @@
+"""What a consumer pulls and consumes of each topic: how much, and how long it takes. Plays ConsumerStatsManager's part.
+
+It is counted once for what came together and not for each message, in the trio thread; any thread may ask. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from rocketpy.rates import Rate
+from rocketpy.wire.bodies.running import ConsumeStatus
+
+__all__ = ["ConsumerRates", "TopicRates"]
+
+MOST_TOPICS = 1024
+"""Topics that are remembered; the one that came first is forgotten first."""
+
+
+@attrs.frozen(kw_only=True)
+class TopicRates:
+    """One topic of a push consumer. Without other words, a figure is that of the last minute."""
+
+    pulled_per_second: float = 0.0
+    """Messages."""
+    pull_seconds: float = 0.0
+    """How long a pull took that brought messages, in the mean; what a broker held it for counts."""
+    consumed_per_second: float = 0.0
+    """Messages with which listeners succeeded."""
+    failed_per_second: float = 0.0
+    """Messages with which they failed, or took too long."""
+    consume_seconds: float = 0.0
+    """How long a listener call took, in the mean; that of the last hour when there was none in the last minute."""
+    failed_in_hour: int = 0
+
+    def as_status(self) -> ConsumeStatus:
+        """As it travels, in ms."""
+        return ConsumeStatus(
+            pull_rt=self.pull_seconds * 1000,
+            pull_tps=self.pulled_per_second,
+            consume_rt=self.consume_seconds * 1000,
+            consume_ok_tps=self.consumed_per_second,
+            consume_failed_tps=self.failed_per_second,
+            consume_failed_msgs=self.failed_in_hour,
+        )
+
+
+class _Topic:
+    __slots__ = ("called", "consumed", "failed", "pull_times", "pulled")
+
+    def __init__(self, now: float) -> None:
+        self.pulled, self.pull_times, self.consumed, self.failed, self.called = (Rate(now) for _ in range(5))
+
+
+class ConsumerRates:
+    """The topics of one consumer.
+
+    Args:
+        clock: of the consumer's loop, in seconds; for any thread.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._topics: dict[str, _Topic] = {}
+
+    def note_pull(self, topic: str, messages: int, seconds: float) -> None:
+        """A pull has brought so many messages, after so many seconds."""
+        found, now = self._topic(topic), self._clock()
+        found.pulled.add(now, messages)
+        found.pull_times.add(now, seconds)
+
+    def note_consumed(self, topic: str, messages: int) -> None:
+        """Listeners have succeeded with so many messages."""
+        self._topic(topic).consumed.add(self._clock(), messages)
+
+    def note_failed(self, topic: str, messages: int) -> None:
+        """Listeners have failed with so many."""
+        self._topic(topic).failed.add(self._clock(), messages)
+
+    def note_calls(self, topic: str, calls: int, seconds: float) -> None:
+        """So many calls of the topic's listener, one after the other, have taken so many seconds."""
+        self._topic(topic).called.add(self._clock(), seconds, calls)
+
+    def of(self, topic: str) -> TopicRates:
+        """What there was of a topic. For any thread."""
+        found, now = self._topics.get(topic), self._clock()
+        if found is None:
+            return TopicRates()
+        called = found.called.minute(now)
+        return TopicRates(
+            pulled_per_second=found.pulled.minute(now).per_second,
+            pull_seconds=found.pull_times.minute(now).mean,
+            consumed_per_second=found.consumed.minute(now).per_second,
+            failed_per_second=found.failed.minute(now).per_second,
+            consume_seconds=(called if called.times else found.called.hour(now)).mean,
+            failed_in_hour=int(found.failed.hour(now).value),
+        )
+
+    def _topic(self, topic: str) -> _Topic:
+        found = self._topics.get(topic)
+        if found is None:
+            while len(self._topics) >= MOST_TOPICS:
+                del self._topics[next(iter(self._topics))]
+            found = self._topics[topic] = _Topic(self._clock())
+        return found

@@ -1,0 +1,89 @@
+"""ConsumerRunningInfo: how a consumer is, inside, as administrators see it through brokers.
+
+Settings travel under Java's names and in Java's units; those that Java has not stay at home, and so do all secrets.
+Plays the part of consumerRunningInfo in DefaultMQPushConsumerImpl and of fillProcessQueueInfo.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from rocketpy._version import __version__
+from rocketpy.seams import wall_ms
+from rocketpy.wire.bodies.running import ProcessQueueInfo
+from rocketpy.wire.enums import ConsumeType
+
+if TYPE_CHECKING:
+    from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.process_queue import ProcessQueue
+
+__all__ = ["properties_of", "queue_info", "user_info"]
+
+_VERSION = "V5_3_3"
+"""What we say of ourselves, so that peers use all that we can do."""
+_MIB = 1024 * 1024
+
+
+def properties_of(
+    config: PushConsumerConfig, *, name_servers: tuple[str, ...], started_ms: int, orderly: bool = False
+) -> dict[str, str]:
+    """The settings, and what Java's tools look at besides.
+
+    Args:
+        config: the settings.
+        name_servers: their addresses.
+        started_ms: when the consumer started, in ms since 1970.
+        orderly: whether it consumes in order.
+    """
+    found: dict[str, str] = {}
+    for field in attrs.fields(type(config)):
+        name = field.metadata.get("java")
+        if name and field.repr:
+            found |= {name: text} if (text := _text(field, getattr(config, field.name))) is not None else {}
+    return found | {
+        "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in name_servers),
+        "PROP_CONSUME_TYPE": ConsumeType.CONSUME_PASSIVELY.name,
+        "PROP_CLIENT_VERSION": _VERSION,
+        "PROP_CONSUMEORDERLY": str(orderly).lower(),
+        "PROP_THREADPOOL_CORE_SIZE": str(config.consume_thread_max),
+        "PROP_CONSUMER_START_TIMESTAMP": str(started_ms),
+    }
+
+
+def _text(field: attrs.Attribute[Any], value: object) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, int | float):
+        return f"{round(value * field.metadata.get('scale', 1))}"
+    return value if isinstance(value, str) else None
+
+
+def user_info() -> dict[str, str]:
+    """What only we have to say."""
+    return {"rocketpy": __version__}
+
+
+def queue_info(queue: ProcessQueue, committed: int, now: float) -> ProcessQueueInfo:
+    """One queue.
+
+    Args:
+        queue: what is held of it.
+        committed: the offset that is, or will be, committed.
+        now: the time on the clock that the queue's own times are of.
+    """
+    held, wall = queue.look(), wall_ms()
+    return ProcessQueueInfo(
+        commit_offset=committed,
+        cached_msg_min_offset=held.lowest if held.messages else 0,
+        cached_msg_max_offset=held.lowest + held.span if held.messages else 0,
+        cached_msg_count=held.messages,
+        cached_msg_size_in_mi_b=held.size // _MIB,
+        droped=queue.dropped,
+        last_pull_timestamp=wall - round((now - queue.last_pull) * 1000),
+        last_consume_timestamp=wall - round((now - queue.last_consume) * 1000),
+    )

@@ -1,0 +1,33 @@
+"""The end of a program by a signal, for a consumer on trio that does nothing else."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import trio
+
+from rocketpy.logs import get_logger
+
+__all__ = ["listen_to_signals"]
+
+logger = get_logger("rocketpy.consumer.push")
+
+
+@contextmanager
+def listen_to_signals() -> Iterator[Callable[[], Awaitable[None]]]:
+    """Gives what waits for SIGINT or SIGTERM and lets the next one strike; forever in a thread that gets no signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield trio.sleep_forever
+        return
+    with ExitStack() as listening:
+        signals = listening.enter_context(trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM))
+
+        async def first() -> None:
+            number = await anext(signals)
+            listening.close()
+            logger.info("stopping, for %s came", signal.Signals(number).name)
+
+        yield first

@@ -1,0 +1,22 @@
+"""How the queues of a topic are shared out among the members of a group, a way a file. Pure."""
+
+from __future__ import annotations
+
+from rocketpy.consumer.strategies.averagely import AllocateAveragely
+from rocketpy.consumer.strategies.by_circle import AllocateByCircle
+from rocketpy.consumer.strategies.by_config import AllocateByConfig
+from rocketpy.consumer.strategies.consistent_hash import AllocateConsistentHash
+from rocketpy.consumer.strategies.machine_room import AllocateByMachineRoom
+from rocketpy.consumer.strategies.machine_room_nearby import AllocateMachineRoomNearby
+from rocketpy.consumer.strategies.request import AllocateRequest, AllocateStrategy
+
+__all__ = [
+    "AllocateAveragely",
+    "AllocateByCircle",
+    "AllocateByConfig",
+    "AllocateByMachineRoom",
+    "AllocateConsistentHash",
+    "AllocateMachineRoomNearby",
+    "AllocateRequest",
+    "AllocateStrategy",
+]

@@ -1,0 +1,25 @@
+"""Queues dealt out like cards. Plays the part of AllocateMessageQueueAveragelyByCircle. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+
+if TYPE_CHECKING:
+    from rocketpy.consumer.strategies.request import AllocateRequest
+    from rocketpy.message import MessageQueue
+
+__all__ = ["AllocateByCircle"]
+
+
+@attrs.frozen
+class AllocateByCircle:
+    """Queues are dealt out like cards, one by one."""
+
+    name: ClassVar[str] = "AVG_BY_CIRCLE"
+    """What Java calls it."""
+
+    def __call__(self, request: AllocateRequest) -> list[MessageQueue]:
+        """The share of who asks."""
+        return list(request.queues[request.index :: len(request.client_ids)])

@@ -1,0 +1,85 @@
+"""Calling functions of the user's that are no listeners: offset stores, and what hears of queues that come and go.
+
+A plain function is called in a thread, for it may block; an async one in the user's loop, which each surface reaches in
+its own way. Under a mock clock, which would jump while threads work, plain functions are called in place.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import trio
+
+from rocketpy.client.lifecycle import forks
+from rocketpy.consumer.forked import end_child
+from rocketpy.consumer.inside import inside
+from rocketpy.consumer.listeners import is_async_listener
+from rocketpy.services import runs_blocking_in_place
+
+__all__ = ["AsyncCaller", "UserCalls", "call_in_this_loop"]
+
+AsyncCaller: TypeAlias = Callable[[Callable[..., Any], tuple[Any, ...]], Awaitable[Any]]
+"""Calls an async function of the user's in the loop where it belongs, and waits for it. Cancelled, it cancels that."""
+
+_THREADS = 4
+"""Plain functions of one consumer that run at the same time. One that hangs keeps its place."""
+
+
+async def call_in_this_loop(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """The user's loop is this one."""
+    return await function(*arguments)
+
+
+class UserCalls:
+    """Calls functions for one consumer. Made in the trio thread.
+
+    What it calls counts as a listener: it must not wait for the consumer to close, which waits for it.
+
+    Args:
+        in_loop: calls those that are async.
+
+    Attributes:
+        owner: stands for the consumer.
+    """
+
+    def __init__(self, in_loop: AsyncCaller = call_in_this_loop) -> None:
+        self.owner: object = self
+        self._in_loop = in_loop
+        self._threads = trio.CapacityLimiter(_THREADS)
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call it and wait for its answer. A thread is left alone when this is cancelled: nothing can end it.
+
+        Raises:
+            TypeError: it is a plain function that answers with something to await.
+            BaseException: whatever it raises.
+        """
+        if is_async_listener(function):
+
+            async def awaited(*arguments: Any) -> Any:
+                with inside(self.owner):
+                    return await function(*arguments)
+
+            return await self._in_loop(awaited, arguments)
+
+        def called(*arguments: Any) -> Any:
+            before = forks()
+            try:
+                with inside(self.owner):
+                    return function(*arguments)
+            finally:
+                if forks() != before:
+                    end_child(sys.exception())
+
+        if runs_blocking_in_place():
+            await trio.lowlevel.checkpoint()
+            answer = called(*arguments)
+        else:
+            answer = await trio.to_thread.run_sync(called, *arguments, abandon_on_cancel=True, limiter=self._threads)
+        if inspect.iscoroutine(answer):
+            answer.close()
+            raise TypeError(f"{function!r:.100} gives something to await: make it an `async def` function itself")
+        return answer

@@ -1,0 +1,37 @@
+"""Calling async functions of blocking code, which has no loop: each call gets a trio loop and a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import trio
+
+__all__ = ["call_in_own_loop"]
+
+
+async def call_in_own_loop(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Call it there and wait. When this is cancelled, so is the function.
+
+    Raises:
+        BaseException: whatever the function raises.
+    """
+    scope = trio.CancelScope()
+    loops: list[trio.lowlevel.TrioToken] = []
+
+    async def main() -> Any:
+        loops.append(trio.lowlevel.current_trio_token())
+        with scope:
+            return await function(*arguments)
+
+    ended = False
+    try:
+        answer = await trio.to_thread.run_sync(trio.run, main, abandon_on_cancel=True)
+        ended = True
+        return answer
+    finally:
+        if not ended:
+            for loop in loops:
+                with suppress(trio.RunFinishedError):
+                    loop.run_sync_soon(scope.cancel)

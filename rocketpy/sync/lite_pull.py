@@ -1,0 +1,368 @@
+"""LitePullConsumer for blocking code. Any thread may use it, and several may poll: each message goes to one of them."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, final
+
+from rocketpy.client.homes import home_of
+from rocketpy.client.sharing import trio_client_of
+from rocketpy.consumer import LitePullConsumer as TrioConsumer
+from rocketpy.consumer.listeners import is_async_listener
+from rocketpy.consumer.lite.lending import Rest, as_parts
+from rocketpy.errors import ClientClosedError, ConfigError
+from rocketpy.message import MessageExt
+from rocketpy.sync.lifetime import Lifetime
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rocketpy.config import LitePullConsumerConfig
+    from rocketpy.consumer.lite import LitePullConsumerStatus
+    from rocketpy.consumer.lite.cache import Part
+    from rocketpy.consumer.queue_watch import QueuesFunction
+    from rocketpy.message import MessageQueue
+    from rocketpy.portal import Portal
+    from rocketpy.remoting.network import Network
+    from rocketpy.sync.client import MQClientInstance
+
+__all__ = ["LitePullConsumer"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@final
+class LitePullConsumer(Lifetime[TrioConsumer]):
+    """Hands out messages when it is asked: ``with rocketpy.sync.LitePullConsumer("billing") as consumer:``.
+
+    Arguments and methods are those of `rocketpy.LitePullConsumer`, without `await`. ``for message in consumer`` gives
+    messages one by one until another thread closes it; it fetches some ahead, which every other call gives back first.
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        config: LitePullConsumerConfig | None = None,
+        client: MQClientInstance | None = None,
+        network: Network | None = None,
+        **fields: Any,
+    ) -> None:
+        self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
+        shared = trio_client_of(client, "rocketpy.sync")
+        inner = TrioConsumer(group, config=config, client=shared, network=network, **fields)
+        super().__init__(inner, needs=client, client=inner.client)
+        self._rest: Rest = deque()
+
+    @property
+    def config(self) -> LitePullConsumerConfig:
+        """The settings."""
+        return self._inner.config
+
+    def _make_again(self, *, crossed_fork: bool) -> None:
+        former = self._inner
+        super()._make_again(crossed_fork=crossed_fork)
+        self._inner.adopt(former)
+
+    # --- what it consumes -----------------------------------------------------------------------------
+
+    def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
+        """Have the group share out the queues of a topic. See `rocketpy.LitePullConsumer.subscribe`.
+
+        Raises:
+            ConfigError: an argument cannot be used, or `assign` was used before.
+            ClientClosedError: it was made before a fork.
+        """
+        self._check_process()
+        self._inner.subscribe(topic, tags=tags, sql=sql)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Get no more messages of a topic.
+
+        Raises:
+            ConfigError: it is not subscribed.
+            ClientClosedError: it was made before a fork.
+        """
+        self._check_process()
+        self._inner.unsubscribe(topic)
+
+    def assign(self, queues: Iterable[MessageQueue], *, tags: str | None = None, sql: str | None = None) -> None:
+        """Have these queues and no others. See `rocketpy.LitePullConsumer.assign`.
+
+        Raises:
+            ConfigError: an argument cannot be used, or `subscribe` was used before.
+            ClientClosedError: it was made before a fork.
+        """
+        self._check_process()
+        self._inner.assign(queues, tags=tags, sql=sql)
+
+    def on_queues_changed(self, topic: str, function: QueuesFunction) -> None:
+        """Have a plain function called, in a thread, with a topic and its queues whenever these have become others.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            ClientClosedError: it was made before a fork.
+        """
+        self._check_process()
+        if is_async_listener(function):
+            raise ConfigError(f"{function!r:.100} is async: give a plain function here, or use rocketpy.aio")
+        self._inner.on_queues_changed(topic, function)
+
+    def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+        """The queues of a topic that can be read, in order; before the start too.
+
+        See `rocketpy.LitePullConsumer.fetch_message_queues`.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RouteNotFoundError: the topic cannot be found, or not be read; the subclass says why.
+            ClientClosedError: the consumer is closed, or was made before a fork.
+        """
+        self._check_process()
+        home = home_of(self._client) if self._home is None else self._home
+        return home.call(self._inner.fetch_message_queues, topic, timeout=timeout)
+
+    # --- messages -------------------------------------------------------------------------------------
+
+    def poll(self, max_messages: int | None = None, *, timeout: float | None = None) -> list[MessageExt]:
+        """The next messages, as soon as there are any. See `rocketpy.LitePullConsumer.poll`.
+
+        Raises:
+            ConfigError: an argument cannot be used, or nothing is subscribed or assigned.
+            NoPermissionError, RequestCodeNotSupportedError: a broker gives nothing to lite pull consumers.
+            ClientClosedError: the consumer is not open, or closes.
+            ServiceCrashedError: a bug in the background ended it.
+        """
+        portal = self._ready()
+        lent: list[Part] = []
+
+        async def lend() -> None:
+            lent.extend(await self._inner.lend(max_messages, timeout))
+
+        try:
+            portal.call(lend)
+            return [message for part in lent for message in part.messages]
+        except BaseException:  # Ctrl-C strikes as they come, and nobody else would hand them out
+            if lent:
+                portal.post(self._inner.give_back, lent)
+            raise
+
+    def __iter__(self) -> Self:
+        """Messages one by one, until the consumer closes; see the class for what is committed meanwhile."""
+        return self
+
+    def __next__(self) -> MessageExt:
+        """Wait for the next message; asking for it says that the one before is dealt with."""
+        while True:
+            try:
+                queue, message = self._rest.popleft()
+            except IndexError:
+                if not self._fetch():
+                    raise StopIteration from None
+            else:
+                if not queue.dropped:
+                    return message
+
+    def _fetch(self) -> bool:
+        """Get more to iterate over. False when it was closed."""
+
+        async def lend() -> None:
+            for queue, messages in await self._inner.lend(None, math.inf):
+                self._rest.extend((queue, message) for message in messages)
+
+        try:
+            self._portal.call(lend)
+        except ClientClosedError:
+            if self._inner.has_ended():
+                return False
+            raise
+        return True
+
+    def _ready(self) -> Portal:
+        """Where it runs, after what was fetched ahead was given back."""
+        portal = self._portal
+        back = as_parts(self._rest)
+        if back:
+            portal.post(self._inner.give_back, back)
+        return portal
+
+    def _do(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a plain function of the consumer where it runs."""
+
+        async def call() -> R:
+            return function(*args, **kwargs)
+
+        return self._ready().call(call)
+
+    # --- how far the group is -------------------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
+        """Commit, and wait until the brokers have it. See `rocketpy.LitePullConsumer.commit`.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            QueueNotAssignedError: one of `offsets` is for a queue that is not ours; nothing is committed then.
+            RocketMQError: a broker cannot be reached, does not answer, or refuses. It will be told once more.
+        """
+        self._ready().call(self._inner.commit, offsets, timeout=timeout)
+
+    def commit_soon(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Commit, without waiting for brokers. See `rocketpy.LitePullConsumer.commit_soon`.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            QueueNotAssignedError: one of `offsets` is for a queue that is not ours; nothing is committed then.
+        """
+        self._do(self._inner.commit_soon, offsets)
+
+    def ack(self, message: MessageExt) -> None:
+        """One message is dealt with; does not wait for the background. See `rocketpy.LitePullConsumer.ack`.
+
+        Raises:
+            ConfigError: this is no message.
+            ClientClosedError: the consumer is not open.
+        """
+        if not isinstance(message, MessageExt):
+            raise ConfigError(f"what is acknowledged must be a message that was handed out, not {message!r:.100}")
+        portal = self._portal
+        self._inner.check_open()
+        portal.post(self._inner.acknowledge, message)
+
+    # --- single queues --------------------------------------------------------------------------------
+
+    def position(self, queue: MessageQueue) -> int:
+        """The offset of the next message that will be handed out of a queue.
+
+        Raises:
+            ConfigError: this is no queue.
+            QueueNotAssignedError: the queue is not ours.
+        """
+        self._check_process()
+        ahead = [message.queue_offset for held, message in tuple(self._rest) if held.queue == queue]
+        return min([self._inner.position(queue), *ahead])
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        """Where the group would go on in a queue. See `rocketpy.LitePullConsumer.committed`.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return self._portal.call(self._inner.committed, queue)
+
+    def beginning_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message that a queue still has; the queue need not be ours.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return self._portal.call(self._inner.beginning_offset, queue)
+
+    def end_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message of a queue will get; the queue need not be ours.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return self._portal.call(self._inner.end_offset, queue)
+
+    def offset_for_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> int:
+        """The offset of the first message that was stored at a time (ms since 1970, or a datetime) or after it.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return self._portal.call(self._inner.offset_for_timestamp, queue, timestamp)
+
+    def lag(self) -> dict[MessageQueue, int]:
+        """How many messages lie in each queue that is ours from its `position` on, those for others included.
+
+        Raises:
+            RocketMQError: a broker cannot be reached, does not answer, or refuses.
+        """
+        return self._ready().call(self._inner.lag)
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at an offset. See `rocketpy.LitePullConsumer.seek`.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            OffsetOutOfRangeError: the queue does not reach so far.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._ready().call(self._inner.seek, queue, offset)
+
+    def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the oldest message that a queue still has.
+
+        Raises:
+            ConfigError: this is no queue.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._ready().call(self._inner.seek_to_begin, queue)
+
+    def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on at the next message that comes to a queue.
+
+        Raises:
+            ConfigError: this is no queue.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._ready().call(self._inner.seek_to_end, queue)
+
+    def seek_to_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> None:
+        """Go on at the first message that was stored at a time (ms since 1970, or a datetime) or after it.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            QueueNotAssignedError: the queue is not ours.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._ready().call(self._inner.seek_to_timestamp, queue, timestamp)
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Hand out nothing more of these queues, and pull no more of them, until `resume`; they stay ours.
+
+        Raises:
+            ConfigError: these are no queues.
+            QueueNotAssignedError: one of them is not ours; none is paused then.
+        """
+        self._do(self._inner.pause, queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Go on with queues where they are; with those that were not paused nothing changes.
+
+        Raises:
+            ConfigError: these are no queues.
+        """
+        self._do(self._inner.resume, queues)
+
+    # --- looking --------------------------------------------------------------------------------------
+
+    @property
+    def assignment(self) -> tuple[MessageQueue, ...]:
+        """The queues that are ours now."""
+        return self._inner.assignment
+
+    def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+        """Wait until at least one queue is ours. See `rocketpy.LitePullConsumer.wait_assigned`.
+
+        Raises:
+            RequestTimeoutError: it took longer than `timeout` seconds.
+            ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background ended it.
+        """
+        return self._portal.call(self._inner.wait_assigned, timeout)
+
+    def status(self) -> LitePullConsumerStatus:
+        """How it is: topics, queues, what is held of them, and what goes wrong."""
+        return self._inner.status()

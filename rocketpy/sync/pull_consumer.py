@@ -1,0 +1,119 @@
+"""PullConsumer for blocking code. Any thread may use it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, final
+
+from rocketpy.client.homes import home_of
+from rocketpy.client.sharing import trio_client_of
+from rocketpy.consumer import PullConsumer as TrioConsumer
+from rocketpy.sync.lifetime import Lifetime
+
+if TYPE_CHECKING:
+    from rocketpy.config import PullConsumerConfig
+    from rocketpy.message import MessageQueue
+    from rocketpy.remoting.network import Network
+    from rocketpy.results import PullResult
+    from rocketpy.sync.client import MQClientInstance
+
+__all__ = ["PullConsumer"]
+
+
+@final
+class PullConsumer(Lifetime[TrioConsumer]):
+    """Gives the messages of a queue from an offset on: ``with rocketpy.sync.PullConsumer("audit") as consumer:``.
+
+    Arguments and methods are those of `rocketpy.PullConsumer`, without `await`.
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        config: PullConsumerConfig | None = None,
+        client: MQClientInstance | None = None,
+        network: Network | None = None,
+        **fields: Any,
+    ) -> None:
+        self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
+        shared = trio_client_of(client, "rocketpy.sync")
+        inner = TrioConsumer(group, config=config, client=shared, network=network, **fields)
+        super().__init__(inner, needs=client, client=inner.client)
+
+    @property
+    def config(self) -> PullConsumerConfig:
+        """The settings."""
+        return self._inner.config
+
+    def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_messages: int = 32,
+        tags: str | None = None,
+        sql: str | None = None,
+        timeout: float | None = None,
+    ) -> PullResult:
+        """What a queue has from an offset on, now. See `rocketpy.PullConsumer.pull`.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            MessageDecodeError: a message is damaged; `decoded` holds those before it.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return self._portal.call(
+            self._inner.pull, queue, offset, max_messages=max_messages, tags=tags, sql=sql, timeout=timeout
+        )
+
+    def pull_block_if_not_found(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_messages: int = 32,
+        tags: str | None = None,
+        sql: str | None = None,
+    ) -> PullResult:
+        """What a queue has from an offset on; where there is nothing, as soon as something comes.
+
+        See `rocketpy.PullConsumer.pull_block_if_not_found`.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            MessageDecodeError: a message is damaged; `decoded` holds those before it.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return self._portal.call(
+            self._inner.pull_block_if_not_found, queue, offset, max_messages=max_messages, tags=tags, sql=sql
+        )
+
+    def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
+        """Commit the offset that comes next in a queue, and wait until its broker has it.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        self._portal.call(self._inner.update_consume_offset, queue, offset)
+
+    def fetch_consume_offset(self, queue: MessageQueue) -> int | None:
+        """The offset that comes next in a queue. See `rocketpy.PullConsumer.fetch_consume_offset`.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return self._portal.call(self._inner.fetch_consume_offset, queue)
+
+    def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+        """The queues of a topic that can be read, in order; before the start too.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RouteNotFoundError: the topic cannot be found, or not be read; the subclass says why.
+            ClientClosedError: the consumer is closed, or was made before a fork.
+        """
+        self._check_process()
+        home = home_of(self._client) if self._home is None else self._home
+        return home.call(self._inner.fetch_message_queues, topic, timeout=timeout)

@@ -1,0 +1,311 @@
+"""Who filters by properties: what each group wants of each topic, in consumerFilter.json. Plays ConsumerFilterManager.
+
+A subscription is born when it is registered, and dead when its group or the subscription has gone; a dead one is kept
+for a day, so that the bit maps of messages that come meanwhile still speak for it. Whether a bit map says anything is
+told by the time of birth: those of messages stored before it were made without this filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from rocketpy.logs import get_logger
+from rocketpy.seams import wall_ms
+from rocketpy.wire.bodies.filters import ConsumerFilterDataBody, ConsumerFilterWrapper
+from rocketpy.wire.bodies.subscription import SQL92, SubscriptionData
+from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, Entries, StoredTable, pretty_steps
+from rocketpy_broker_sim.filter.bloom import BloomFilter, BloomFilterData
+from rocketpy_broker_sim.filter.errors import FilterExpressionError
+from rocketpy_broker_sim.filter.expression import Expression
+from rocketpy_broker_sim.serving.memory import TableRoom
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.filter.expression import Compiler
+    from rocketpy_broker_sim.store.filtering import ByBits
+
+__all__ = ["ConsumerFilterData", "ConsumerFilterTable"]
+
+log = get_logger(__name__)
+
+DEAD_BEFORE_START_MS = 30_000
+"""Who was alive when the broker stopped is taken to have died so long before it starts again, as Apache's does."""
+_BYTES_OF_DATA = 1600
+
+
+@attrs.define(eq=False)
+class ConsumerFilterData:
+    """What one group wants of one topic.
+
+    Attributes:
+        born_time: When this filter was registered, in ms, on the clock of the stored times.
+        dead_time: When it was given up; below `born_time` while it is alive.
+        client_version: The version that the group gave its subscription.
+        mask: The bits of the group in a bit map, as a number.
+    """
+
+    group: str
+    topic: str
+    compiled: Expression
+    expression_type: str
+    born_time: int
+    client_version: int
+    bloom: BloomFilterData
+    dead_time: int = 0
+    mask: int = 0
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it has been given up."""
+        return self.dead_time >= self.born_time
+
+    @property
+    def size(self) -> int:
+        """Bytes that it is reckoned to take."""
+        names = len(self.group) + len(self.topic)
+        return _BYTES_OF_DATA + 4 * names + self.compiled.size
+
+    def bit_test(self) -> ByBits:
+        """Says whether a bit map leaves it open that the message is wanted; so does one made without this filter."""
+        born, mask, size = self.born_time, self.mask, self.bloom.bit_num // 8
+        number = int.from_bytes
+
+        def may_want(bit_map: bytes, store_timestamp: int) -> bool:
+            if store_timestamp <= born or len(bit_map) != size:
+                return True
+            return number(bit_map, "little") & mask == mask
+
+        return may_want
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the file."""
+        return {
+            "bloomFilterData": {"bitNum": self.bloom.bit_num, "bitPos": list(self.bloom.positions)},
+            "bornTime": self.born_time,
+            "clientVersion": self.client_version,
+            "consumerGroup": self.group,
+            "dead": self.is_dead,
+            "deadTime": self.dead_time,
+            "expression": self.compiled.text,
+            "expressionType": self.expression_type,
+            "topic": self.topic,
+        }
+
+
+class ConsumerFilterTable(StoredTable):
+    """Filters by topic and group.
+
+    Args:
+        config: of the broker.
+        storage: where the file is.
+        compiler: compiles what the file has.
+        now: the time on the clock of the stored times, ms: no message was stored later.
+        room: what they take counts there.
+
+    Attributes:
+        bloom: Gives every group its bits.
+        version: Rises when a filter comes or goes.
+    """
+
+    file_name = "consumerFilter.json"
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        storage: Storage,
+        compiler: Compiler,
+        *,
+        now: Callable[[], int] = wall_ms,
+        room: TableRoom | None = None,
+    ) -> None:
+        super().__init__(storage)
+        self._config = config
+        self._compiler = compiler
+        self._now = now
+        self._room = room or TableRoom()
+        self._topics: dict[str, dict[str, ConsumerFilterData]] = {}
+        self._groups: dict[str, dict[str, ConsumerFilterData]] = {}
+        self.version = 0
+        self.bloom = BloomFilter(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    def get(self, topic: str, group: str) -> ConsumerFilterData | None:
+        """What a group wants of a topic; None when it does not filter it, or its expression is none."""
+        return self._topics.get(topic, {}).get(group)
+
+    def of_topic(self, topic: str) -> Mapping[str, ConsumerFilterData]:
+        """Who filters a topic, by group; a view, not to be kept."""
+        return MappingProxyType(self._topics.get(topic, {}))
+
+    def has_group(self, group: str) -> bool:
+        """Whether a group filters anything, or did."""
+        return group in self._groups
+
+    def __len__(self) -> int:
+        """How many filters there are."""
+        return sum(map(len, self._topics.values()))
+
+    # --- changing --------------------------------------------------------------------------------------
+
+    def needs(self, group: str, wanted: SubscriptionData) -> bool:
+        """Whether a subscription has an expression that `register` has to be given compiled."""
+        if wanted.expression_type != SQL92 or not wanted.sub_string:
+            return False
+        known = self.get(wanted.topic, group)
+        return known is None or (wanted.sub_version > known.client_version and self._differs(known, wanted))
+
+    def _differs(self, known: ConsumerFilterData, wanted: SubscriptionData) -> bool:
+        same = known.compiled.text == wanted.sub_string and known.expression_type == wanted.expression_type
+        return not same or known.bloom != self.bloom.data(known.group, known.topic)
+
+    def register(
+        self, group: str, wanted: SubscriptionData, compiled: Expression | FilterExpressionError | None = None
+    ) -> None:
+        """Take in what a group wants of a topic by an expression; of two versions of it the newer holds.
+
+        Args:
+            group: its name.
+            wanted: its subscription.
+            compiled: its expression, or what is wrong with it, where `needs` has said so.
+        """
+        if wanted.expression_type != SQL92 or not wanted.sub_string:
+            return
+        known = self.get(wanted.topic, group)
+        if known is not None and wanted.sub_version <= known.client_version:
+            if wanted.sub_version == known.client_version and known.is_dead:
+                self._revive(known)
+            return
+        if known is not None and not self._differs(known, wanted):
+            known.client_version = wanted.sub_version
+            self._revive(known)
+            return
+        if known is not None:
+            self._remove(known)  # also when the new expression is none: then the client shall hear of that
+        if isinstance(compiled, FilterExpressionError) or compiled is None:
+            log.warning("group %s: the expression for %s cannot be used: %s", group, wanted.topic, compiled)
+            return
+        self._add(group, wanted, compiled)
+
+    def _add(self, group: str, wanted: SubscriptionData, compiled: Expression) -> None:
+        bloom = self.bloom.data(group, wanted.topic)
+        data = ConsumerFilterData(
+            group, wanted.topic, compiled, SQL92, self._now(), wanted.sub_version, bloom, mask=bloom.mask
+        )
+        if not self._room.fits(data.size):
+            log.warning("group %s: the filter for %s is not kept: %s", group, wanted.topic, self._room.refusal)
+            return
+        self._put(data)
+        log.info("group %s filters %s by %.256r", group, wanted.topic, compiled.text)
+        self.mark_changed()
+
+    def _revive(self, data: ConsumerFilterData) -> None:
+        data.dead_time = 0
+        self.mark_changed()
+
+    def keep(self, group: str, topics: Collection[str]) -> None:
+        """A group subscribes these topics and no others: its other filters are dead."""
+        for data in list(self._groups.get(group, {}).values()):
+            if data.topic not in topics:
+                self._give_up(data)
+
+    def unregister(self, group: str) -> None:
+        """The last member of a group has gone: its filters are dead."""
+        self.keep(group, ())
+
+    def _give_up(self, data: ConsumerFilterData) -> None:
+        if not data.is_dead:
+            data.dead_time = max(wall_ms(), data.born_time)
+            self.mark_changed()
+
+    def clean(self) -> None:
+        """Forget filters that have been dead for long."""
+        oldest = wall_ms() - self._config.filter_data_clean_time_span
+        for groups in list(self._topics.values()):
+            for data in list(groups.values()):
+                if data.is_dead and data.dead_time <= oldest:
+                    log.info("group %s: its filter for %s has been dead for long", data.group, data.topic)
+                    self._remove(data)
+
+    def _put(self, data: ConsumerFilterData) -> None:
+        self._topics.setdefault(data.topic, {})[data.group] = data
+        self._groups.setdefault(data.group, {})[data.topic] = data
+        self._room.note(data.size)
+        self.version += 1
+
+    def _remove(self, data: ConsumerFilterData) -> None:
+        self._room.note(-data.size)
+        self.version += 1
+        for table, outer, inner in (
+            (self._topics, data.topic, data.group),
+            (self._groups, data.group, data.topic),
+        ):
+            del table[outer][inner]
+            if not table[outer]:
+                del table[outer]
+        self.mark_changed()
+
+    # --- the file --------------------------------------------------------------------------------------
+
+    def encode_steps(self) -> Generator[None, None, bytes]:
+        """The content of consumerFilter.json."""
+        topics = [(topic, list(groups.values())) for topic, groups in self._topics.items()]
+        return pretty_steps({"filterDataByTopic": Entries((topic, _of_topic(topic, every)) for topic, every in topics)})
+
+    def decode(self, data: bytes) -> None:
+        """Take over consumerFilter.json; nothing of it when bits in it are those of another Bloom filter.
+
+        All were alive whose group had members when it was written; those come again, or are dead.
+        """
+        bodies = [
+            each
+            for by_topic in ConsumerFilterWrapper.decode(data, limits=FILE_LIMITS).filter_data_by_topic.values()
+            for each in by_topic.group_filter_data.values()
+        ]
+        found = [(each, _bloom_of(each)) for each in bodies]
+        if not all(self.bloom.is_valid(bloom) for _, bloom in found):
+            log.warning("the Bloom filter has changed: %s is not taken over", self.file_name)
+            return
+        for each, bloom in found:
+            self._take_over(each, bloom)
+
+    def _take_over(self, body: ConsumerFilterDataBody, bloom: BloomFilterData) -> None:
+        if not body.topic or not body.consumer_group or not body.expression or body.expression_type != SQL92:
+            return
+        try:
+            compiled = self._compiler.compile(body.expression)
+        except FilterExpressionError as exc:
+            log.warning("group %s: the expression for %s is forgotten: %s", body.consumer_group, body.topic, exc)
+            return
+        version, born = body.client_version, body.born_time
+        dead = body.dead_time or max(wall_ms() - DEAD_BEFORE_START_MS, born)
+        self._put(
+            ConsumerFilterData(
+                body.consumer_group, body.topic, compiled, SQL92, born, version, bloom, dead, mask=bloom.mask
+            )
+        )
+
+    def begin_again(self) -> None:
+        """The last run did not end in order: what it wrote of filters last is not known, so no bit map is believed."""
+        now = self._now()
+        for groups in self._topics.values():
+            for data in groups.values():
+                data.born_time = max(data.born_time, now)
+                data.dead_time = max(data.dead_time, data.born_time)
+        if self._topics:
+            self.mark_changed()
+
+
+def _of_topic(topic: str, every: Collection[ConsumerFilterData]) -> Entries:
+    groups = Entries((data.group, data.to_json()) for data in every)
+    return Entries([("groupFilterData", groups), ("topic", topic)])
+
+
+def _bloom_of(body: ConsumerFilterDataBody) -> BloomFilterData:
+    found = body.bloom_filter_data
+    return BloomFilterData(0, ()) if found is None else BloomFilterData(found.bit_num, tuple(found.bit_pos or ()))

@@ -1,0 +1,170 @@
+"""From the rules of the grammar to nodes: what lark calls as it recognises the parts of an expression.
+
+A method is called for each rule of `sql92.lark` by the name that stands behind its arrow, with its parts in order.
+"""
+
+from __future__ import annotations
+
+from lark import Token, Transformer, v_args
+
+from rocketpy_broker_sim.filter import conditions, nodes
+from rocketpy_broker_sim.filter.errors import FilterExpressionError
+from rocketpy_broker_sim.filter.nodes import Node, as_condition, check_equality, truth
+from rocketpy_broker_sim.filter.values import Number, read_double, read_int, read_long
+
+__all__ = ["MOST_OPERATORS", "Builder"]
+
+MOST_OPERATORS = 256
+"""Operators of one expression; the texts of IN do not count."""
+_SMALLEST_DOUBLE = 5e-324
+_LARGEST_INT = 2**31 - 1
+_LARGEST_LONG = 2**63 - 1
+
+
+@v_args(inline=True)
+class Builder(Transformer[Token, Node]):
+    """Makes the nodes of one expression after the other.
+
+    Attributes:
+        names: The properties that the expression looks at.
+        operators: How many operators it has.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begin()
+
+    def begin(self) -> None:
+        """Another expression comes."""
+        self.names: set[str] = set()
+        self.operators = 0
+
+    def _count(self, at: int) -> None:
+        self.operators += 1
+        if self.operators > MOST_OPERATORS:
+            raise FilterExpressionError(f"the expression has more than {MOST_OPERATORS} operators", at + 1)
+
+    # --- logic
+
+    def either(self, left: Node, right: Node) -> Node:
+        """A row of OR grows: it is one part, however long it is."""
+        return self._joined("OR", left, right)
+
+    def both(self, left: Node, right: Node) -> Node:
+        """A row of AND grows."""
+        return self._joined("AND", left, right)
+
+    def _joined(self, operator: str, left: Node, right: Node) -> Node:
+        self._count(right.at)
+        return nodes.joined(operator, left, right)
+
+    def inverted(self, node: Node) -> Node:
+        """NOT."""
+        self._count(node.at)
+        return truth(node.at, conditions.inverted(as_condition(node)), node)
+
+    # --- comparisons
+
+    def equal(self, left: Node, right: Node) -> Node:
+        """=, which has no effect on NULL."""
+        self._count(right.at)
+        check_equality(left, right)
+        return truth(left.at, nodes.equality(left, right), left, right)
+
+    def not_equal(self, left: Node, _: Token, right: Node) -> Node:
+        """<> is what = is not."""
+        found = self.equal(left, right)
+        return truth(left.at, conditions.inverted(as_condition(found)), left, right)
+
+    def is_null(self, node: Node) -> Node:
+        """IS NULL."""
+        self._count(node.at)
+        return truth(node.at, conditions.is_null(node.evaluate), node)
+
+    def is_not_null(self, node: Node) -> Node:
+        """IS NOT NULL."""
+        self._count(node.at)
+        return truth(node.at, conditions.inverted(conditions.is_null(node.evaluate)), node)
+
+    def ordered(self, left: Node, operator: Token, right: Node) -> Node:
+        """>, >=, < and <=."""
+        self._count(right.at)
+        return truth(left.at, nodes.ordering(str(operator), left, right), left, right)
+
+    def between(self, value: Node, negated: Token | None, low: Node, high: Node) -> Node:
+        """BETWEEN and NOT BETWEEN."""
+        self._count(low.at)
+        condition = (nodes.between if negated is None else nodes.not_between)(value, low, high)
+        return truth(value.at, condition, value, low, high)
+
+    def one_of(self, node: Node, negated: Token | None, *texts: Token) -> Node:
+        """IN and NOT IN, of a property and texts alone."""
+        self._count(node.at)
+        if node.name is None:
+            raise FilterExpressionError("IN wants a property on its left", node.at + 1)
+        wanted = [_text_of(text) for text in texts]
+        return truth(node.at, conditions.one_of(node.name, wanted, negated=negated is not None), node)
+
+    def text_test(self, node: Node, negated: Token | None, operator: Token, text: Token) -> Node:
+        """CONTAINS, STARTSWITH and ENDSWITH."""
+        self._count(node.at)
+        test = conditions.text_test(operator.upper(), node.evaluate, _text_of(text), negated=negated is not None)
+        return truth(node.at, test, node)
+
+    def text_operator(self, word: Token) -> Token:
+        """The word itself."""
+        return word
+
+    # --- values
+
+    def negated(self, node: Node) -> Node:
+        """A minus: a number below zero, and no value for all else. It is no constant to the checks, as in Java."""
+        self._count(node.at)
+        value = node.value
+        if isinstance(value, Number):
+            number = Number(-value.value, value.read)
+            return Node(node.at, conditions.constant(number), value=number, depth=node.depth)
+        return Node(node.at, conditions.nothing(node.evaluate), depth=node.depth + 1)
+
+    def property(self, name: Token) -> Node:
+        """The name of a property."""
+        self.names.add(str(name))
+        return nodes.property_node(_at(name), str(name))
+
+    def string(self, text: Token) -> Node:
+        """A text in quotes."""
+        return nodes.constant(_at(text), _text_of(text))
+
+    def whole(self, digits: Token) -> Node:
+        """A whole number: of 32 bits when that is enough, else of 64."""
+        number = int(digits.rstrip("lL")) if len(digits) <= len(str(_LARGEST_LONG)) + 1 else _LARGEST_LONG + 1
+        if number > _LARGEST_LONG:
+            raise FilterExpressionError(f"the number is larger than {_LARGEST_LONG}", _at(digits) + 1)
+        return nodes.constant(_at(digits), Number(number, read_int if number <= _LARGEST_INT else read_long))
+
+    def floating(self, digits: Token) -> Node:
+        """A number with a fraction, which may not be zero: Java refuses what is below the smallest double."""
+        number = float(digits)
+        if number == float("inf") or number < _SMALLEST_DOUBLE:
+            raise FilterExpressionError("the number is too large, or too close to zero: write 0", _at(digits) + 1)
+        return nodes.constant(_at(digits), Number(number, read_double))
+
+    def true(self, word: Token) -> Node:
+        """TRUE."""
+        return nodes.constant(_at(word), value=True, is_truth=True)
+
+    def false(self, word: Token) -> Node:
+        """FALSE."""
+        return nodes.constant(_at(word), value=False, is_truth=True)
+
+    def null(self, word: Token) -> Node:
+        """NULL."""
+        return nodes.constant(_at(word), None, is_truth=True)
+
+
+def _at(token: Token) -> int:
+    return token.start_pos or 0
+
+
+def _text_of(token: Token) -> str:
+    return token[1:-1].replace("''", "'")

@@ -1,0 +1,110 @@
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+/**
+ * Polls --topic (--tags) in --group until the end of standard input and prints a "message" line for each message.
+ *
+ * With --assign true it takes all queues of the topic, otherwise its share. A "ready" line follows the first assignment.
+ * With --seek N it goes to that offset in each of its queues first. It commits after every poll.
+ */
+public final class LitePullConsumer {
+    private static final int PAUSE_MS = 50;
+    private static final int POLL_MS = 200;
+
+    private LitePullConsumer() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Options options = new Options(arguments);
+        AtomicBoolean ended = new AtomicBoolean();
+        Thread reader = new Thread(() -> {
+            try {
+                while (System.in.read() >= 0) {
+                    continue;
+                }
+            } catch (java.io.IOException error) {
+                Events.emit("broken", "error", error.toString());
+            }
+            ended.set(true);
+        });
+        reader.setDaemon(true);
+        reader.start();
+        consume(options, ended);
+        System.exit(0);
+    }
+
+    private static void consume(Options options, AtomicBoolean ended) throws Exception {
+        String topic = options.required("topic");
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(options.required("group"));
+        consumer.setNamesrvAddr(options.required("namesrv"));
+        consumer.setInstanceName("lite-" + ProcessHandle.current().pid());
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setAutoCommit(false);
+        consumer.setHeartbeatBrokerInterval(1_000);
+        consumer.setPollNameServerInterval(1_000);
+        boolean assigns = options.flag("assign");
+        if (!assigns) {
+            consumer.subscribe(topic, options.text("tags", "*"));
+        }
+        consumer.start();
+        try {
+            Collection<MessageQueue> queues = assigns ? consumer.fetchMessageQueues(topic) : awaitShare(consumer);
+            if (assigns) {
+                consumer.assign(queues);
+            }
+            int seek = options.number("seek", -1);
+            if (seek >= 0) {
+                for (MessageQueue queue : queues) {
+                    consumer.seek(queue, seek);
+                }
+            }
+            Events.emit("ready", "queues", ids(queues));
+            int received = 0;
+            while (!ended.get()) {
+                List<MessageExt> messages = consumer.poll(POLL_MS);
+                messages.forEach(LitePullConsumer::print);
+                received += messages.size();
+                if (!messages.isEmpty()) {
+                    consumer.commitSync();
+                }
+            }
+            Events.emit("stopped", "received", received);
+        } finally {
+            consumer.shutdown();
+        }
+    }
+
+    private static Collection<MessageQueue> awaitShare(DefaultLitePullConsumer consumer) throws Exception {
+        while (consumer.assignment().isEmpty()) {
+            Thread.sleep(PAUSE_MS);
+        }
+        return consumer.assignment();
+    }
+
+    private static List<String> ids(Collection<MessageQueue> queues) {
+        List<String> found = new ArrayList<>();
+        for (MessageQueue queue : queues) {
+            found.add(queue.getBrokerName() + ":" + queue.getQueueId());
+        }
+        return found;
+    }
+
+    private static void print(MessageExt message) {
+        Map<String, Object> line = new LinkedHashMap<>();
+        line.put("event", "message");
+        line.put("body", Base64.getEncoder().encodeToString(message.getBody()));
+        line.put("queueId", message.getQueueId());
+        line.put("queueOffset", message.getQueueOffset());
+        line.put("tags", message.getTags());
+        Events.ALONE.tell(line);
+    }
+}

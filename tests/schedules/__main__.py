@@ -1,0 +1,49 @@
+"""``python -m tests.schedules [--count N] [--seed S]``: run schedules from a seed on, and say what was broken."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+import sys
+from collections.abc import Sequence
+
+from tests.schedules.judge import judge
+from tests.schedules.plan import plan
+from tests.schedules.run import run
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.schedules", description="Groups of consumers under churn.")
+    parser.add_argument("--count", type=int, default=200, help="how many schedules (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the first one; each has the next number (%(default)s)")
+    parser.add_argument("--log", action="store_true", help="show what clients and brokers log")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Return 1 when a promise was broken, or nothing was tried."""
+    options = arguments(words)
+    for name in ("rocketpy", "rocketpy_broker_sim"):
+        logging.getLogger(name).setLevel(logging.DEBUG if options.log else logging.CRITICAL)
+    if options.log:
+        logging.basicConfig(stream=sys.stdout)
+    broken = sends = deliveries = 0
+    course = hashlib.sha256()
+    for seed in range(options.seed, options.seed + options.count):
+        history = run(plan(seed))
+        sends += len(history.sends)
+        deliveries += len(history.deliveries)
+        course.update(repr((history.sends, history.deliveries)).encode())
+        violations = judge(history)
+        broken += bool(violations)
+        for violation in violations:
+            print(f"seed {seed}: {violation}", flush=True)
+    print(f"{options.count} schedules, {sends} sends, {deliveries} deliveries, {broken} with a broken promise")
+    print(f"course {course.hexdigest()[:16]}")
+    return 1 if broken or not deliveries else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,257 @@
+"""The promises to groups of consumers, by the numbers of the invariants, held against a history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations, pairwise
+
+from tests.checker import Violation
+from tests.schedules.history import Delivery, Fault, History, Kind, Place
+
+__all__ = ["judge"]
+
+CAUSE_WITHIN = 25.0
+"""Seconds between a fault and what comes twice of it: five between two commits, twenty between two rebalances."""
+LOCK_LIFE = 60.0
+"""Seconds for which a broker keeps a lock that nobody renews; one that was restarted knows of none."""
+
+
+def judge(history: History) -> list[Violation]:
+    """What was broken."""
+    checks = (
+        _too_little,
+        _unseen,
+        _undead,
+        _sends_in_order,
+        _gaps,
+        _twice,
+        _order,
+        _commits,
+        _retries,
+        _broadcast,
+        _owners,
+        _left,
+    )
+    return [violation for check in checks for violation in check(history)]
+
+
+ENOUGH = 50
+"""Acknowledged sends without which a run says nothing."""
+
+
+def _too_little(history: History) -> Iterator[Violation]:
+    """I24: a run counts only where something was sent."""
+    acknowledged = sum(send.outcome == "ok" for send in history.sends)
+    if acknowledged < ENOUGH:
+        yield Violation("I24", f"only {acknowledged} of {len(history.sends)} sends were acknowledged")
+
+
+def _sharing(history: History) -> list[str]:
+    """Groups whose members share the messages."""
+    return [group for group, kind in history.groups.items() if kind is not Kind.BROADCAST]
+
+
+def _unseen(history: History) -> Iterator[Violation]:
+    """I2: what was acknowledged reaches every group."""
+    for group in _sharing(history):
+        got = {each.name for each in history.deliveries if each.group == group}
+        for send in history.sends:
+            if send.outcome == "ok" and send.name not in got:
+                yield Violation("I2", f"{group} never got {send.name} of {send.place} at {send.offset}")
+
+
+def _undead(history: History) -> Iterator[Violation]:
+    """I3: what certainly failed is never delivered."""
+    failed = {send.name for send in history.sends if send.outcome == "fail"}
+    for each in history.deliveries:
+        if each.name in failed:
+            yield Violation("I3", f"{each.member} got {each.name}, which was never sent")
+
+
+def _sends_in_order(history: History) -> Iterator[Violation]:
+    """I8: offsets of one producer in one queue rise."""
+    last: dict[tuple[str, Place], int] = {}
+    for send in history.sends:
+        if send.outcome == "ok" and send.place is not None:
+            before = last.get((send.producer, send.place), -1)
+            if send.offset <= before:
+                yield Violation("I8", f"{send.name} is at {send.offset} of {send.place}, after {before}")
+            last[send.producer, send.place] = send.offset
+
+
+def _gaps(history: History) -> Iterator[Violation]:
+    """I10: what comes for the first time follows what came before, without a gap."""
+    following: dict[tuple[str, Place], int] = {}
+    for each in history.deliveries:
+        if each.retried:
+            continue
+        key = _reader(history, each), each.place
+        wanted = following.get(key, 0)
+        if each.offset > wanted:
+            yield Violation("I10", f"{each.member} got {each.place} at {each.offset}, not at {wanted}")
+        following[key] = max(wanted, each.offset + 1)
+
+
+def _reader(history: History, delivery: Delivery) -> str:
+    """Who reads a queue from its beginning: the group, or in a broadcast each member."""
+    return delivery.member if history.groups[delivery.group] is Kind.BROADCAST else delivery.group
+
+
+def _twice(history: History) -> Iterator[Violation]:
+    """I11: nothing comes twice when nothing has happened and no attempt has failed."""
+    last: dict[tuple[str, Place, int, bool], Delivery] = {}
+    for each in history.deliveries:
+        key = _reader(history, each), each.place, each.offset, each.retried
+        before = last.get(key)
+        last[key] = each
+        if before is None or (before.ended is not None and not before.done):
+            continue
+        if not _faults(history.faults, each.group, before.began - CAUSE_WITHIN, each.began):
+            yield Violation("I11", f"{each.member} got {each.place} at {each.offset} again, with nothing wrong")
+
+
+def _faults(faults: Iterable[Fault], group: str, since: float, until: float) -> list[Fault]:
+    return [
+        fault
+        for fault in faults
+        if since <= fault.at + fault.lasts and fault.at <= until and fault.group in ("", group)
+    ]
+
+
+# --- in order ----------------------------------------------------------------------------------------------
+
+
+def _order(history: History) -> Iterator[Violation]:
+    """I12: in order, and one at a time."""
+    for group in [group for group, kind in history.groups.items() if kind is Kind.ORDERLY]:
+        by_place: dict[Place, list[Delivery]] = {}
+        for each in history.deliveries:
+            if each.group == group:
+                by_place.setdefault(each.place, []).append(each)
+        for deliveries in by_place.values():
+            yield from _one_after_the_other(history, deliveries)
+            yield from _one_at_a_time(history, deliveries)
+
+
+def _one_after_the_other(history: History, deliveries: list[Delivery]) -> Iterator[Violation]:
+    firsts: dict[int, Delivery] = {}
+    for each in deliveries:
+        firsts.setdefault(each.offset, each)
+    for before, after in pairwise(firsts[offset] for offset in sorted(firsts)):
+        fine = any(
+            (each.member, each.began) == (after.member, after.began)  # one call with both
+            or (_is_dealt_with(history, each) and (each.ended or 0.0) <= after.began)
+            for each in deliveries
+            if each.offset == before.offset
+        )
+        if not fine:
+            yield Violation(
+                "I12", f"{after.member} got {after.place} at {after.offset} before {before.offset} was done"
+            )
+
+
+def _one_at_a_time(history: History, deliveries: list[Delivery]) -> Iterator[Violation]:
+    lasting = [each for each in deliveries if each.ended is not None and each.ended > each.began]
+    for one, other in combinations(lasting, 2):
+        if one.member == other.member and one.began == other.began:
+            continue  # one call with several messages
+        overlap = min(one.ended or 0.0, other.ended or 0.0) - max(one.began, other.began)
+        if overlap > 1e-9 and not _locks_lost(history, max(one.began, other.began)):
+            yield Violation(
+                "I12",
+                f"{one.member} and {other.member} had {one.place} at {one.offset} and {other.offset} at the same time",
+            )
+
+
+def _locks_lost(history: History, at: float) -> bool:
+    return any(fault.broker and at - LOCK_LIFE <= fault.at <= at for fault in history.faults)
+
+
+def _is_dealt_with(history: History, delivery: Delivery) -> bool:
+    """Whether its listener was content, or will not be asked again."""
+    if delivery.ended is None:
+        return False
+    if delivery.done or history.groups[delivery.group] is Kind.CONCURRENT:
+        return True  # what failed is given back at once
+    return history.is_refused(delivery) and delivery.attempt >= history.most_attempts
+
+
+# --- commits ----------------------------------------------------------------------------------------------
+
+
+def _commits(history: History) -> Iterator[Violation]:
+    """I13: nothing is committed that is not dealt with, and commits do not fall."""
+    for (group, place), commits in history.commits.items():
+        dealt: dict[int, float] = {}
+        for each in history.deliveries:
+            if each.group == group and each.place == place and not each.retried and _is_dealt_with(history, each):
+                dealt[each.offset] = min(dealt.get(each.offset, each.ended or 0.0), each.ended or 0.0)
+        checked = 0
+        for at, offset in commits:
+            for below in range(checked, offset):
+                if dealt.get(below, float("inf")) > at:
+                    yield Violation("I13", f"{group} has committed {place} to {offset} at {at:.2f} without {below}")
+            checked = max(checked, offset)
+        for (_, before), (at, after) in pairwise(commits):
+            # Where two members have a queue for a moment, each commits how far it is.
+            if after < before and not _faults(history.faults, group, at - CAUSE_WITHIN, at):
+                yield Violation("I13", f"{group} had committed {place} to {before}, and at {at:.2f} to {after}")
+
+
+# --- what fails -------------------------------------------------------------------------------------------
+
+
+def _retries(history: History) -> Iterator[Violation]:
+    """I14: what is never good enough is tried as often as it may be, and is a dead letter then."""
+    stored = {send.name for send in history.sends if send.outcome == "ok"}
+    for group in _sharing(history):
+        attempts: dict[str, set[int]] = {}
+        refused: set[str] = set()
+        for each in history.deliveries:
+            if each.group == group:
+                attempts.setdefault(each.name, set()).add(each.attempt)
+                if history.is_refused(each) and each.ended is not None:
+                    refused.add(each.name)
+        dead = history.dead_letters.get(group, [])
+        for name in sorted(refused & stored):
+            wanted = set(range(history.most_attempts + 1))
+            # In order, a message that no broker takes as a dead letter stays, and is tried again.
+            more = bool(history.faults) and history.groups[group] is Kind.ORDERLY
+            if not wanted <= attempts[name] or (attempts[name] != wanted and not more):
+                yield Violation("I14", f"{group} tried {name} at the attempts {sorted(attempts[name])}")
+            if name not in dead:
+                yield Violation("I14", f"{group} has no dead letter of {name}")
+        for name in dead:
+            if group not in history.refusing or name not in history.bad:
+                yield Violation("I14", f"{group} has a dead letter of {name}, which failed once at most")
+        if not history.faults:
+            for name in sorted(set(dead)):
+                if dead.count(name) > 1:
+                    yield Violation("I14", f"{group} has {dead.count(name)} dead letters of {name}")
+
+
+def _broadcast(history: History) -> Iterator[Violation]:
+    """I15: every member that is there gets all."""
+    for group in history.groups.keys() - set(_sharing(history)):
+        for member, joined in history.stayed[group].items():
+            got = {each.name for each in history.deliveries if each.member == member}
+            for send in history.sends:
+                if send.outcome == "ok" and send.began > joined and send.name not in got:
+                    yield Violation("I15", f"{member} never got {send.name}")
+
+
+# --- the end ----------------------------------------------------------------------------------------------
+
+
+def _owners(history: History) -> Iterator[Violation]:
+    """I18: each queue has exactly one owner in a group, or all members of a broadcast."""
+    for (group, place), owners in history.owners.items():
+        wanted = len(history.stayed[group]) if history.groups[group] is Kind.BROADCAST else 1
+        if len(owners) != wanted:
+            yield Violation("I18", f"{place} belongs to {owners or 'nobody'} in {group}")
+
+
+def _left(history: History) -> Iterator[Violation]:
+    """I20: nothing is left when all is closed."""
+    for what in history.left_over:
+        yield Violation("I20", what)

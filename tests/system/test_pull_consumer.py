@@ -1,0 +1,123 @@
+"""A pull consumer and a whole cluster, in one loop and in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from rocketpy.errors import BrokerError, BrokerUnreachableError, ClientClosedError, ConfigError, TopicNotFoundError
+from rocketpy.message import Message, MessageQueue
+from rocketpy.results import PullStatus
+from tests.system.consuming import world
+
+QUEUE = MessageQueue("Orders", "broker-a", 0)
+
+
+async def test_PL7_what_was_found_and_where_to_go_on(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w, w.puller() as consumer:
+        assert await consumer.fetch_message_queues("Orders") == (QUEUE,)
+        sent = await w.send(50)
+        offset, got = 0, []
+        while (result := await consumer.pull(QUEUE, offset, max_messages=20)).status is PullStatus.FOUND:
+            got += [message.body for message in result.messages]
+            offset = result.next_begin_offset
+        assert got == sent
+        assert (result.status, offset, result.min_offset, result.max_offset) == (PullStatus.NO_NEW_MSG, 50, 0, 50)
+
+
+async def test_PL7_statuses(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w, w.puller() as consumer:
+        await w.send(10, tags="BB")
+        none = await consumer.pull(QUEUE, 0, tags="open")
+        assert (none.status, none.next_begin_offset) == (PullStatus.NO_MATCHED_MSG, 10)
+        same_hash = await consumer.pull(QUEUE, 0, tags="Aa")
+        assert (same_hash.status, same_hash.messages) == (PullStatus.NO_MATCHED_MSG, [])
+        assert same_hash.next_begin_offset == 10
+        beyond = await consumer.pull(QUEUE, 99)
+        assert (beyond.status, beyond.next_begin_offset) == (PullStatus.OFFSET_ILLEGAL, 10)
+        assert len((await consumer.pull(QUEUE, 3, tags="BB || x")).messages) == 7
+
+
+async def test_PL7_blocking_until_something_comes(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w, w.puller(broker_suspend_max_time=7, consumer_timeout_when_suspend=9) as consumer:
+        started = trio.current_time()
+        result = await consumer.pull_block_if_not_found(QUEUE, 0)
+        assert result.status is PullStatus.NO_NEW_MSG
+        assert trio.current_time() - started == pytest.approx(7, abs=5.1)  # the broker looks every five seconds
+        async with trio.open_nursery() as nursery:
+
+            async def send_later() -> None:
+                await trio.sleep(2)
+                await w.send(1)
+
+            nursery.start_soon(send_later)
+            started = trio.current_time()
+            result = await consumer.pull_block_if_not_found(QUEUE, 0)
+        assert [message.body for message in result.messages] == [b"0"]
+        assert trio.current_time() - started == pytest.approx(2, abs=0.1)
+
+
+async def test_PL7_offsets(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w, w.puller() as consumer:
+        await w.send(5)
+        assert await consumer.fetch_consume_offset(QUEUE) == 0
+        await consumer.update_consume_offset(QUEUE, 3)
+        assert await consumer.fetch_consume_offset(QUEUE) == 3
+        await consumer.update_consume_offset(QUEUE, 1)
+        assert await consumer.fetch_consume_offset(QUEUE) == 1
+        lite = w.lite("audit")
+        lite.assign([QUEUE])
+        async with lite:
+            assert [message.queue_offset for message in await lite.poll()] == [1, 2, 3, 4]
+
+
+async def test_arguments_and_refusals(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w:
+        consumer = w.puller()
+        assert await consumer.fetch_message_queues("Orders") == (QUEUE,)
+        with pytest.raises(ClientClosedError):
+            await consumer.pull(QUEUE, 0)
+        async with consumer:
+            for wrong in (-1, True, 0.5, None):
+                with pytest.raises(ConfigError, match="an offset must be"):
+                    await consumer.pull(QUEUE, wrong)  # type: ignore[arg-type]
+            with pytest.raises(ConfigError, match="max_messages"):
+                await consumer.pull(QUEUE, 0, max_messages=0)
+            with pytest.raises(ConfigError, match="by tags or by sql"):
+                await consumer.pull(QUEUE, 0, tags="a", sql="b = 1")
+            with pytest.raises(ConfigError, match=r"rocketpy\.MessageQueue"):
+                await consumer.pull("Orders", 0)  # type: ignore[arg-type]
+            with pytest.raises(BrokerError, match="queue id 7 is illegal"):
+                await consumer.pull(MessageQueue("Orders", "broker-a", 7), 0)
+            with pytest.raises(BrokerUnreachableError, match="has no broker elsewhere"):
+                await consumer.pull(MessageQueue("Orders", "elsewhere", 0), 0)
+            with pytest.raises(TopicNotFoundError):
+                await consumer.pull(MessageQueue("Nowhere", "nowhere", 0), 0)
+            assert w.cluster.name_server_addresses
+        with pytest.raises(ClientClosedError, match="is closed"):
+            await consumer.pull(QUEUE, 0)
+
+
+async def test_pulls_by_an_expression_bring_what_it_wants(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w, w.puller() as consumer:
+        for number in range(4):
+            await w.producer.send(Message("Orders", b"%d" % number, properties={"amount": str(number)}))
+        result = await consumer.pull(QUEUE, 0, sql="amount BETWEEN 1 AND 2")
+        assert [message.body for message in result.messages] == [b"1", b"2"]
+        assert result.next_begin_offset == 4
+        waited = await consumer.pull_block_if_not_found(QUEUE, 0, sql="amount = 3")
+        assert [message.body for message in waited.messages] == [b"3"]
+        with pytest.raises(BrokerError, match="at character 9"):
+            await consumer.pull(QUEUE, 0, sql="amount >")
+
+
+async def test_PL5_a_pull_may_carry_an_offset_commit(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w:
+        # Commits of their own come much later.
+        pushed = w.consumer("audit", persist_consumer_offset_interval=3000)
+        pushed.subscribe("Orders", lambda message: None)
+        async with pushed, w.puller() as looking:
+            await w.send(5)
+            await trio.sleep(40)
+            assert await looking.fetch_consume_offset(QUEUE) == 5
