@@ -158,10 +158,10 @@ def test_RB1_on_the_ring_only_queues_of_the_one_who_left_move(count: int, ids: s
 
 def test_complaint_22_members_that_get_the_lists_in_any_order_make_the_shares_that_java_makes() -> None:
     """Brokers and name servers give members and queues in different orders to different members."""
-    cases = [case for case in java_cases("allocate_avg") if "ownId" not in case[0].get("setting", {})]
+    cases = [each for each in java_cases("allocate_avg") if "ownId" not in each[0].get("setting", {})]
     assert len(cases) == 30  # in the other one a stranger asks
-    for seed, (given, shares) in enumerate(cases):
-        chance, queues, ids = Random(seed), queues_of(given["topic"], given["queues"]), list(given["cids"])
+    for seed, (case, shares) in enumerate(cases):
+        chance, queues, ids = Random(seed), queues_of(case["topic"], case["queues"]), list(case["cids"])
         owners: Counter[str] = Counter()
         for client_id, share in shares.items():
             chance.shuffle(queues)

@@ -95,7 +95,7 @@ def depth() -> int:
 async def test_complaint_19_thousands_of_waits_make_nothing_deeper_or_larger(
     autojump_clock: MockClock, orderly: bool
 ) -> None:
-    """Every pull waits until the message before is dealt with: more often than Python lets functions call each other."""
+    """Each pull waits until the message before is done: more often than Python lets functions call each other."""
     count = sys.getrecursionlimit() + 500
     async with world(queues=1) as w:
         await w.producer.send_many(message(number) for number in range(count))
@@ -180,7 +180,7 @@ async def test_complaint_24_what_is_cut_off_comes_again_once_and_counts_as_no_at
         count = await lives(w, listener, lambda: 2.0, until=40, most=60, orderly=orderly, await_termination=0.05)
         assert count > 5
         assert sum(listener.cut_off.values()) >= count - 1
-        # Side by side a later message may be done when an earlier one is cut off: it comes again, and not ever more often.
+        # Side by side a later message may be done when an earlier one is cut off: then it comes again, once.
         assert set(listener.finished) == set(sent)
         assert max(listener.finished.values()) <= (1 if orderly else 2)
         assert listener.attempts == {0}
