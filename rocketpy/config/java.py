@@ -81,6 +81,7 @@ NOT_THERE_OF: Mapping[type[ClientConfig], Mapping[str, str]] = {
         "messageQueueListener": _NO_SHARE,
         "offsetStore": "offsets are at the brokers; a program that keeps its own says where each pull begins",
         "maxReconsumeTimes": "nothing is given back",
+        "pullTimeDelayMillsWhenException": "a pull that fails raises, and the program decides when to pull again",
     },
 }
 """What one class of ours leaves out and another has -> why."""

@@ -386,19 +386,26 @@ class QueuePuller:
         position = result.next_begin_offset
         if position < 0:
             raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {position}")
-        old = self.process_queue
-        self._parts.seldom.warning(
-            ("moved", self.queue),
-            "%s has no offset %d (it has %d to %d): going on at %d",
-            self.queue,
-            old.position,
-            result.min_offset,
-            result.max_offset,
-            position,
-        )
+        self._tell_moved(self.process_queue.position, position, result)
         self._parts.counters.resets += 1
         self._replace_queue(position)
         self._parts.offsets.update(self.queue, position)
+
+    def _tell_moved(self, old: int, new: int, result: PullResult) -> None:
+        """Say why: there is no such offset, or somebody has given the group another one."""
+        why = (
+            "has been told so for this group" if result.min_offset <= old <= result.max_offset else "has no such offset"
+        )
+        self._parts.seldom.warning(
+            ("moved", self.queue),
+            "the broker moves %s from offset %d to %d: it %s (it has %d to %d)",
+            self.queue,
+            old,
+            new,
+            why,
+            result.min_offset,
+            result.max_offset,
+        )
 
     # --- waiting --------------------------------------------------------------------------------------
 
