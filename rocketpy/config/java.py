@@ -74,8 +74,6 @@ _NO_SHARE = "a pull consumer has no share of a topic; LitePullConsumer has"
 NOT_THERE_OF: Mapping[type[ClientConfig], Mapping[str, str]] = {
     LitePullConsumerConfig: {
         "consumerPullTimeoutMillis": "brokers hold every lite pull; consumer_timeout_when_suspend bounds it",
-        "messageQueueListener": "nobody is told which queues are ours; `assignment` says it",
-        "offsetStore": "offsets are at the brokers; a program that keeps its own seeks, and does not commit",
     },
     PullConsumerConfig: {
         "allocateMessageQueueStrategy": _NO_SHARE,
