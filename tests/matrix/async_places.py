@@ -52,6 +52,20 @@ async def plain_listener_with_the_loop(world, act):
     await _until_asked(world, act, "Heard")
 
 
+async def before_consume(world, act):
+    world.before = act.plain
+    await _until_asked(world, act, "Heard")
+
+
+async def on_revoked(world, act):
+    world.revoked = act.plain
+    until = time.monotonic() + 5
+    while not act.was_asked and time.monotonic() < until:
+        with suppress(RocketMQError):  # once it is unsubscribed
+            world.consumer.unsubscribe("Awaited")
+        await world.sleep(0.05)
+
+
 async def async_listener(world, act):
     world.awaited = act.awaited
     await _until_asked(world, act, "Awaited")
@@ -260,6 +274,8 @@ _BOTH = {
     "a plain listener": plain_listener,
     "a plain listener, in the loop": plain_listener_with_the_loop,
     "an async listener": async_listener,
+    "before_consume": before_consume,
+    "on_revoked": on_revoked,
     "a hook, before": hook_before,
     "a hook, after": hook_after,
     "a selector": selector,

@@ -35,7 +35,7 @@ __all__ = [
     "signalled",
 ]
 
-LISTENING = {"a plain listener", "an async listener"}
+LISTENING = {"a plain listener", "an async listener", "before_consume", "on_revoked"}
 BUSY = {"a hook, before", "a hook, after", "the portal", "__del__, in our code"}
 """Places that may lie on the thread that completes other calls."""
 
@@ -60,10 +60,14 @@ MAY_REFUSE = {
     "a close under way",
     "a thread, while it closes",
     "a plain listener",
+    "before_consume",
+    "on_revoked",
 }
 """Where a call may be refused with a remedy; everywhere else it works."""
 MUST_WORK_IN_THREADS = {
     "a plain listener",
+    "before_consume",
+    "on_revoked",
     "another thread",
     "an executor",
     "a loop of asyncio",
@@ -113,6 +117,16 @@ def done_callback(world, act):
 def plain_listener(world, act):
     world.heard = act.plain
     _until_asked(act, lambda: world.producer.send(Message("Heard", b"x")))
+
+
+def before_consume(world, act):
+    world.before = act.plain
+    _until_asked(act, lambda: world.producer.send(Message("Heard", b"x")))
+
+
+def on_revoked(world, act):
+    world.revoked = act.plain
+    _until_asked(act, lambda: world.consumer.unsubscribe("Awaited"))
 
 
 def async_listener(world, act):
@@ -365,6 +379,8 @@ BLOCKING = {
     "a done-callback": done_callback,
     "a plain listener": plain_listener,
     "an async listener": async_listener,
+    "before_consume": before_consume,
+    "on_revoked": on_revoked,
     "a hook, before": hook_before,
     "a hook, after": hook_after,
     "a selector": selector,

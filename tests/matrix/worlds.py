@@ -53,12 +53,12 @@ class World:
         self.hook = Hook()
         self.queue = MessageQueue("Orders", "broker-a", 0)
         self.kept = []
-        self.heard = self.awaited = None
+        self.heard = self.awaited = self.before = self.revoked = None
         self.client = self.module.MQClientInstance(namesrv=self.namesrv, hooks=[self.hook])
         self.producer = self.module.Producer(unique("pg"), client=self.client, **settings)
         self.closed_producer = self.new("Producer")
         self.closed_consumer = self.new("PushConsumer")
-        self.consumer = self.new("PushConsumer")
+        self.consumer = self.new("PushConsumer", before_consume=self._before, on_revoked=self._revoked)
         self.consumer.subscribe("Spare", lambda message: None)
         self.consumer.subscribe("Heard", self._hear)
         self.consumer.subscribe("Awaited", self._hear_async)
@@ -68,19 +68,29 @@ class World:
         self.puller = self.new("PullConsumer")
         self._wants_pullers = pullers
 
-    def new(self, kind):
+    def new(self, kind, **more):
         """One that is not started."""
         if kind == "MQClientInstance":
             return self.module.MQClientInstance(namesrv=self.namesrv)
         # A finaliser that closes a consumer may strike where its closing waits for: that takes so long, and no longer.
-        more = {"await_termination": 2.0} if kind == "PushConsumer" else {}
-        if kind == "PullConsumer":
-            more = {"broker_suspend_max_time": 0.5, "consumer_timeout_when_suspend": 7.0}
+        if kind == "PushConsumer":
+            more |= {"await_termination": 2.0}
+        elif kind == "PullConsumer":
+            more |= {"broker_suspend_max_time": 0.5, "consumer_timeout_when_suspend": 7.0}
         return getattr(self.module, kind)(unique(kind), client=self.client, **more)
 
     def keep(self, future):
         """Remember a future; the cell waits for it at its end."""
         self.kept.append(future)
+
+    def _before(self, message):
+        if self.before is not None and message.topic == "Heard":
+            self.before()
+
+    def _revoked(self, queues):
+        revoked, self.revoked = self.revoked, None  # others go at the end
+        if revoked is not None:
+            revoked()
 
     def _hear(self, message):
         if self.heard is not None:
