@@ -211,6 +211,7 @@ NOT_CALLS = {
             "consumer_data": "called by the heartbeat",
             "give_back": _FOR_SURFACES,
             "has_ended": _FOR_SURFACES,
+            "in_hook": _FOR_SURFACES,
             "lend": _FOR_SURFACES,
             "on_route_changed": "called by the client",
             "rebalance_now": "called by what brokers ask",
