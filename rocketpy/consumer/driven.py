@@ -160,10 +160,14 @@ class DrivenConsumer:
         )
         locks = self._assignment.locks(self._now())
         for number, puller in enumerate(self._assignment):
-            committed, lock = parts.offsets.memory(puller.queue), locks.get(puller.queue)
-            told = queue_info(puller.process_queue, -1 if committed is None else committed, self._now())
-            told.locked = lock is not None and lock.held
-            info.mq_table[puller.queue] = told
+            queue, lock = puller.process_queue, locks.get(puller.queue)
+            info.mq_table[puller.queue] = queue_info(
+                queue,
+                parts.offsets.memory(puller.queue),
+                self._now(),
+                in_order=self._consume.in_order(queue),
+                locked=lock is not None and lock.held,
+            )
             if number % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
                 await trio.lowlevel.checkpoint()
         for each in info.subscription_set:

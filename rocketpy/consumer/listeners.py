@@ -1,10 +1,10 @@
 """Listeners: which kind they are, and what they mean by what they return.
 
 None is success. Later means: an exception, the timeout, `ConsumeResult.RETRY`, `RetryLater`. A batch listener may say
-how many of its messages are done, with the delay of the others in `RetryLater`. Where order counts, `Suspend` says how much later; and where nothing is committed
-unless a listener says so, COMMIT and ROLLBACK say it. Anything else is a mistake in the listener and counts as later,
-loudly. Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType, of the ackIndex of
-ConsumeConcurrentlyContext and of ConsumeOrderlyContext.
+how many of its messages are done, with the delay of the others in `RetryLater`. Where order counts, `Suspend` says how
+much later; and where nothing is committed unless a listener says so, COMMIT and ROLLBACK say it. Anything else is a
+mistake in the listener and counts as later, loudly. Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus,
+ConsumeReturnType, of the ackIndex of ConsumeConcurrentlyContext and of ConsumeOrderlyContext.
 """
 
 from __future__ import annotations
@@ -117,7 +117,9 @@ def _complain(outcome: object, messages: Sequence[MessageExt], seldom: Seldom, a
     if advice is None:
         advice = "return None, ConsumeResult.SUCCESS, ConsumeResult.RETRY or RetryLater"
     if isinstance(outcome, RetryLater):
-        advice = f"`done` counts messages of the list that it got, here {len(messages)}; who gets no lists leaves it out"
+        advice = (
+            f"`done` counts messages of the list that it got, here {len(messages)}; who gets no lists leaves it out"
+        )
     if inspect.iscoroutine(outcome):
         outcome.close()
         advice = "a listener that has to be awaited must be an `async def` function itself"

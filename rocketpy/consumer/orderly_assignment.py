@@ -86,6 +86,9 @@ class OrderlyAssignment(Assignment):
 
     def lock_counts(self, queue: MessageQueue, until: float) -> None:
         """Consume until then."""
+        puller = self._pullers.get(queue) or self._leaving.get(queue)
+        if puller is not None and until > trio.current_time():
+            puller.process_queue.last_lock = trio.current_time()
         if queue not in self._leaving:
             self._service.allow_until(queue, until)
 
@@ -119,6 +122,8 @@ class OrderlyAssignment(Assignment):
 
     async def apply(self, topic: str, plan: Plan) -> RocketMQError | None:
         """Give up and take queues of a topic."""
+        for queue, puller in self._leaving.items():
+            puller.process_queue.unlock_tries += queue.topic == topic
         self._locks.want_only(topic, plan.add)
         return await super().apply(topic, plan)
 
@@ -139,6 +144,8 @@ class OrderlyAssignment(Assignment):
         puller = self._leaving[queue] = self._pullers.pop(queue)
         puller.stop()
         puller.paused = "it is given up as soon as its listener returns"
+        if any(call[1] is puller.process_queue for call, _ in self._service.running()):
+            puller.process_queue.unlock_tries += 1
         if self._nursery is not None:
             self._nursery.start_soon(self._leave_in_order, queue, puller)
 

@@ -56,6 +56,8 @@ class ProcessQueue:
         size: bytes held.
         last_pull: when it was pulled last, on the clock of whoever pulls.
         last_consume: when something of it was consumed last, on the same clock.
+        last_lock: when its broker last confirmed its lock, where it has one; when it became ours before that.
+        unlock_tries: how often it was to be given up, or still was, while its listener was at work.
     """
 
     def __init__(
@@ -68,6 +70,8 @@ class ProcessQueue:
         self.size = 0
         self.last_pull = now
         self.last_consume = now
+        self.last_lock = now
+        self.unlock_tries = 0
         self._held: SortedDict[int, MessageExt] = SortedDict()
         self._taken: SortedDict[int, MessageExt] = SortedDict()
         self._committed = position
@@ -213,13 +217,17 @@ class ProcessQueue:
     def look(self) -> Held:
         """What is held; of all methods this is the one for any thread."""
         position = self.position  # first: nothing that is held later lies below it
-        # Sorted dicts may be in the middle of a change. The plain ones below them are not, and are copied in one go.
-        tables: list[dict[int, MessageExt]] = [self._held, self._taken]  # type: ignore[list-item]  # they are dicts
-        offsets = [offset for table in tables for offset in list(dict.keys(table))]
+        offsets = self.offsets()
         lowest, highest = (min(offsets), max(offsets)) if offsets else (position, position)
         # All three may have moved on by now: what is told is no more than what was true at the beginning.
         committed = min(position, max(self._committed, lowest))
         return Held(len(offsets), self.size, highest - lowest, position, committed, lowest)
+
+    def offsets(self) -> list[int]:
+        """Those of all messages that are held, in no order. For any thread."""
+        # Sorted dicts may be in the middle of a change. The plain ones below them are not, and are copied in one go.
+        tables: list[dict[int, MessageExt]] = [self._held, self._taken]  # type: ignore[list-item]  # they are dicts
+        return [offset for table in tables for offset in list(dict.keys(table))]
 
     def look_next(self) -> int:
         """`next_offset`, for any thread."""

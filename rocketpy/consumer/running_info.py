@@ -6,6 +6,7 @@ Plays the part of consumerRunningInfo in DefaultMQPushConsumerImpl and of fillPr
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -68,22 +69,34 @@ def user_info() -> dict[str, str]:
     return {"rocketpy": __version__}
 
 
-def queue_info(queue: ProcessQueue, committed: int, now: float) -> ProcessQueueInfo:
+def queue_info(
+    queue: ProcessQueue, committed: int | None, now: float, *, in_order: Collection[int] = (), locked: bool = False
+) -> ProcessQueueInfo:
     """One queue.
 
     Args:
         queue: what is held of it.
-        committed: the offset that is, or will be, committed.
+        committed: the offset that is, or will be, committed; None when there is none.
         now: the time on the clock that the queue's own times are of.
+        in_order: offsets of what is held and, since order counts, is with its listener or waits for a commit.
+        locked: whether its lock is ours and counts.
     """
-    held, wall = queue.look(), wall_ms()
+    wall = wall_ms()
+    waiting = set(queue.offsets()).difference(in_order)
     return ProcessQueueInfo(
-        commit_offset=committed,
-        cached_msg_min_offset=held.lowest if held.messages else 0,
-        cached_msg_max_offset=held.lowest + held.span if held.messages else 0,
-        cached_msg_count=held.messages,
-        cached_msg_size_in_mi_b=held.size // _MIB,
-        droped=queue.dropped,
+        commit_offset=-1 if committed is None else committed,
+        cached_msg_min_offset=min(waiting, default=0),
+        cached_msg_max_offset=max(waiting, default=0),
+        cached_msg_count=len(waiting),
+        cached_msg_size_in_mi_b=queue.size // _MIB,
+        transaction_msg_min_offset=min(in_order, default=0),
+        transaction_msg_max_offset=max(in_order, default=0),
+        transaction_msg_count=len(in_order),
+        locked=locked,
+        try_unlock_times=queue.unlock_tries,
+        last_lock_timestamp=wall - round((now - queue.last_lock) * 1000),
+        # One that is given up as soon as its listener returns is dropped for Java, and for who looks at unlock_tries.
+        droped=queue.dropped or queue.unlock_tries > 0,
         last_pull_timestamp=wall - round((now - queue.last_pull) * 1000),
         last_consume_timestamp=wall - round((now - queue.last_consume) * 1000),
     )

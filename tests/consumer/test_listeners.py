@@ -57,9 +57,7 @@ def test_threat_L7_a_number_is_junk_from_a_listener_of_single_messages(caplog: p
 
 
 @pytest.mark.parametrize(("count", "batch"), [(1, False), (3, True)])
-def test_threat_L7_more_done_than_there_were_is_junk(
-    count: int, batch: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_threat_L7_more_done_than_there_were_is_junk(count: int, batch: bool, caplog: pytest.LogCaptureFixture) -> None:
     outcome = RetryLater(-1, done=4 if batch else 1)
     assert judge(outcome, stored_range(0, count), batch=batch, seldom=SELDOM) == Verdict(0)
     assert f"`done` counts messages of the list that it got, here {count}" in caplog.text
