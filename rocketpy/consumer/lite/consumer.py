@@ -17,7 +17,12 @@ from rocketpy.config import LitePullConsumerConfig
 from rocketpy.consumer.arguments import checked_count, checked_offset, checked_seconds
 from rocketpy.consumer.lite.positions import Positions
 from rocketpy.consumer.lite.running import RunningLitePull
-from rocketpy.consumer.lite.status import LitePullConsumerStatus, queue_statuses
+from rocketpy.consumer.lite.status import (
+    LitePullConsumerStatistics,
+    LitePullConsumerStatus,
+    queue_statuses,
+    statistics,
+)
 from rocketpy.consumer.lite.wanted import Wishes, check_queue
 from rocketpy.consumer.queue_watch import QueuesFunction, QueueWatch
 from rocketpy.consumer.start_checks import check_filters, check_name_servers, wait_shared_out
@@ -33,6 +38,7 @@ from rocketpy.wire.names import check_topic
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
+    from rocketpy.client.roles import Driven
     from rocketpy.consumer.lite.cache import Part
     from rocketpy.consumer.pull import QueuePuller
     from rocketpy.remoting.network import Network
@@ -439,6 +445,17 @@ class LitePullConsumer(Positions):
             crash=self._crash,
         )
 
+    def statistics(self) -> LitePullConsumerStatistics:
+        """What it has done since it started.
+
+        Raises:
+            ClientClosedError: it was never started.
+        """
+        if self._running is None:
+            self._lifecycle.check_open()
+            raise AssertionError("an open consumer runs")
+        return statistics(self._running, self._wishes.topics)
+
     # --- what the client asks of a consumer -------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
@@ -459,6 +476,11 @@ class LitePullConsumer(Positions):
         """The members of the group changed."""
         if self._running is not None:
             self._running.rebalance.soon()
+
+    @property
+    def driven(self) -> Driven | None:
+        """Carries out what brokers ask; None while it does not run."""
+        return None if self._running is None else self._running.driven
 
     def on_route_changed(self, topic: str) -> None:
         """The route of a topic is another one now."""

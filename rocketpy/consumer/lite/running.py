@@ -17,8 +17,10 @@ from rocketpy.consumer.assignment import Assignment
 from rocketpy.consumer.background import Background
 from rocketpy.consumer.filter_check import FilterCheck
 from rocketpy.consumer.lite.cache import Cache
+from rocketpy.consumer.lite.driven import DrivenLitePull
 from rocketpy.consumer.lite.offsets import NotedOffsets
 from rocketpy.consumer.pull import PullParts
+from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance, Share
 from rocketpy.consumer.start_position import StartPosition
 from rocketpy.errors import RocketMQError
@@ -58,6 +60,8 @@ class RunningLitePull(Background):
 
     Attributes:
         closing: whether it is on its way to its end.
+        driven: carries out what brokers ask.
+        rates: what there was of each topic lately.
     """
 
     def __init__(self, client: MQClientInstance, config: LitePullConsumerConfig, wishes: Wishes) -> None:
@@ -65,12 +69,14 @@ class RunningLitePull(Background):
         super().__init__(client, config.group, self.offsets)
         self._config = config
         self.closing = False
-        self.cache = Cache(config, self.offsets)
-        self.parts = PullParts(client, config, wishes, self.offsets, self.cache, self.cache)
+        self.rates = ConsumerRates(self.now)
+        self.cache = Cache(config, self.offsets, self.rates)
+        self.parts = PullParts(client, config, wishes, self.offsets, self.cache, self.cache, rates=self.rates)
         self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets))
         self.cache.assignment = self.assignment
         self.rebalance = LiteRebalance(client, config, wishes, self.assignment)
         self._sharing = trio.CancelScope()
+        self.driven = DrivenLitePull(client, config, wishes, self, nursery=lambda: self._nursery)
 
     async def _begin(self, nursery: trio.Nursery) -> None:
         await nursery.start(self._assign)
