@@ -10,6 +10,7 @@ broker tells. Plays the part of lock, lockAll, unlock and unlockAll in Rebalance
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
@@ -18,7 +19,13 @@ import attrs
 import trio
 
 from rocketpy.client.api import group as group_api
-from rocketpy.errors import BrokerUnreachableError, ConnectionLostError, QueueLockedError, RocketMQError
+from rocketpy.errors import (
+    BrokerUnreachableError,
+    ConnectionLostError,
+    QueueLockedError,
+    RequestTimeoutError,
+    RocketMQError,
+)
 from rocketpy.logs import get_logger
 from rocketpy.services import side_by_side
 
@@ -229,12 +236,17 @@ class QueueLocks:
     async def _renew_service(self) -> None:
         while True:
             in_doubt = not all(map(self.counts, self._locks))
-            with trio.move_on_after(ASK_AGAIN_AFTER if in_doubt else RENEW_EVERY) as waiting:
+            with trio.move_on_after(ASK_AGAIN_AFTER if in_doubt else self._rest()) as waiting:
                 await self._wanted.wait()
             if not waiting.cancelled_caught and in_doubt:
                 await trio.sleep(ASK_AGAIN_AFTER)  # however often a connection ends
             self._wanted = trio.Event()
             await side_by_side(self._renew, sorted({queue.broker_name for queue in self._locks}))
+
+    def _rest(self) -> float:
+        """Seconds until every lock is asked for again; what has failed once is not left to run out for long."""
+        first = min((lock.until for lock in self._locks.values()), default=math.inf)
+        return min(RENEW_EVERY, max(ASK_AGAIN_AFTER, first - trio.current_time()))
 
     async def _renew(self, name: str) -> None:
         queues = [queue for queue in self._locks if queue.broker_name == name]
@@ -255,10 +267,27 @@ class QueueLocks:
                 len(queues),
                 error,
             )
-        for queue in queues:
-            lock = self._locks.get(queue)
-            if lock is not None and trio.current_time() >= lock.until:
-                lock.counting = False
+        locks = [self._locks[queue] for queue in queues if queue in self._locks]
+        over = [lock for lock in locks if trio.current_time() >= lock.until]
+        for lock in over:
+            lock.counting = False
+        if over and isinstance(error, RequestTimeoutError):
+            self._abandon(name, error)
+
+    def _abandon(self, name: str, error: RequestTimeoutError) -> None:
+        """Take back what a broker may not have got, commits above all, before another member may have the queues.
+
+        Whatever else comes from it, it has not answered over this connection for as long as a lock counts.
+        """
+        connection = self._watched.get(name)
+        if connection is not None:
+            connection.abandon(
+                ConnectionLostError(
+                    f"{connection.address} has not confirmed locks of {self._group} for {COUNTS_FOR:g} s: the "
+                    f"connection was given up, with all that it may not have got: {error}",
+                    address=connection.address,
+                )
+            )
 
     async def _ask(self, name: str, queues: Iterable[MessageQueue], *, new: bool) -> None:
         """Ask a broker for the locks of some of its queues: new ones, or those that we have.
