@@ -21,7 +21,7 @@ from rocketpy.config import (
     PullConsumerConfig,
     PushConsumerConfig,
 )
-from rocketpy.config.java import NOT_THERE, OTHER_DEFAULTS
+from rocketpy.config.java import NOT_THERE, OTHER_DEFAULTS, SYSTEM_PROPERTIES
 from rocketpy_broker_sim.config import BROKER_UPDATES, NAMESRV_UPDATES, table
 
 PAGE = "reference/settings"
@@ -60,7 +60,7 @@ def content(wanted: str) -> str:
     if subject in CLIENTS and not rest:
         return of_clients(CLIENTS[subject])
     if wanted == "not of clients":
-        return markdown(("Java's name", "why there is none"), by_reason(NOT_THERE))
+        return markdown(("Java's name", "why there is none"), by_reason({**NOT_THERE, **SYSTEM_PROPERTIES}))
     rows = [row for row in KEYS[subject]().values() if row.status is STATUS.get(rest, table.KeyStatus.HONOURED)]
     if rest in ("honoured", "our own"):
         return honoured([row for row in rows if row.own == (rest == "our own")], UPDATES[subject])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.consumer.assignment import Assignment
-from rocketpy.consumer.queue_locks import LockStatus, QueueLocks
+from rocketpy.consumer.queue_locks import LockSettings, LockStatus, QueueLocks
 from rocketpy.errors import QueueLockedError, RocketMQError
 from rocketpy.logs import get_logger
 
@@ -43,6 +43,7 @@ class OrderlyAssignment(Assignment):
         start_position: finds where to begin.
         service: consumes in order.
         hooks: told which queues come and go.
+        config: how long locks count.
 
     Attributes:
         on_free: called when a queue can be taken again, or has to be.
@@ -54,13 +55,15 @@ class OrderlyAssignment(Assignment):
         start_position: StartPosition,
         service: ConsumeMessageOrderlyService,
         hooks: QueueHooks | None = None,
+        *,
+        config: LockSettings,
     ) -> None:
         super().__init__(parts, start_position, hooks)
         self.on_free: Callable[[], None] = lambda: None
         self._service = service
         self._admitted = trio.Event()
         self._leaving: dict[MessageQueue, QueuePuller] = {}
-        self._locks = QueueLocks(parts.client, parts.config.group, self)
+        self._locks = QueueLocks(parts.client, config, self)
         parts.locks = self._locks
         service.restart = self._restart
 

@@ -1,11 +1,12 @@
 """QueueLocks: which queues the brokers have locked for a consumer that consumes in order, and until when that counts.
 
 A broker gives the lock of a queue to one client of a group at a time, and takes it back 60 s after it was last asked
-for it. So a lock is asked for again every 20 s, and one that was not confirmed for 30 s, counted from the moment of
-asking, counts no more: nothing is pulled, consumed or committed then. Where the connection to a broker ends, the broker
-may have been restarted, and restarted brokers remember no locks: then the same holds at once, until the broker has
-confirmed. A lock that is confirmed after such a pause may have been somebody else's meanwhile, which the offset at the
-broker tells. Plays the part of lock, lockAll, unlock and unlockAll in RebalanceImpl.
+for it. So a lock is asked for again every `lock_interval` (20 s), and one that was not confirmed for
+`lock_max_live_time` (30 s), counted from the moment of asking, counts no more: nothing is pulled, consumed or committed
+then. Where the connection to a broker ends, the broker may have been restarted, and restarted brokers remember no
+locks: then the same holds at once, until the broker has confirmed. A lock that is confirmed after such a pause may have
+been somebody else's meanwhile, which the offset at the broker tells. Plays the part of lock, lockAll, unlock and
+unlockAll in RebalanceImpl.
 """
 
 from __future__ import annotations
@@ -34,12 +35,10 @@ if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.connection import Connection
 
-__all__ = ["LockOwner", "LockStatus", "QueueLocks"]
+__all__ = ["LockOwner", "LockSettings", "LockStatus", "QueueLocks"]
 
 logger = get_logger(__name__)
 
-RENEW_EVERY = 20.0
-COUNTS_FOR = 30.0
 BROKER_FREES_AFTER = 60.0
 """Seconds after which a broker gives the lock of a client that it does not hear of to another one."""
 ASK_AGAIN_AFTER = 1.0
@@ -67,6 +66,25 @@ class LockOwner(Protocol):
         Raises:
             RocketMQError: it could not be found out.
         """
+        ...
+
+
+class LockSettings(Protocol):
+    """What of a consumer's settings is of interest here."""
+
+    @property
+    def group(self) -> str:
+        """The group."""
+        ...
+
+    @property
+    def lock_interval(self) -> float:
+        """Seconds between two questions for a lock that is ours."""
+        ...
+
+    @property
+    def lock_max_live_time(self) -> float:
+        """Seconds for which a lock counts, from the moment of asking."""
         ...
 
 
@@ -104,13 +122,14 @@ class QueueLocks:
 
     Args:
         client: how to reach brokers.
-        group: of the consumer.
+        config: of the consumer: its group, and how long locks count.
         owner: hears what becomes of them.
     """
 
-    def __init__(self, client: MQClientInstance, group: str, owner: LockOwner) -> None:
+    def __init__(self, client: MQClientInstance, config: LockSettings, owner: LockOwner) -> None:
         self._client = client
-        self._group = group
+        self._config = config
+        self._group = config.group
         self._owner = owner
         self._locks: dict[MessageQueue, _Lock] = {}
         self._refused: dict[MessageQueue, float] = {}
@@ -246,7 +265,7 @@ class QueueLocks:
     def _rest(self) -> float:
         """Seconds until every lock is asked for again; what has failed once is not left to run out for long."""
         first = min((lock.until for lock in self._locks.values()), default=math.inf)
-        return min(RENEW_EVERY, max(ASK_AGAIN_AFTER, first - trio.current_time()))
+        return min(self._config.lock_interval, max(ASK_AGAIN_AFTER, first - trio.current_time()))
 
     async def _renew(self, name: str) -> None:
         queues = [queue for queue in self._locks if queue.broker_name == name]
@@ -283,7 +302,7 @@ class QueueLocks:
         if connection is not None:
             connection.abandon(
                 ConnectionLostError(
-                    f"{connection.address} has not confirmed locks of {self._group} for {COUNTS_FOR:g} s: the "
+                    f"{connection.address} has not confirmed locks of {self._group} for as long as they count: the "
                     f"connection was given up, with all that it may not have got: {error}",
                     address=connection.address,
                 )
@@ -337,7 +356,7 @@ class QueueLocks:
             self._owner.lock_lost(queue)
 
     async def _given(self, queue: MessageQueue, asked: float) -> None:
-        lock = self._locks.setdefault(queue, _Lock(asked + COUNTS_FOR))
+        lock = self._locks.setdefault(queue, _Lock(asked + self._config.lock_max_live_time))
         if not lock.counting or asked >= lock.until:
             # Nobody promised that it was ours all the time.
             lock.counting = False
@@ -350,7 +369,7 @@ class QueueLocks:
             if queue.broker_name in self._unsure:
                 self._unsure.discard(queue.broker_name)
                 logger.warning("the broker %s has confirmed the locks of %s again", queue.broker_name, self._group)
-        lock.until, lock.counting = asked + COUNTS_FOR, True
+        lock.until, lock.counting = asked + self._config.lock_max_live_time, True
         self._owner.lock_counts(queue, lock.until)
         counts, self._counts = self._counts, trio.Event()
         counts.set()

@@ -43,7 +43,9 @@ def encode_steps(body: Body) -> Generator[None, None, bytes]:
             found += b","
         found += write_json(each.names[0]).encode() + b":"
         if isinstance(value, dict):
-            yield from append_parts(found, b"{}", (write_json(each.write(dict(part))) for part in parts_of(value.items())))
+            yield from append_parts(
+                found, b"{}", (write_json(each.write(dict(part))) for part in parts_of(value.items()))
+            )
         elif isinstance(value, (list, set)):
             yield from append_parts(found, b"[]", (write_json(each.write(part)) for part in parts_of(value)))
         else:

@@ -9,8 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketpy.config import PushConsumerConfig
 from rocketpy.consumer.push import PushConsumer
-from rocketpy.errors import ConnectionLostError
+from rocketpy.errors import ConfigError, ConnectionLostError
 from rocketpy.message import Message, MessageExt, MessageQueue
 from rocketpy.remoting.connection import Connection
 from rocketpy.results import ConsumeFromWhere
@@ -343,3 +344,22 @@ async def test_a_commit_that_was_stuck_never_reaches_the_broker_when_the_queue_i
                     assert committed() == 10
                 nursery.cancel_scope.cancel()
         assert [message.queue_offset for message in later.messages] == [5, 6, 7, 8, 9]
+
+
+async def test_how_long_locks_count_can_be_set(autojump_clock: MockClock) -> None:
+    async with scripted.world(queues=1) as w:
+        locks = Locks(w.broker)
+        began = trio.current_time()
+        async with orderly(w, Recorder(), lock_interval=5.0, lock_max_live_time=8.0) as consumer:
+            await trio.sleep(11)
+            assert [at - began for at in locks.times()] == pytest.approx([0, 5, 10])
+            locks.silent = True
+            await trio.sleep(5)
+            assert consumer.status().locks[scripted.queue()].held
+            await trio.sleep(3)
+            assert consumer.status().locks[scripted.queue()].expires_in == 0
+
+
+def test_a_lock_must_be_renewed_before_it_runs_out() -> None:
+    with pytest.raises(ConfigError, match="runs out before it is asked for again"):
+        PushConsumerConfig(group="g", lock_interval=30.0)
