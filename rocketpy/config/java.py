@@ -116,7 +116,7 @@ SYSTEM_PROPERTIES: Mapping[str, str] = {
     "rocketmq.client.maxTimeConsumeContinuously": "workers change between queues by themselves, after milliseconds",
     "rocketmq.client.pull.pullMaxIdleTime": "a queue that is not pulled for 120 s without a reason is taken again",
     "rocketmq.client.rebalance.minInterval": "changes are acted upon at once, what is missing is looked for after 1 s",
-    "rocketmq.client.unlockDelayTimeMills": "a queue is unlocked as soon as its listener is out of it and it is committed",
+    "rocketmq.client.unlockDelayTimeMills": "a queue is unlocked once its listener is out of it and it is committed",
 }
 """System property of Java's clients -> why there is no setting for it here. Others have become settings, see below."""
 
