@@ -119,8 +119,9 @@ def _consumer(title: str, row: str, limit: float, over: str, shape: str = "") ->
 
 
 CONSUMER_BARS = (
-    _consumer("in order, to the same without order", "consume-orderly", 0.9, "consume"),
-    _consumer("in order, to Java's in order", "consume-orderly", 1.0, "java-orderly", "orderly"),
+    _consumer("in order, plain, to the same without order", "consume-orderly", 0.9, "consume"),
+    _consumer("in order, async, to the same without order", "consume-orderly-async", 0.9, "consume-async"),
+    _consumer("in order, async, to Java's in order", "consume-orderly-async", 1.0, "java-orderly", "orderly"),
     _consumer("lite pull, to Java's", "lite-pull", 1.0, "java-lite", "lite"),
     _consumer("lite pull, to Java's push consumer", "lite-pull", 1.0, "java-new-consume"),
     Bar("work", "8th of 8 joins, until 64 queues have one owner", Figure("settle", APACHE), 5_000.0, at_least=False),

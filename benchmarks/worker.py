@@ -24,7 +24,7 @@ _MODULES = {
     "batches": ("batch",),
     "consume": ("consume",),
     "consume_async": ("consume-async",),
-    "consume_orderly": ("consume-orderly",),
+    "consume_orderly": ("consume-orderly", "consume-orderly-async"),
     "lite_pull": ("lite-pull", "lite-pull-loop"),
     "settle": ("settle",),
     "latency": ("latency",),

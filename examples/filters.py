@@ -1,6 +1,7 @@
-"""Prints the messages of a topic that an SQL92 expression lets through, until Ctrl-C.
+"""Prints the messages of a topic that an SQL92 expression lets through, or tags, until Ctrl-C.
 
 python -m examples.filters Orders "amount > 1000 AND region IN ('north', 'south')" [-n 127.0.0.1:9876]
+python -m examples.filters Orders --tags "paid || refunded"
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ def main() -> int:
     """Consume; the exit status is 2 when the expression is wrong or the broker cannot filter by it."""
     parser = argparse.ArgumentParser(prog="filters")
     parser.add_argument("topic", help="whose messages")
-    parser.add_argument("sql", help="which of them, by their properties")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("sql", nargs="?", help="which of them, by their properties")
+    which.add_argument("--tags", help='which of them, by their tags: "paid || refunded"')
     parser.add_argument("-n", "--namesrv", default=None, help='"host:port;host:port"; NAMESRV_ADDR when left out')
     parser.add_argument(
         "-g", "--group", default="filters", help="the consumer group; the broker remembers how far it is"
@@ -33,7 +36,7 @@ def main() -> int:
         consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
         consume_thread_max=1,
     )
-    consumer.subscribe(options.topic, show, sql=options.sql)
+    consumer.subscribe(options.topic, show, sql=options.sql, tags=options.tags)
     try:
         consumer.run_forever()
     except FilterRefusedError as error:

@@ -1,7 +1,7 @@
 """Look at the dead letters of a group, and send those of one topic again.
 
-python replay_dead_letters.py billing Orders --namesrv 127.0.0.1:9876          # only count
-python replay_dead_letters.py billing Orders --namesrv 127.0.0.1:9876 --send
+python -m examples.replay_dead_letters billing --topic Orders -n 127.0.0.1:9876          # only lists and counts
+python -m examples.replay_dead_letters billing --topic Orders -n 127.0.0.1:9876 --send
 """
 
 from __future__ import annotations

@@ -343,7 +343,7 @@ def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_befo
 
     def run(*command: str) -> int:
         commands.append(command)
-        return int(command[2] in {"tests.crash", "tests.chaos", "tools.mutants"})
+        return int(command[2] in {"tests.crash", "tests.schedules", "tools.mutants"})
 
     monkeypatch.setattr(dev, "run", run)
     assert dev.main(["nightly", "--seed", "7"]) == 1
@@ -352,9 +352,10 @@ def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_befo
         ("python", "-m", "tests.crash", "--points", "200000", "--seed", "7"),
         ("python", "-m", "tests.kill", "--cycles", "1000", "--seed", "7"),
         ("python", "-m", "tests.chaos", "--seconds", "600", "--seed", "7"),
+        ("python", "-m", "tests.schedules", "--count", "2000", "--seed", "7"),
         ("python", "-m", "tools.mutants", "--marks", dev.QUICK, "--count", "300", "--seed", "7"),
     ]
-    assert capsys.readouterr().out.splitlines()[-1] == "nightly: FAILED: crash, chaos"
+    assert capsys.readouterr().out.splitlines()[-1] == "nightly: FAILED: crash, schedules"
     commands.clear()
     monkeypatch.setattr(dev.time, "strftime", lambda form: {"%Y%m%d": "20300102"}[form])
     dev.main(["nightly"])

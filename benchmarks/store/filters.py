@@ -7,7 +7,7 @@ each message that is passed over.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.bars import ALONE
@@ -44,8 +44,9 @@ class OthersBits:
     def __init__(self) -> None:
         self._bits = _BLOOM.bits([_BLOOM.data("other", TOPIC).mask])
 
-    def begin(self) -> None:
+    def begin(self) -> Container[str]:
         """Another step of dispatching begins."""
+        return (TOPIC,)
 
     def of(self, topic: str, properties: Sequence[bytes]) -> Sequence[bytes]:
         """The same for all."""

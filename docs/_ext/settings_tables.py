@@ -6,10 +6,12 @@ The page holds markers; tables take their place before the page is read. So the 
 from __future__ import annotations
 
 import ast
+import csv
 import enum
 import inspect
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -21,7 +23,7 @@ from rocketpy.config import (
     PullConsumerConfig,
     PushConsumerConfig,
 )
-from rocketpy.config.java import NOT_THERE, OTHER_DEFAULTS, SYSTEM_PROPERTIES
+from rocketpy.config.java import NOT_THERE, NOT_THERE_OF, OTHER_DEFAULTS, SYSTEM_PROPERTIES, fields_by_java_name
 from rocketpy_broker_sim.config import BROKER_UPDATES, NAMESRV_UPDATES, table
 
 PAGE = "reference/settings"
@@ -34,6 +36,14 @@ CLIENTS = {
     "lite pull consumer": LitePullConsumerConfig,
     "pull consumer": PullConsumerConfig,
 }
+JAVAS = {
+    "Java's DefaultMQPushConsumer": PushConsumerConfig,
+    "Java's DefaultLitePullConsumer": LitePullConsumerConfig,
+    "Java's DefaultMQPullConsumer": PullConsumerConfig,
+}
+"""What is shown the other way round: what Java's class has, and what there is for it."""
+GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "config_keys.tsv"
+"""What Apache's classes said of their settings."""
 KEYS = {"broker": table.broker_keys, "name server": table.namesrv_keys}
 UPDATES = {"broker": BROKER_UPDATES, "name server": NAMESRV_UPDATES}
 LANES = {
@@ -59,6 +69,8 @@ def content(wanted: str) -> str:
     subject, _, rest = wanted.partition(", ")
     if subject in CLIENTS and not rest:
         return of_clients(CLIENTS[subject])
+    if wanted in JAVAS:
+        return of_java(wanted.removeprefix("Java's "), JAVAS[wanted])
     if wanted == "not of clients":
         return markdown(("Java's name", "why there is none"), by_reason({**NOT_THERE, **SYSTEM_PROPERTIES}))
     rows = [row for row in KEYS[subject]().values() if row.status is STATUS.get(rest, table.KeyStatus.HONOURED)]
@@ -74,6 +86,31 @@ def of_clients(kind: type[ClientConfig]) -> str:
         ("setting", "default", "Java", "meaning"),
         [(code(each.name), default_of(each), java_of(each), texts[each.name]) for each in own],
     )
+
+
+def of_java(owner: str, kind: type[ClientConfig]) -> str:
+    """Every setting that a class of Java's has in some release, with ours or the reason why there is none."""
+    here = fields_by_java_name(kind)
+    everywhere = fields_by_java_name()
+    why_not = {**NOT_THERE, **NOT_THERE_OF.get(kind, {})}
+    rows = []
+    for key, defaults in javas(owner).items():
+        if key in here:
+            ours, note = code(here[key].name), OTHER_DEFAULTS.get(key, "the same default")
+        elif key in why_not:
+            ours, note = "none", why_not[key]
+        else:
+            ours, note = "none", f"of producers alone: {code(everywhere[key].name)}"
+        shown = " / ".join(dict.fromkeys(code(each) if each else "not there" for each in defaults))
+        rows.append((code(key), shown, ours, note))
+    return markdown(("Java's setting", "its default", "ours", "note"), rows)
+
+
+def javas(owner: str) -> dict[str, tuple[str, str]]:
+    """Setting of Java's class -> its defaults in 4.9.7 and 5.3.3; empty where a release does not have it."""
+    with GOLDEN.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return {row["key"]: (row["4.9.7"], row["5.3.3"]) for row in rows if row["class"] == owner}
 
 
 def java_of(field: attrs.Attribute[Any]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.calls import LoopCaller
-from rocketpy.aio.lifetime import Lifetime
+from rocketpy.aio.fetching import Fetching
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import LitePullConsumer as TrioConsumer
 from rocketpy.consumer.lite.lending import Rest, as_parts
@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 @final
-class LitePullConsumer(Lifetime[TrioConsumer]):
+class LitePullConsumer(Fetching[TrioConsumer]):
     """Hands out messages when it is asked: ``async with rocketpy.aio.LitePullConsumer("billing") as consumer:``.
 
     Arguments and methods are those of `rocketpy.LitePullConsumer`; `commit_soon`, `pause` and `resume` have to be
@@ -76,6 +76,10 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
         super()._make_again(crossed_fork=crossed_fork)
         self._inner.adopt(former)
 
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._inner.in_hook
+
     # --- what it consumes -----------------------------------------------------------------------------
 
     def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
@@ -83,7 +87,7 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             ConfigError: an argument cannot be used, or `assign` was used before.
-            ClientClosedError: it was made before a fork.
+            ClientClosedError: it is closed, or was made before a fork.
         """
         self._check_home()
         self._inner.subscribe(topic, tags=tags, sql=sql)
@@ -93,7 +97,7 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             ConfigError: it is not subscribed.
-            ClientClosedError: it was made before a fork.
+            ClientClosedError: it is closed, or was made before a fork.
         """
         self._check_home()
         self._inner.unsubscribe(topic)
@@ -103,7 +107,7 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             ConfigError: an argument cannot be used, or `subscribe` was used before.
-            ClientClosedError: it was made before a fork.
+            ClientClosedError: it is closed, or was made before a fork.
         """
         self._check_home()
         self._inner.assign(queues, tags=tags, sql=sql)
@@ -116,7 +120,7 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             ConfigError: an argument cannot be used.
-            ClientClosedError: it was made before a fork.
+            ClientClosedError: it is closed, or was made before a fork.
         """
         self._check_home()
         self._inner.on_queues_changed(topic, function)
@@ -125,18 +129,6 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
         """What is changed is changed in its loop, as soon as it has one."""
         if self._bridge.is_bound:
             self._bridge.check()
-
-    async def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """The queues of a topic that can be read, in order; before the start too.
-
-        See `rocketpy.LitePullConsumer.fetch_message_queues`.
-
-        Raises:
-            ConfigError: an argument cannot be used.
-            RouteNotFoundError: the topic cannot be found, or not be read; the subclass says why.
-            ClientClosedError: the consumer is closed, or was made before a fork.
-        """
-        return await self._call_anyhow(self._inner.fetch_message_queues, topic, timeout=timeout)
 
     # --- messages -------------------------------------------------------------------------------------
 
@@ -265,33 +257,6 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return await self._call(self._inner.committed, queue)
-
-    async def beginning_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message that a queue still has; the queue need not be ours.
-
-        Raises:
-            ConfigError: this is no queue.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        return await self._call(self._inner.beginning_offset, queue)
-
-    async def end_offset(self, queue: MessageQueue) -> int:
-        """The offset that the next message of a queue will get; the queue need not be ours.
-
-        Raises:
-            ConfigError: this is no queue.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        return await self._call(self._inner.end_offset, queue)
-
-    async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> int:
-        """The offset of the first message that was stored at a time (ms since 1970, or a datetime) or after it.
-
-        Raises:
-            ConfigError: an argument cannot be used.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        return await self._call(self._inner.offset_for_timestamp, queue, timestamp)
 
     async def lag(self) -> dict[MessageQueue, int]:
         """How many messages lie in each queue that is ours from its `position` on, those for others included.

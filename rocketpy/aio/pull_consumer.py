@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.aio.bridge import Bridge
-from rocketpy.aio.lifetime import Lifetime
+from rocketpy.aio.fetching import Fetching
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PullConsumer as TrioConsumer
 
@@ -20,7 +20,7 @@ __all__ = ["PullConsumer"]
 
 
 @final
-class PullConsumer(Lifetime[TrioConsumer]):
+class PullConsumer(Fetching[TrioConsumer]):
     """Gives the messages of a queue from an offset on: ``async with rocketpy.aio.PullConsumer("audit") as consumer:``.
 
     Arguments and methods are those of `rocketpy.PullConsumer`.
@@ -105,13 +105,3 @@ class PullConsumer(Lifetime[TrioConsumer]):
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return await self._call(self._inner.fetch_consume_offset, queue)
-
-    async def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """The queues of a topic that can be read, in order; before the start too.
-
-        Raises:
-            ConfigError: an argument cannot be used, or this is another loop.
-            RouteNotFoundError: the topic cannot be found, or not be read; the subclass says why.
-            ClientClosedError: the consumer is closed, or was made before a fork.
-        """
-        return await self._call_anyhow(self._inner.fetch_message_queues, topic, timeout=timeout)

@@ -194,6 +194,11 @@ class RouteTable:
             raise _unusable(route, route.not_readable, "read")
         return route.subscribe
 
+    def why_not_readable(self, topic: str) -> RouteNotFoundError | None:
+        """What to tell about a topic whose route is known and of no use to readers; None for others."""
+        route = self._routes.get(topic)
+        return None if route is None or route.not_readable is None else _unusable(route, route.not_readable, "read")
+
     async def refresh(self, topic: str, *, timeout: float | None = None) -> TopicRoute | None:
         """Ask again about one topic. When nobody knows better, the old route stays; None when there is none.
 

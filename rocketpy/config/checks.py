@@ -6,6 +6,7 @@ What concerns several settings of a config at once is checked by the config itse
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,13 @@ __all__ = [
     "MIB",
     "Check",
     "consume_timestamp",
+    "folder_or_none",
     "function_or_none",
     "group_name",
     "member",
     "no_separator",
     "number",
+    "offset_storage_or_none",
     "one_of",
     "one_of_or_function",
     "one_or_none",
@@ -126,3 +129,26 @@ def no_separator(_: object, field: attrs.Attribute[Any], value: str | None) -> N
 def consume_timestamp(_: object, field: attrs.Attribute[Any], value: str | None) -> None:
     if value is not None and not (value.isascii() and value.isdigit() and len(value) == 14):
         raise ConfigError(f"{field.name} must look like 20240131235959 (yyyyMMddHHmmss), not {value!r}")
+
+
+def offset_storage_or_none(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, type):
+        raise ConfigError(f"{field.name} must be an object, not the class {value.__name__}")
+    missing = [name for name in ("read", "write") if not callable(getattr(value, name, None))]
+    if missing:
+        raise ConfigError(f"{field.name} must have functions read and write, and {value!r:.100} has no {missing[0]}")
+
+
+def folder_or_none(value: str | os.PathLike[str] | None) -> str | None:
+    """A converter."""
+    if value is None:
+        return None
+    try:
+        found: object = os.fspath(value)
+    except TypeError:
+        found = None
+    if not isinstance(found, str) or not found or "\0" in found:
+        raise ConfigError(f"local_offset_store_dir must be the path of a folder, not {value!r:.100}")
+    return found

@@ -83,8 +83,6 @@ _NO_SHARE = "a pull consumer has no share of a topic; LitePullConsumer has"
 NOT_THERE_OF: Mapping[type[ClientConfig], Mapping[str, str]] = {
     LitePullConsumerConfig: {
         "consumerPullTimeoutMillis": "brokers hold every lite pull; consumer_timeout_when_suspend bounds it",
-        "messageQueueListener": "nobody is told which queues are ours; `assignment` says it",
-        "offsetStore": "offsets are at the brokers; a program that keeps its own seeks, and does not commit",
     },
     PullConsumerConfig: {
         "allocateMessageQueueStrategy": _NO_SHARE,
@@ -92,6 +90,7 @@ NOT_THERE_OF: Mapping[type[ClientConfig], Mapping[str, str]] = {
         "messageQueueListener": _NO_SHARE,
         "offsetStore": "offsets are at the brokers; a program that keeps its own says where each pull begins",
         "maxReconsumeTimes": "nothing is given back",
+        "pullTimeDelayMillsWhenException": "a pull that fails raises, and the program decides when to pull again",
     },
 }
 """What one class of ours leaves out and another has -> why."""

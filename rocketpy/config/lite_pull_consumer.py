@@ -2,51 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
-
 import attrs
 
-from rocketpy.config.checks import consume_timestamp, group_name, member, one_of_or_function, seconds, whole
-from rocketpy.config.client import ClientConfig
+from rocketpy.config.checks import member, seconds, whole
 from rocketpy.config.pull_consumer import check_patience
-from rocketpy.message import MessageQueue
-from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
+from rocketpy.config.sharing import SharingConfig
 
 __all__ = ["LitePullConsumerConfig"]
 
 
 @attrs.frozen(kw_only=True)
-class LitePullConsumerConfig(ClientConfig):
+class LitePullConsumerConfig(SharingConfig):
     """How a lite pull consumer pulls ahead, and when it commits."""
 
-    group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
-    """Name that the consumers of one purpose share; with `subscribe` they share the messages too."""
-    message_model: MessageModel = attrs.field(
-        default=MessageModel.CLUSTERING, validator=member(MessageModel), metadata={"java": "messageModel"}
-    )
-    """Whether the group shares the messages or every consumer gets all."""
-    consume_from_where: ConsumeFromWhere = attrs.field(
-        default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
-        validator=member(ConsumeFromWhere),
-        metadata={"java": "consumeFromWhere"},
-    )
-    """Where a group begins in a queue for which it has no offset yet."""
-    consume_timestamp: str | None = attrs.field(
-        default=None, validator=consume_timestamp, metadata={"java": "consumeTimestamp"}
-    )
-    """Local time yyyyMMddHHmmss for CONSUME_FROM_TIMESTAMP; left out, half an hour before the start."""
-    allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]] = attrs.field(
-        default="averagely",
-        validator=one_of_or_function("averagely", "by_circle", "consistent_hash"),
-        metadata={"java": "allocateMessageQueueStrategy"},
-    )
-    """How the queues of a subscribed topic are shared out: "averagely", "by_circle", "consistent_hash", a strategy such
-    as `AllocateByMachineRoom`, or a function. All consumers of a group must say the same."""
-    rebalance_interval: float = attrs.field(
-        default=20.0, validator=seconds(0.01, 3600), metadata={"java": "waitInterval", "scale": 1000}
-    )
-    """Seconds between two looks at who consumes which queue; changes are acted upon at once."""
     auto_commit: bool = attrs.field(default=True, validator=member(bool), metadata={"java": "autoCommit"})
     """Whether what was handed out before the last poll is committed by itself, every `auto_commit_interval`."""
     auto_commit_interval: float = attrs.field(
@@ -85,12 +53,6 @@ class LitePullConsumerConfig(ClientConfig):
         metadata={"java": "consumerTimeoutMillisWhenSuspend", "scale": 1000},
     )
     """Seconds to wait for the answer to a pull; longer than `broker_suspend_max_time`."""
-    pull_time_delay_when_exception: float = attrs.field(
-        default=3.0, validator=seconds(0.001, 600), metadata={"java": "pullTimeDelayMillsWhenException", "scale": 1000}
-    )
-    """Seconds to wait before a queue is pulled again after an error."""
-    start_timeout: float = attrs.field(default=5.0, validator=seconds(0.001, 600), metadata={"java": None})
-    """Seconds that a start may take. Queues of a broker that does not answer by then are taken once it does."""
 
     def __attrs_post_init__(self) -> None:
         """Fields that only make sense together."""

@@ -2,102 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
 from rocketpy.config.checks import (
-    consume_timestamp,
     function_or_none,
-    group_name,
-    member,
-    one_of_or_function,
     one_or_none,
     seconds,
     whole,
 )
-from rocketpy.config.client import ClientConfig
+from rocketpy.config.sharing import SharingConfig
 from rocketpy.errors import ConfigError
-from rocketpy.message import MessageQueue
-from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
 
 __all__ = ["PushConsumerConfig"]
 
 
-def _offset_store(_: object, field: attrs.Attribute[Any], value: object) -> None:
-    if value is None:
-        return
-    if isinstance(value, type):
-        raise ConfigError(f"{field.name} must be an object, not the class {value.__name__}")
-    missing = [name for name in ("read", "write") if not callable(getattr(value, name, None))]
-    if missing:
-        raise ConfigError(f"{field.name} must have functions read and write, and {value!r:.100} has no {missing[0]}")
-
-
-def _folder(value: str | os.PathLike[str] | None) -> str | None:
-    if value is None:
-        return None
-    try:
-        found: object = os.fspath(value)
-    except TypeError:
-        found = None
-    if not isinstance(found, str) or not found or "\0" in found:
-        raise ConfigError(f"local_offset_store_dir must be the path of a folder, not {value!r:.100}")
-    return found
-
-
 @attrs.frozen(kw_only=True)
-class PushConsumerConfig(ClientConfig):
+class PushConsumerConfig(SharingConfig):
     """How a push consumer pulls and consumes."""
 
-    group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
-    """Name that the consumers of one purpose share; they share the messages too."""
-    message_model: MessageModel = attrs.field(
-        default=MessageModel.CLUSTERING, validator=member(MessageModel), metadata={"java": "messageModel"}
-    )
-    """Whether the group shares the messages or every consumer gets all."""
-    consume_from_where: ConsumeFromWhere = attrs.field(
-        default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
-        validator=member(ConsumeFromWhere),
-        metadata={"java": "consumeFromWhere"},
-    )
-    """Where a group begins in a queue for which it has no offset yet."""
-    consume_timestamp: str | None = attrs.field(
-        default=None, validator=consume_timestamp, metadata={"java": "consumeTimestamp"}
-    )
-    """Local time yyyyMMddHHmmss for CONSUME_FROM_TIMESTAMP; left out, half an hour before the start."""
-    allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]] = attrs.field(
-        default="averagely",
-        validator=one_of_or_function("averagely", "by_circle", "consistent_hash"),
-        metadata={"java": "allocateMessageQueueStrategy"},
-    )
-    """How the queues of a topic are shared out: "averagely", "by_circle", "consistent_hash", a strategy such as
-    `AllocateByMachineRoom`, or a function. All consumers of a group must say the same."""
-    offset_store: Any = attrs.field(default=None, validator=_offset_store, metadata={"java": "offsetStore"})
-    """Keeps offsets instead of the brokers (instead of a file when broadcasting): an object with the functions `read`
-    and `write` of `OffsetStorage`. None: brokers, or the file."""
-    local_offset_store_dir: str | None = attrs.field(default=None, converter=_folder, metadata={"java": None})
-    """Folder for the files with the offsets of consumers that broadcast (in Java the system property
-    rocketmq.client.localOffsetStoreDir). None: .rocketmq_offsets in the home folder."""
-    on_assigned: Callable[..., Any] | None = attrs.field(
-        default=None, validator=function_or_none, metadata={"java": "messageQueueListener"}
-    )
-    """A plain or async function that is told of queues which this consumer has got, before the first pull of them: a
-    tuple of `MessageQueue`."""
-    on_revoked: Callable[..., Any] | None = attrs.field(
-        default=None, validator=function_or_none, metadata={"java": None}
-    )
-    """A plain or async function that is told of queues which are taken from this consumer, or given up as it closes.
-    Until it returns they are ours; they are not pulled any more."""
-    rebalance_hook_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 60), metadata={"java": None})
-    """Seconds that a call of `on_assigned` or `on_revoked` may take; then queues come and go all the same. While a
-    consumer closes it is half of `close_timeout` at most."""
-    rebalance_interval: float = attrs.field(
-        default=20.0, validator=seconds(0.01, 3600), metadata={"java": "waitInterval", "scale": 1000}
-    )
-    """Seconds between two looks at who consumes which queue; changes are acted upon at once."""
     lock_interval: float = attrs.field(
         default=20.0, validator=seconds(0.1, 45), metadata={"java": "lockInterval", "scale": 1000}
     )
@@ -183,17 +108,11 @@ class PushConsumerConfig(ClientConfig):
         metadata={"java": "CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND", "scale": 1000},
     )
     """Seconds to wait for the answer to a pull; longer than `broker_suspend_max_time`."""
-    pull_time_delay_when_exception: float = attrs.field(
-        default=3.0, validator=seconds(0.001, 600), metadata={"java": "pullTimeDelayMillsWhenException", "scale": 1000}
-    )
-    """Seconds to wait before a queue is pulled again after an error."""
     max_reconsume_times: int = attrs.field(
         default=-1, validator=whole(0, off=-1), metadata={"java": "maxReconsumeTimes"}
     )
     """How often a message that failed comes again before it goes to the dead-letter queue. -1: 16 times, and without
     limit where order counts."""
-    start_timeout: float = attrs.field(default=5.0, validator=seconds(0.001, 600), metadata={"java": None})
-    """Seconds that a start may take. Queues of a broker that does not answer by then are taken once it does."""
     await_termination: float = attrs.field(
         default=10.0,
         validator=seconds(0, 86_400),

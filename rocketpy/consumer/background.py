@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -18,7 +18,9 @@ from rocketpy.services import heard
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
+    from rocketpy.consumer.assignment import Assignment
     from rocketpy.consumer.offset_store import OffsetStore
+    from rocketpy.consumer.rebalance import Rebalance
     from rocketpy.errors import ServiceCrashedError
     from rocketpy.message import MessageQueue
 
@@ -34,7 +36,12 @@ class Background(ABC):
         crash: what ended it, when that was a bug in a service of it or of its client.
         ended: set when nothing of it goes on any more.
         now: the time of its loop, for any thread.
+        assignment: the queues that are ours; made by each kind.
+        rebalance: what shares them out; likewise.
     """
+
+    assignment: Assignment
+    rebalance: Rebalance
 
     def __init__(self, client: MQClientInstance, group: str, offsets: OffsetStore) -> None:
         self._token = trio.lowlevel.current_trio_token()
@@ -46,6 +53,25 @@ class Background(ABC):
         self.now = trio.lowlevel.current_clock().current_time
         self._hang_up = trio.Event()
         self._nursery: trio.Nursery | None = None
+        self._sharing = trio.CancelScope()
+
+    async def open(self, stack: AsyncExitStack, close_timeout: float) -> None:
+        """Get ready what must be there before anything is consumed, and is given back at the very end.
+
+        Args:
+            stack: gives it back.
+            close_timeout: seconds that this may take.
+
+        Raises:
+            OffsetStoreError: offsets cannot be kept.
+        """
+
+        async def release() -> None:
+            with trio.CancelScope(deadline=trio.current_time() + close_timeout, shield=True):
+                await self._offsets.close()
+
+        stack.push_async_callback(release)
+        await self._offsets.open()
 
     @abstractmethod
     async def _begin(self, nursery: trio.Nursery) -> None:
@@ -75,6 +101,22 @@ class Background(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Close in order."""
+
+    async def _assign(self, *, task_status: trio.TaskStatus[None]) -> None:
+        with heard(f"consumer {self._group}", self._note_crash):
+            await self.assignment.run(task_status=task_status)
+
+    async def _share_out(self) -> None:
+        with self._sharing:
+            await self.rebalance.run()
+
+    @abstractmethod
+    def subscriptions_changed(self) -> None:
+        """Something else is wanted now."""
+
+    @abstractmethod
+    def stop_pulling(self) -> None:
+        """Get nothing new."""
 
     def start_service(self, service: Callable[[], Awaitable[None]]) -> None:
         """Run an async function until the consumer ends; a bug in it ends the consumer."""

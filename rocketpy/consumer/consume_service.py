@@ -243,8 +243,10 @@ class ConsumeService(ABC):
     def _note_succeeded(self, calls: Iterable[Call]) -> None:
         """All messages of these calls are consumed."""
         by_queue: dict[ProcessQueue, list[MessageExt]] = {}
+        last, done = None, []
         for _, queue, what in calls:
-            done = by_queue.setdefault(queue, [])
+            if queue is not last:
+                last, done = queue, by_queue.setdefault(queue, [])
             if isinstance(what, list):
                 done += what
             else:

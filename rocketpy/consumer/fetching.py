@@ -1,18 +1,22 @@
-"""Fetching: the queues of a topic, which a consumer can be asked for before it is started."""
+"""Fetching: what a consumer can be asked about queues: which there are, also before it is started, and their bounds."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 import trio
 
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import State
-from rocketpy.consumer.arguments import checked_seconds
+from rocketpy.consumer.arguments import checked_queue, checked_seconds, checked_timestamp
 from rocketpy.consumer.opening import Opening
+from rocketpy.consumer.queue_offsets import QueueOffsets
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rocketpy.message import MessageQueue
 
 __all__ = ["Fetching"]
@@ -20,6 +24,21 @@ __all__ = ["Fetching"]
 
 class Fetching(Opening):
     """What consumers that are asked for messages have in common. The arguments are those of `Opening`."""
+
+    @property
+    @abstractmethod
+    def _group(self) -> str:
+        """The group."""
+
+    @abstractmethod
+    def _check_usable(self) -> object:
+        """Refuse to use what is not open here."""
+
+    def _offsets_of(self, queue: MessageQueue) -> QueueOffsets:
+        """How to ask about a queue, which need not be ours."""
+        checked_queue(queue)
+        self._check_usable()
+        return QueueOffsets(self.client, self._group)
 
     async def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be read, in order; before the start too, over connections for this call.
@@ -49,3 +68,36 @@ class Fetching(Opening):
         await client.routes.refresh(topic, timeout=budget)
         left = max(0.001, deadline - trio.current_time())
         return await client.routes.ensure_subscribe(topic, timeout=left)
+
+    # --- of one queue ---------------------------------------------------------------------------------
+
+    async def beginning_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message that a queue still has; the queue need not be ours.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._offsets_of(queue).beginning(queue)
+
+    async def end_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message of a queue will get; the queue need not be ours.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._offsets_of(queue).end(queue)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> int:
+        """The offset of the first message that was stored at a time or after it; the queue need not be ours.
+
+        Args:
+            queue: the queue.
+            timestamp: ms since 1970, or a datetime with a time zone.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._offsets_of(queue).at(queue, checked_timestamp(timestamp))

@@ -23,7 +23,7 @@ from rocketpy.wire.limits import WireLimits
 if TYPE_CHECKING:
     import os
 
-    from rocketpy.config import PushConsumerConfig
+    from rocketpy.config.sharing import SharingConfig
     from rocketpy.message import MessageQueue
 
 __all__ = ["LocalFileOffsetStore", "offset_file"]
@@ -50,7 +50,7 @@ class _Files(Protocol):
     def describe(self, path: str) -> str: ...
 
 
-def offset_file(config: PushConsumerConfig, local_ip: str) -> Path:
+def offset_file(config: SharingConfig, local_ip: str) -> Path:
     """Where Java keeps the offsets of a group: folder / address@instance[@unit] / group / offsets.json.
 
     The instance is "DEFAULT" when the settings name none: the client id, which changes with every start, would not do.

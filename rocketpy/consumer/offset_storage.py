@@ -139,6 +139,14 @@ class KeptOffsetStore:
                 self._seldom.warning("write", "%s; what was consumed is written the next time", error)
             self._failing = True
 
+    async def commit(self, queues: Collection[MessageQueue]) -> None:
+        """Write what has changed.
+
+        Raises:
+            OffsetStoreError: the storage failed, and nothing of it is written.
+        """
+        await self._write(queues)
+
     async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
         """Write what has changed. Returns the queues of which it is not written by the deadline."""
         with trio.move_on_at(deadline):

@@ -13,6 +13,7 @@ import trio
 from rocketpy.client.api import offset as offset_api
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
 from rocketpy.logs import Seldom, get_logger
+from rocketpy.services import side_by_side
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -70,6 +71,14 @@ class OffsetStore(Protocol):
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Commit what is noted for these queues, without waiting for the store. Errors are logged."""
+        ...
+
+    async def commit(self, queues: Collection[MessageQueue]) -> None:
+        """Commit what is noted for these queues, until the store has it.
+
+        Raises:
+            RocketMQError: that of the first queue, in order, that is not committed. The others are, or are tried.
+        """
         ...
 
     async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
@@ -148,6 +157,25 @@ class RemoteBrokerOffsetStore:
         Unchanged offsets are committed again: a broker that lost its table in a crash has them back at once.
         """
         await self._commit_each(queues, wait=False)
+
+    async def commit(self, queues: Collection[MessageQueue]) -> None:
+        """Commit what is noted for these queues and wait for the answers, for all at the same time.
+
+        Raises:
+            RocketMQError: that of the first queue, in order, that is not committed. The others are, or are tried.
+        """
+        noted = {queue: self._offsets[queue] for queue in queues if queue in self._offsets}
+        failures: dict[MessageQueue, RocketMQError] = {}
+
+        async def tell(queue: MessageQueue) -> None:
+            try:
+                await self.tell(queue, noted[queue], wait=True)
+            except RocketMQError as error:
+                failures[queue] = error
+
+        await side_by_side(tell, sorted(noted))
+        if failures:
+            raise failures[min(failures)]
 
     async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
         """Commit what is noted for these queues and wait for the answers. Returns what is not committed in time."""

@@ -7,10 +7,10 @@ part of ProcessQueue.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
-
-from sortedcontainers import SortedDict
 
 if TYPE_CHECKING:
     from rocketpy.message import MessageExt, MessageQueue
@@ -43,6 +43,7 @@ class Held(NamedTuple):
 
 
 DEFAULT_LIMITS = FlowLimits()
+_OFFSET = itemgetter(0)
 
 
 class ProcessQueue:
@@ -72,18 +73,18 @@ class ProcessQueue:
         self.last_consume = now
         self.last_lock = now
         self.unlock_tries = 0
-        self._held: SortedDict[int, MessageExt] = SortedDict()
-        self._taken: SortedDict[int, MessageExt] = SortedDict()
+        self._held: OrderedDict[int, MessageExt] = OrderedDict()
+        """By offset, lowest first. They come in that order nearly always, so that nothing has to be compared."""
         self._committed = position
         self._on_room: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         """Messages held, those in the hands of a listener included."""
-        return len(self._held) + len(self._taken)
+        return len(self._held)
 
     def __contains__(self, offset: int) -> bool:
         """Whether the message at an offset is held."""
-        return offset in self._held or offset in self._taken
+        return offset in self._held
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -94,14 +95,20 @@ class ProcessQueue:
 
     def put(self, messages: Iterable[MessageExt]) -> None:
         """Hold messages that were pulled. One that is held already is not held twice."""
-        held = self._held
+        held, position, size, late = self._held, self.position, 0, False
         for message in messages:
             offset = message.queue_offset
-            if offset not in held and offset not in self._taken:
+            if offset not in held:
                 held[offset] = message
-                self.size += message.store_size
-            if offset >= self.position:
-                self.position = offset + 1
+                size += message.store_size
+            if offset >= position:
+                position = offset + 1
+            else:
+                late = True  # somebody repeats himself, or offsets are pulled again
+        if late:
+            self._sort()
+        self.size += size
+        self.position = position
 
     def advance(self, position: int) -> None:
         """Pull from there next, as the broker says. Never backwards: an answer may be old, or wrong."""
@@ -143,7 +150,7 @@ class ProcessQueue:
             callback, self._on_room = self._on_room, None
             callback()
 
-    # --- consuming, in any order ------------------------------------------------------------------------
+    # --- consuming ------------------------------------------------------------------------------------
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
         """These are dealt with. Returns the offset up to which the group may commit."""
@@ -161,31 +168,6 @@ class ProcessQueue:
         self._committed = max(self._committed, self._lowest() if len(self) else self.position)
         return self._committed
 
-    # --- consuming, in order --------------------------------------------------------------------------
-
-    def take(self, count: int) -> list[MessageExt]:
-        """The next messages in order, for a listener that must have them before any later one."""
-        taken: list[MessageExt] = []
-        while self._held and len(taken) < count:
-            offset, message = self._held.popitem(0)
-            self._taken[offset] = message
-            taken.append(message)
-        return taken
-
-    def commit(self) -> int:
-        """What was taken is dealt with. Returns the offset up to which the group may commit."""
-        self.size -= sum(message.store_size for message in self._taken.values())
-        self._taken.clear()
-        self._tell_room()
-        return self.commit_offset
-
-    def rollback(self, messages: Iterable[MessageExt] | None = None) -> None:
-        """Put back what was taken, all of it or some: it is taken again next."""
-        back = list(self._taken.values()) if messages is None else list(messages)
-        for message in back:
-            if self._taken.pop(message.queue_offset, None) is not None:
-                self._held[message.queue_offset] = message
-
     # --- handing out: what is handed out is not held any more ---------------------------------------------
 
     def hand_out(self, count: int) -> list[MessageExt]:
@@ -195,7 +177,7 @@ class ProcessQueue:
             messages = list(held.values())
             held.clear()
         else:
-            messages = [held.popitem(0)[1] for _ in range(count)]
+            messages = [held.popitem(last=False)[1] for _ in range(count)]
         self.size -= sum(message.store_size for message in messages)
         if self._on_room is not None:
             self._tell_room()
@@ -206,6 +188,7 @@ class ProcessQueue:
         for message in messages:
             if self._held.setdefault(message.queue_offset, message) is message:
                 self.size += message.store_size
+        self._sort()
 
     @property
     def next_offset(self) -> int:
@@ -225,24 +208,24 @@ class ProcessQueue:
 
     def offsets(self) -> list[int]:
         """Those of all messages that are held, in no order. For any thread."""
-        # Sorted dicts may be in the middle of a change. The plain ones below them are not, and are copied in one go.
-        tables: list[dict[int, MessageExt]] = [self._held, self._taken]  # type: ignore[list-item]  # they are dicts
-        return [offset for table in tables for offset in list(dict.keys(table))]
+        # Not in its own order, which may be in the middle of a change: what lies below is copied in one go.
+        return list(dict.keys(self._held))
 
     def look_next(self) -> int:
         """`next_offset`, for any thread."""
         position = self.position  # first: nothing that is held later lies below it
-        held: dict[int, MessageExt] = self._held  # type: ignore[assignment]  # it is a dict
-        return min(list(dict.keys(held)), default=position)
+        return min(list(dict.keys(self._held)), default=position)
 
     def is_pull_overdue(self, now: float, limit: float) -> bool:
         """Whether nobody has pulled for longer than there is any reason for."""
         return now - self.last_pull > limit and self.excess() is None
 
     def _lowest(self) -> int:
-        firsts = [table.peekitem(0)[0] for table in (self._held, self._taken) if table]
-        return min(firsts)
+        return next(iter(self._held))
 
     def _highest(self) -> int:
-        lasts = [table.peekitem(-1)[0] for table in (self._held, self._taken) if table]
-        return max(lasts)
+        return next(reversed(self._held))
+
+    def _sort(self) -> None:
+        """Lowest first again. Another thread sees the one table or the other."""
+        self._held = OrderedDict(sorted(self._held.items(), key=_OFFSET))

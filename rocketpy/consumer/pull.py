@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 import trio
 
-from rocketpy.client.api.pull import pull_message
+from rocketpy.client.api.pull import PullForm
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.consumer.offset_store import OffsetStore
 from rocketpy.consumer.pauses import Pauses
@@ -36,7 +36,7 @@ from rocketpy.results import PullResult, PullStatus
 from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
-from rocketpy.wire.inner_batch import is_inner_batch, unwrap_inner_batch
+from rocketpy.wire.inner_batch import has_inner_batch, is_inner_batch, unwrap_inner_batch
 from rocketpy.wire.sysflag import PullSysFlag
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ INTRODUCED_WITHIN = 2.0
 """Seconds for which a pull is put off until brokers have heard of a changed subscription."""
 PAUSE = 0.02
 """...then there is this pause between them, in seconds. An answer that took longer than it was not at once."""
+COMMITS = PullSysFlag.build(commit_offset=True)
 _NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
 
@@ -146,6 +147,10 @@ class QueuePuller:
         self._resumed = trio.Event()
         self._asked: Subscription | None = None
         """What the last pull asked for."""
+        self._form: PullForm | None = None
+        self._made_for: tuple[Subscription, str, bool] | None = None
+        """What the form was made for."""
+        self._flags = 0
 
     def drop(self) -> None:
         """The queue is not ours any more."""
@@ -288,13 +293,15 @@ class QueuePuller:
         return result
 
     async def _ask_by(self, broker: BrokerAddress, subscription: Subscription, *, lite: bool) -> PullResult:
-        return await pull_message(
+        offsets, may_commit = self._parts.offsets, not (broker.is_slave or self._parts.manner.lite)
+        commit = (offsets.memory(self.queue) or 0) if may_commit and offsets.at_brokers else 0
+        return await self._form_of(subscription, lite=lite).ask(
             self._parts.client.pool,
             broker.address,
-            self._header(subscription, may_commit=not broker.is_slave),
-            broker_name=self.queue.broker_name,
+            self.process_queue.position,
+            self._flags | COMMITS if commit > 0 else self._flags,
+            commit,
             timeout=self._parts.config.consumer_timeout_when_suspend,
-            lite=lite,
         )
 
     async def _broker(self) -> BrokerAddress:
@@ -308,32 +315,39 @@ class QueuePuller:
             raise BrokerUnreachableError(f"no broker of {self.queue} has an address now", topic=self.queue.topic)
         return broker
 
-    def _header(self, subscription: Subscription, *, may_commit: bool) -> PullMessageRequestHeader:
+    def _form_of(self, subscription: Subscription, *, lite: bool) -> PullForm:
+        """The form of the last pull, unless something has changed since."""
+        broker_name = self._parts.client.routes.broker_name(self.queue)
+        made_for = (subscription, broker_name, lite)
+        if self._form is None or made_for != self._made_for:
+            header = self._header(subscription, broker_name)
+            self._form, self._made_for = PullForm(header, broker_name=self.queue.broker_name, lite=lite), made_for
+            self._flags = header.sys_flag
+        return self._form
+
+    def _header(self, subscription: Subscription, broker_name: str) -> PullMessageRequestHeader:
+        """Of every pull, without offsets."""
         config, data = self._parts.config, subscription.data
-        lite = self._parts.manner.lite
-        may_commit = may_commit and not lite and self._parts.offsets.at_brokers
-        commit = (self._parts.offsets.memory(self.queue) or 0) if may_commit else 0
         post = config.post_subscription_when_pull and not data.class_filter_mode
         return PullMessageRequestHeader(
             consumer_group=config.group,
             topic=self.queue.topic,
             queue_id=self.queue.queue_id,
-            queue_offset=self.process_queue.position,
+            queue_offset=0,
             max_msg_nums=config.pull_batch_size,
             sys_flag=PullSysFlag.build(
-                commit_offset=commit > 0,
                 suspend=True,
                 subscription=post,
                 class_filter=data.class_filter_mode,
-                lite_pull=lite,
+                lite_pull=self._parts.manner.lite,
             ),
-            commit_offset=commit,
+            commit_offset=0,
             suspend_timeout_millis=int(config.broker_suspend_max_time * 1000),
             subscription=data.sub_string if post else None,
             sub_version=data.sub_version,
             expression_type=data.expression_type,
             max_msg_bytes=MAX_BYTES,
-            bname=self._parts.client.routes.broker_name(self.queue),
+            bname=broker_name,
         )
 
     # --- taking ---------------------------------------------------------------------------------------
@@ -372,19 +386,26 @@ class QueuePuller:
         position = result.next_begin_offset
         if position < 0:
             raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {position}")
-        old = self.process_queue
-        self._parts.seldom.warning(
-            ("moved", self.queue),
-            "%s has no offset %d (it has %d to %d): going on at %d",
-            self.queue,
-            old.position,
-            result.min_offset,
-            result.max_offset,
-            position,
-        )
+        self._tell_moved(self.process_queue.position, position, result)
         self._parts.counters.resets += 1
         self._replace_queue(position)
         self._parts.offsets.update(self.queue, position)
+
+    def _tell_moved(self, old: int, new: int, result: PullResult) -> None:
+        """Say why: there is no such offset, or somebody has given the group another one."""
+        why = (
+            "has been told so for this group" if result.min_offset <= old <= result.max_offset else "has no such offset"
+        )
+        self._parts.seldom.warning(
+            ("moved", self.queue),
+            "the broker moves %s from offset %d to %d: it %s (it has %d to %d)",
+            self.queue,
+            old,
+            new,
+            why,
+            result.min_offset,
+            result.max_offset,
+        )
 
     # --- waiting --------------------------------------------------------------------------------------
 
@@ -446,7 +467,7 @@ class QueuePuller:
 
 def unwrapped(messages: list[MessageExt], position: int) -> list[MessageExt]:
     """With the messages inside of batches that the broker keeps whole. The first may begin before our offset."""
-    if not any(map(is_inner_batch, messages)):
+    if not has_inner_batch(messages):
         return messages
     flat: list[MessageExt] = []
     for message in messages:

@@ -9,12 +9,10 @@ import trio
 from rocketpy.client.api.pull import pull_message
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.config import PullConsumerConfig
-from rocketpy.consumer.arguments import checked_count, checked_offset, checked_seconds
+from rocketpy.consumer.arguments import checked_count, checked_offset, checked_queue, checked_seconds
 from rocketpy.consumer.fetching import Fetching
-from rocketpy.consumer.lite.wanted import check_queue
 from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.pull import unwrapped
-from rocketpy.consumer.queue_offsets import QueueOffsets
 from rocketpy.consumer.subscription import Subscription, subscription_data
 from rocketpy.errors import BrokerUnreachableError, ConfigError, ServiceCrashedError
 from rocketpy.results import MessageModel, PullResult, PullStatus
@@ -80,6 +78,10 @@ class PullConsumer(Fetching):
     async def _leave(self) -> None:
         with trio.move_on_after(self.config.close_timeout, shield=True):
             await self.client.unregister_consumer(self.config.group)
+
+    @property
+    def _group(self) -> str:
+        return self.config.group
 
     def _check_usable(self) -> None:
         if self._crash is not None:
@@ -199,10 +201,8 @@ class PullConsumer(Fetching):
             ConfigError: an argument cannot be used.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
-        check_queue(queue)
         checked_offset(offset)
-        self._check_usable()
-        await QueueOffsets(self.client, self.config.group).master(queue)
+        await self._offsets_of(queue).master(queue)
         await RemoteBrokerOffsetStore(self.client, self.config.group).tell(queue, offset, wait=True)
 
     async def fetch_consume_offset(self, queue: MessageQueue) -> int | None:
@@ -214,9 +214,7 @@ class PullConsumer(Fetching):
             ConfigError: this is no queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
-        check_queue(queue)
-        self._check_usable()
-        return await QueueOffsets(self.client, self.config.group).committed(queue)
+        return await self._offsets_of(queue).committed(queue)
 
     # --- what the client asks of a consumer -------------------------------------------------------------
 
@@ -246,7 +244,7 @@ class PullConsumer(Fetching):
 
 
 def _subscription(queue: MessageQueue, tags: str | None, sql: str | None) -> Subscription:
-    check_queue(queue)
+    checked_queue(queue)
     if tags is not None and sql is not None:
         raise ConfigError(f"filter {queue.topic} by tags or by sql, not by both")
     return Subscription(subscription_data(queue.topic, tags, sql), None)

@@ -5,7 +5,7 @@ What happens while it runs is the business of `running.RunningConsumer`, which a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
@@ -16,21 +16,17 @@ from rocketpy.client.lifecycle import State
 from rocketpy.config import PushConsumerConfig
 from rocketpy.config.checks import number
 from rocketpy.consumer.around import Around
-from rocketpy.consumer.opening import Opening
 from rocketpy.consumer.pauses import Pausable, Pauses, checked
 from rocketpy.consumer.runners import RunnerMaker, TaskRunner
 from rocketpy.consumer.running import RunningConsumer
+from rocketpy.consumer.sharing import Sharing
 from rocketpy.consumer.signals import listen_to_signals
 from rocketpy.consumer.start_checks import check_filters, check_name_servers, wait_shared_out
 from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, statistics
 from rocketpy.consumer.subscription import Listener, Subscriptions
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
 from rocketpy.consumer.user_calls import AsyncCaller, call_in_this_loop
-from rocketpy.errors import (
-    ConfigError,
-    RequestTimeoutError,
-    ServiceCrashedError,
-)
+from rocketpy.errors import ConfigError, RequestTimeoutError
 from rocketpy.results import MessageModel
 from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.enums import ConsumeType
@@ -46,7 +42,7 @@ __all__ = ["PushConsumer"]
 
 
 @final
-class PushConsumer(Opening):
+class PushConsumer(Sharing[RunningConsumer]):
     """Consumes: ``async with rocketpy.PushConsumer("billing", namesrv="127.0.0.1:9876") as consumer:``.
 
     Its methods may be used by any task of its trio loop. Plain listeners run in threads, side by side; async listeners
@@ -84,18 +80,17 @@ class PushConsumer(Opening):
             fields["group"] = group
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
         self.config = PushConsumerConfig.of(base, **fields)
-        super().__init__(f"consumer {self.config.group}", self.config, client, network)
+        super().__init__(self.config, client, network)
         self._runners = (plain_runner, async_runner)
         self._async_caller = async_caller
         self._around = Around(self.config)
         self._subscriptions = Subscriptions(
             self.config.group,
-            self._subscriptions_changed,
+            self._wishes_changed,
             wrap=self._wrap,
             retries=self.config.message_model is MessageModel.CLUSTERING,
         )
         self._pauses = Pauses()
-        self._running: RunningConsumer | None = None
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -129,7 +124,7 @@ class PushConsumer(Opening):
         running = RunningConsumer(
             self.client, self.config, self._subscriptions, self._pauses, self._runners, self._async_caller
         )
-        await running.open(stack)
+        await running.open(stack, self.config.close_timeout)
         await self._run_background(stack, running)
         await check_name_servers(self.client, self._subscriptions.user_topics, deadline)
         await check_filters(running.rebalance.filters, deadline)
@@ -137,9 +132,6 @@ class PushConsumer(Opening):
         self._running = running
         running.start_services()
         await wait_shared_out(running.rebalance, self.config, deadline)
-
-    def _failed(self) -> None:
-        self._running = None
 
     async def run_forever(self) -> None:
         """Consume until SIGINT or SIGTERM, then return, for `async with` to commit and close.
@@ -179,16 +171,9 @@ class PushConsumer(Opening):
         if self._crash is not None:
             raise self._crash
 
-    @property
-    def _crash(self) -> ServiceCrashedError | None:
-        """The bug in the background that ended it; None when it was not one."""
-        return None if self._running is None else self._running.crash
-
     def _check_usable(self) -> None:
         """Refuse to wait for what has crashed, or is not open."""
-        if self._crash is not None:
-            # An error of each caller's own: tracebacks must not gather on one that all share.
-            raise ServiceCrashedError(f"consumer {self.config.group} has crashed: {self._crash}") from self._crash
+        self._check_crash()
         self._lifecycle.check_open()
 
     # --- subscriptions --------------------------------------------------------------------------------
@@ -219,11 +204,6 @@ class PushConsumer(Opening):
             ConfigError: it is not subscribed.
         """
         self._subscriptions.remove(topic)
-
-    def _subscriptions_changed(self) -> None:
-        running = self._running
-        if running is not None:  # else the start finds what is subscribed
-            running.in_loop(running.subscriptions_changed)
 
     # --- steering -------------------------------------------------------------------------------------
 
@@ -313,35 +293,7 @@ class PushConsumer(Opening):
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The queues of the subscribed topics that are ours now."""
-        if self._running is None:
-            return ()
-        queues = self._running.assignment.queues()
-        return tuple(queue for queue in queues if queue.topic != self._subscriptions.retry_topic)
-
-    async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """Wait until at least one queue is ours. In a group with more members than queues that may be never.
-
-        Raises:
-            RequestTimeoutError: it took longer than `timeout` seconds.
-            ClientClosedError: the consumer is not open.
-            ServiceCrashedError: a bug in the background ended it.
-        """
-        self._check_usable()
-        self._lifecycle.check_here()
-        with trio.move_on_after(float("inf") if timeout is None else timeout):
-            await trio.lowlevel.checkpoint()
-            while not self.assignment:
-                self._check_usable()
-                self.client.check_open()
-                await self._check_running().rebalance.wait_round()
-        if not self.assignment:
-            reasons = self._check_running().rebalance.missing()
-            raise RequestTimeoutError(
-                f"consumer {self.config.group} got no queue within {timeout:g} s: "
-                + (reasons or "nothing is subscribed, or other members have all queues"),
-                timeout=timeout,
-            )
-        return self.assignment
+        return tuple(queue for queue in super().assignment if queue.topic != self._subscriptions.retry_topic)
 
     def status(self) -> PushConsumerStatus:
         """How it is: topics, queues, what is held of them, and what goes wrong."""
@@ -379,12 +331,6 @@ class PushConsumer(Opening):
         """Whether this is called by one of its listeners, which must not wait for the consumer to close."""
         return self._running is not None and self._running.consume.in_listener
 
-    def _check_running(self) -> RunningConsumer:
-        if self._running is None:
-            self._lifecycle.check_open()
-            raise AssertionError("an open consumer runs")
-        return self._running
-
     # --- what the client asks of a consumer -------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
@@ -401,25 +347,10 @@ class PushConsumer(Opening):
         """Topics whose routes must be kept fresh."""
         return self._subscriptions.topics
 
-    def rebalance_now(self) -> None:
-        """The members of the group changed."""
-        if self._running is not None:
-            self._running.rebalance.soon()
+    def _wanted_topics(self) -> Collection[str]:
+        return self._subscriptions.topics
 
     @property
     def driven(self) -> Driven | None:
         """Carries out what brokers ask; None while it does not run."""
         return None if self._running is None else self._running.driven
-
-    def on_route_changed(self, topic: str) -> None:
-        """The route of a topic is another one now."""
-        if topic in self._subscriptions.topics:
-            self.rebalance_now()
-
-    def client_closing(self) -> None:
-        """A shared client closes before the consumer does: what is not committed yet cannot be."""
-        if self._running is None:
-            return
-        if self.client.crash is not None:
-            self._running.fail(self.client.crash)
-        self._running.stop_pulling()

@@ -16,7 +16,7 @@ from rocketpy.logs import get_logger
 from rocketpy.wire.names import is_retry_topic
 
 if TYPE_CHECKING:
-    from rocketpy.config import PushConsumerConfig
+    from rocketpy.config.sharing import SharingConfig
     from rocketpy.consumer.user_calls import UserCalls
     from rocketpy.message import MessageQueue
 
@@ -31,9 +31,13 @@ class QueueHooks:
     Args:
         config: has the functions, and their time.
         calls: how to call them.
+
+    Attributes:
+        under_way: whether one of them is being called now.
     """
 
-    def __init__(self, config: PushConsumerConfig, calls: UserCalls) -> None:
+    def __init__(self, config: SharingConfig, calls: UserCalls) -> None:
+        self.under_way = False
         self._on_assigned = config.on_assigned
         self._on_revoked = config.on_revoked
         self._timeout = config.rebalance_hook_timeout
@@ -55,6 +59,7 @@ class QueueHooks:
         if function is None or not told:
             return
         async with self._turn:
+            self.under_way = True
             try:
                 with trio.fail_after(self._timeout):
                     await self._calls.call(function, told)
@@ -64,3 +69,5 @@ class QueueHooks:
                 if must_pass(error):
                     raise
                 logger.error("%s failed for %d queues: %s", name, len(told), so, exc_info=error)
+            finally:
+                self.under_way = False

@@ -320,6 +320,8 @@ class Rebalance:
                 return await group_api.consumer_list(self._client.pool, address, self._config.group, timeout=share)
             except RocketMQError as error:
                 failure = error
+        if failure is None:
+            failure = self._client.routes.why_not_readable(topic)
         raise failure or BrokerUnreachableError(f"no broker of {topic} has an address now", topic=topic)
 
     def _brokers_by_health(self, topic: str) -> list[str]:

@@ -19,10 +19,8 @@ from rocketpy.consumer.background import Background
 from rocketpy.consumer.consume_concurrently import ConsumeMessageConcurrentlyService
 from rocketpy.consumer.consume_orderly import ConsumeMessageOrderlyService
 from rocketpy.consumer.driven import DrivenConsumer
-from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore, offset_file
 from rocketpy.consumer.membership import Membership
-from rocketpy.consumer.offset_storage import KeptOffsetStore
-from rocketpy.consumer.offset_store import OffsetStore, RemoteBrokerOffsetStore
+from rocketpy.consumer.offset_choice import offset_store_of
 from rocketpy.consumer.orderly_assignment import OrderlyAssignment
 from rocketpy.consumer.pull import PullParts
 from rocketpy.consumer.pull_manner import PushManner
@@ -38,8 +36,6 @@ from rocketpy.results import MessageModel
 from rocketpy.services import heard, ticks
 
 if TYPE_CHECKING:
-    from contextlib import AsyncExitStack
-
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.consume_service import ConsumeService
@@ -71,7 +67,7 @@ class RunningConsumer(Background):
         async_caller: AsyncCaller,
     ) -> None:
         self._calls = UserCalls(async_caller)
-        super().__init__(client, config.group, _offset_store(client, config, self._calls))
+        super().__init__(client, config.group, offset_store_of(client, config, self._calls))
         self._config = config
         self._hooks = QueueHooks(config, self._calls)
         self.send_back = SendBack(client, config)
@@ -81,7 +77,6 @@ class RunningConsumer(Background):
         self.rebalance = Rebalance(client, config, subscriptions, self.assignment)
         if isinstance(self.assignment, OrderlyAssignment):
             self.assignment.on_free = self.rebalance.soon
-        self._sharing = trio.CancelScope()
         self._looking = trio.CancelScope()
         self._membership = Membership(client, config, subscriptions)
         self._consuming = trio.CancelScope()
@@ -98,19 +93,6 @@ class RunningConsumer(Background):
             now=self.now,
             nursery=lambda: self._nursery,
         )
-
-    async def open(self, stack: AsyncExitStack) -> None:
-        """Get ready what must be there before anything is consumed, and is given back at the very end.
-
-        Raises:
-            OffsetStoreError: offsets cannot be kept.
-        """
-        stack.push_async_callback(self._release)
-        await self._offsets.open()
-
-    async def _release(self) -> None:
-        with trio.CancelScope(deadline=trio.current_time() + self._config.close_timeout, shield=True):
-            await self._offsets.close()
 
     def _parts_of(
         self, subscriptions: Subscriptions, pauses: Pauses, runners: tuple[RunnerMaker, RunnerMaker]
@@ -145,19 +127,11 @@ class RunningConsumer(Background):
         finally:
             self._consumed.set()
 
-    async def _assign(self, *, task_status: trio.TaskStatus[None]) -> None:
-        with heard(f"consumer {self._config.group}", self._note_crash):
-            await self.assignment.run(task_status=task_status)
-
     def start_services(self) -> None:
         """Begin what goes on at intervals."""
         self.start_service(self._share_out)
         self.start_service(self._look_at_group)
         self.start_service(self._persist_service)
-
-    async def _share_out(self) -> None:
-        with self._sharing:
-            await self.rebalance.run()
 
     async def _look_at_group(self) -> None:
         with self._looking:
@@ -228,13 +202,3 @@ class RunningConsumer(Background):
         now = trio.current_time()
         await self.assignment.release(now + (deadline - now) / 2)
         await super()._leave(deadline)
-
-
-def _offset_store(client: MQClientInstance, config: PushConsumerConfig, calls: UserCalls) -> OffsetStore:
-    """Where the offsets are: with what the user gave, in a file when broadcasting, else at the brokers."""
-    storage = config.offset_store
-    if storage is None:
-        if config.message_model is not MessageModel.BROADCASTING:
-            return RemoteBrokerOffsetStore(client, config.group)
-        storage = LocalFileOffsetStore(offset_file(config, client.network.local_ip()))
-    return KeptOffsetStore(storage, config.group, calls, timeout=client.config.request_timeout)

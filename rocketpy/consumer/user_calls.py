@@ -15,7 +15,7 @@ import trio
 
 from rocketpy.client.lifecycle import forks
 from rocketpy.consumer.forked import end_child
-from rocketpy.consumer.inside import inside
+from rocketpy.consumer.inside import inside, is_inside
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.services import runs_blocking_in_place
 
@@ -49,6 +49,11 @@ class UserCalls:
         self.owner: object = self
         self._in_loop = in_loop
         self._threads = trio.CapacityLimiter(_THREADS)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether this is called by what it calls."""
+        return is_inside(self.owner)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call it and wait for its answer. A thread is left alone when this is cancelled: nothing can end it.

@@ -99,7 +99,7 @@ class Outbound(ABC):
         except RequestTimeoutError as exc:
             text = f"{command}, allowed {timeout:g} s: {exc}"
             raise RequestTimeoutError(text, address=self.address, timeout=timeout) from None
-        answer = self._decode_answer(reply)
+        answer = self.decode_answer(reply)
         for hook in self.hooks:
             hook.after_answer(self.address, command, answer)
         return answer
@@ -218,7 +218,12 @@ class Outbound(ABC):
         text = f"{self.address} does not read: {self._transport.pending} bytes wait for it; this request was not sent"
         raise unsent(RequestTimeoutError(text, address=self.address))
 
-    def _decode_answer(self, frame: Frame) -> RemotingCommand:
+    def decode_answer(self, frame: Frame) -> RemotingCommand:
+        """What `exchange` has returned. The connection ends with a frame that is not valid.
+
+        Raises:
+            RemoteProtocolError: the header is not valid.
+        """
         try:
             return decode_command(frame, limits=self._limits.wire)
         except RemoteProtocolError as exc:

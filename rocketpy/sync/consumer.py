@@ -194,12 +194,6 @@ class PushConsumer(Lifetime[TrioConsumer]):
         if crash is not None:  # somebody else has closed it, and heard of this first
             raise crash
 
-    def _leave(self, error: BaseException | None) -> None:
-        if not self._inner.in_listener:
-            super()._leave(error)
-            return
-        opened, opening = self._opened, self._opening
-        if opened is None and opening is not None:
-            opened = opening[0]
-        if opened is not None:
-            opened.home.post(opened.leave, error)  # which waits for the listener that this is
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._inner.in_listener

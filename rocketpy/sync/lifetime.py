@@ -125,8 +125,16 @@ class Lifetime(Reopenable, Generic[T]):
                 "one in the child from the same config, or reopen() this one there"
             )
 
+    @property
+    def _is_waited_for(self) -> bool:
+        """Whether closing waits for the code that calls this."""
+        return False
+
     def _leave(self, error: BaseException | None) -> None:
         if self._crossed_fork:
+            return
+        if self._is_waited_for:
+            self._leave_soon(error)
             return
         if self._opened is not None:
             self._opened.home.check_not_here()
@@ -139,6 +147,14 @@ class Lifetime(Reopenable, Generic[T]):
             starting.give_up()
             if thread != threading.get_ident() and not starting.home.is_here:
                 wait(starting.ended)
+
+    def _leave_soon(self, error: BaseException | None) -> None:
+        """Begin to close it, which will wait for the code that calls this."""
+        opened = self._opened
+        if opened is None and self._opening is not None:
+            opened = self._opening[0]
+        if opened is not None:
+            opened.home.post(opened.leave, error)
 
     def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
         """Close what was open."""
@@ -153,6 +169,8 @@ class Lifetime(Reopenable, Generic[T]):
         """
         self._check_process()
         if self._home is None:
+            if self._opening is not None and self._is_waited_for:
+                return self._opening[0].home
             raise ClientClosedError(f"{self._inner!r}: use it inside `with`, or call start() first")
         return self._home
 

@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, final
 
-from rocketpy.client.homes import home_of
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import LitePullConsumer as TrioConsumer
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.consumer.lite.lending import Rest, as_parts
 from rocketpy.errors import ClientClosedError, ConfigError
 from rocketpy.message import MessageExt
-from rocketpy.sync.lifetime import Lifetime
+from rocketpy.sync.calls import call_in_own_loop
+from rocketpy.sync.fetching import Fetching
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 
 @final
-class LitePullConsumer(Lifetime[TrioConsumer]):
+class LitePullConsumer(Fetching[TrioConsumer]):
     """Hands out messages when it is asked: ``with rocketpy.sync.LitePullConsumer("billing") as consumer:``.
 
     Arguments and methods are those of `rocketpy.LitePullConsumer`, without `await`. ``for message in consumer`` gives
@@ -53,7 +53,9 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")
-        inner = TrioConsumer(group, config=config, client=shared, network=network, **fields)
+        inner = TrioConsumer(
+            group, config=config, client=shared, network=network, async_caller=call_in_own_loop, **fields
+        )
         super().__init__(inner, needs=client, client=inner.client)
         self._rest: Rest = deque()
 
@@ -67,6 +69,10 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
         super()._make_again(crossed_fork=crossed_fork)
         self._inner.adopt(former)
 
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._inner.in_hook
+
     # --- what it consumes -----------------------------------------------------------------------------
 
     def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
@@ -74,7 +80,7 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             ConfigError: an argument cannot be used, or `assign` was used before.
-            ClientClosedError: it was made before a fork.
+            ClientClosedError: it is closed, or was made before a fork.
         """
         self._check_process()
         self._inner.subscribe(topic, tags=tags, sql=sql)
@@ -84,7 +90,7 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             ConfigError: it is not subscribed.
-            ClientClosedError: it was made before a fork.
+            ClientClosedError: it is closed, or was made before a fork.
         """
         self._check_process()
         self._inner.unsubscribe(topic)
@@ -94,7 +100,7 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             ConfigError: an argument cannot be used, or `subscribe` was used before.
-            ClientClosedError: it was made before a fork.
+            ClientClosedError: it is closed, or was made before a fork.
         """
         self._check_process()
         self._inner.assign(queues, tags=tags, sql=sql)
@@ -104,26 +110,12 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             ConfigError: an argument cannot be used.
-            ClientClosedError: it was made before a fork.
+            ClientClosedError: it is closed, or was made before a fork.
         """
         self._check_process()
         if is_async_listener(function):
             raise ConfigError(f"{function!r:.100} is async: give a plain function here, or use rocketpy.aio")
         self._inner.on_queues_changed(topic, function)
-
-    def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """The queues of a topic that can be read, in order; before the start too.
-
-        See `rocketpy.LitePullConsumer.fetch_message_queues`.
-
-        Raises:
-            ConfigError: an argument cannot be used.
-            RouteNotFoundError: the topic cannot be found, or not be read; the subclass says why.
-            ClientClosedError: the consumer is closed, or was made before a fork.
-        """
-        self._check_process()
-        home = home_of(self._client) if self._home is None else self._home
-        return home.call(self._inner.fetch_message_queues, topic, timeout=timeout)
 
     # --- messages -------------------------------------------------------------------------------------
 
@@ -252,33 +244,6 @@ class LitePullConsumer(Lifetime[TrioConsumer]):
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return self._portal.call(self._inner.committed, queue)
-
-    def beginning_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message that a queue still has; the queue need not be ours.
-
-        Raises:
-            ConfigError: this is no queue.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        return self._portal.call(self._inner.beginning_offset, queue)
-
-    def end_offset(self, queue: MessageQueue) -> int:
-        """The offset that the next message of a queue will get; the queue need not be ours.
-
-        Raises:
-            ConfigError: this is no queue.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        return self._portal.call(self._inner.end_offset, queue)
-
-    def offset_for_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> int:
-        """The offset of the first message that was stored at a time (ms since 1970, or a datetime) or after it.
-
-        Raises:
-            ConfigError: an argument cannot be used.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        return self._portal.call(self._inner.offset_for_timestamp, queue, timestamp)
 
     def lag(self) -> dict[MessageQueue, int]:
         """How many messages lie in each queue that is ours from its `position` on, those for others included.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
-from rocketpy.client.homes import home_of
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PullConsumer as TrioConsumer
-from rocketpy.sync.lifetime import Lifetime
+from rocketpy.sync.fetching import Fetching
 
 if TYPE_CHECKING:
     from rocketpy.config import PullConsumerConfig
@@ -20,7 +19,7 @@ __all__ = ["PullConsumer"]
 
 
 @final
-class PullConsumer(Lifetime[TrioConsumer]):
+class PullConsumer(Fetching[TrioConsumer]):
     """Gives the messages of a queue from an offset on: ``with rocketpy.sync.PullConsumer("audit") as consumer:``.
 
     Arguments and methods are those of `rocketpy.PullConsumer`, without `await`.
@@ -105,15 +104,3 @@ class PullConsumer(Lifetime[TrioConsumer]):
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return self._portal.call(self._inner.fetch_consume_offset, queue)
-
-    def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """The queues of a topic that can be read, in order; before the start too.
-
-        Raises:
-            ConfigError: an argument cannot be used.
-            RouteNotFoundError: the topic cannot be found, or not be read; the subclass says why.
-            ClientClosedError: the consumer is closed, or was made before a fork.
-        """
-        self._check_process()
-        home = home_of(self._client) if self._home is None else self._home
-        return home.call(self._inner.fetch_message_queues, topic, timeout=timeout)

@@ -1,9 +1,9 @@
 """Reads from a frame the little that the hot path needs, in one pass over its header and without building a command.
 
 `peek` tells whose frame it is; `scan_send_answer` reads a send answer that is plain success; `sent_answer` does both at
-once. They know the shapes that
-Java and we write and leave every other one to the full parser, whose word they repeat. Only of a JSON header that
-gives a member twice may `peek` take another one than it does: no peer writes such a header.
+once; `scan_pull_answer` reads the answer to a pull that found messages. They know the shapes that Java and we write and
+leave every other one to the full parser, whose word they repeat. Only of a JSON header that gives a member twice may
+`peek` take another one than it does: no peer writes such a header.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from rocketpy.wire.serialize import decode_command
 if TYPE_CHECKING:
     from rocketpy.wire.frame import Frame
 
-__all__ = ["SendAnswer", "peek", "scan_send_answer", "sent_answer"]
+__all__ = ["PullAnswer", "SendAnswer", "peek", "scan_pull_answer", "scan_send_answer", "sent_answer"]
 
 SendAnswer = tuple[str, int, int, str | None, str | None, bool | None]
 """msgId, queueId, queueOffset, transactionId, MSG_REGION, TRACE_ON."""
+
+PullAnswer = tuple[int, int, int, int]
+"""suggestWhichBrokerId, nextBeginOffset, minOffset, maxOffset."""
 
 # --- whose frame is it -----------------------------------------------------------------------------------
 
@@ -75,13 +78,13 @@ _INT = rb'"([0-9]{1,9})"'
 _LONG = rb'"([0-9]{1,18})"'
 _TRACE = rb'"(true|false)"'
 _TAIL = (
-    rb'\},"flag":1,"language":"[A-Z_]{1,16}","opaque":([0-9]{1,9}),'
+    rb'\},"flag":1,"language":"[A-Z_]{1,16}","opaque":([0-9]{1,9}),%b'
     rb'"serializeTypeCurrentRPC":"JSON","version":[0-9]{1,9}\}'
 )
 
 
-def _json(fields: bytes, *values: bytes) -> re.Pattern[bytes]:
-    return re.compile(rb'\{"code":0,"extFields":\{' + fields % values + _TAIL)
+def _json(fields: bytes, *values: bytes, remark: bytes = b"") -> re.Pattern[bytes]:
+    return re.compile(rb'\{"code":0,"extFields":\{' + fields % values + _TAIL % remark)
 
 
 _JAVA_5 = _json(
@@ -181,3 +184,34 @@ def _scan_binary(header: bytes) -> SendAnswer | None:
         if size is not None and size[0] != len(value):
             return None
     return _send_answer(message_id, queue_id, offset, transaction_id, region, trace)
+
+
+# --- pull answers ----------------------------------------------------------------------------------------
+
+_SMALL = rb'"[0-9]{1,9}"'
+_JAVA_PULL = _json(
+    b'"suggestWhichBrokerId":%b,(?:"groupSysFlag":%b,)?+"nextBeginOffset":%b,"maxOffset":%b,"minOffset":%b'
+    b'(?:,"topicSysFlag":%b)?+',
+    *(_LONG, _SMALL, _LONG, _LONG, _LONG, _SMALL),
+    remark=_FOUND,
+)
+_OUR_PULL = _json(
+    b'"suggestWhichBrokerId":%b,"nextBeginOffset":%b,"minOffset":%b,"maxOffset":%b'
+    b'(?:,"topicSysFlag":%b,"groupSysFlag":%b)?+',
+    *(_LONG, _LONG, _LONG, _LONG, _SMALL, _SMALL),
+    remark=_FOUND,
+)
+
+
+def scan_pull_answer(frame: Frame) -> PullAnswer | None:
+    """What the answer to a pull that found messages says in its header; None: look with the full parser."""
+    kind, header, _ = frame
+    if kind != 0:
+        return None
+    if match := _JAVA_PULL.fullmatch(header):
+        suggested, following, highest, lowest, _ = match.groups()
+    elif match := _OUR_PULL.fullmatch(header):
+        suggested, following, lowest, highest, _ = match.groups()
+    else:
+        return None
+    return int(suggested), int(following), int(lowest), int(highest)

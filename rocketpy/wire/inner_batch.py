@@ -6,12 +6,14 @@ has items. Plays the part of MessageDecoder.decodeMessage.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rocketpy.message import MessageExt, RecordHead
 from rocketpy.wire.batch import decode_batch
 from rocketpy.wire.stored_message import StoredMessage
 from rocketpy.wire.sysflag import INNER_BATCH, NEED_UNWRAP
 
-__all__ = ["is_inner_batch", "unwrap_inner_batch"]
+__all__ = ["has_inner_batch", "is_inner_batch", "unwrap_inner_batch"]
 
 _BOTH = INNER_BATCH | NEED_UNWRAP
 
@@ -19,6 +21,12 @@ _BOTH = INNER_BATCH | NEED_UNWRAP
 def is_inner_batch(message: MessageExt) -> bool:
     """Whether the body is a batch of messages."""
     return message.sys_flag & _BOTH == _BOTH
+
+
+def has_inner_batch(messages: Iterable[MessageExt]) -> bool:
+    """Whether the body of any of them is a batch of messages."""
+    # Without a call for each: this is asked of every message that is pulled.
+    return any(message._head[7] & _BOTH == _BOTH for message in messages)
 
 
 def unwrap_inner_batch(message: MessageExt) -> list[MessageExt]:

@@ -53,7 +53,12 @@ _new_message = StoredMessage.__new__
 
 
 def decode_messages(
-    data: bytes, *, broker_name: str = "", check_crc: bool = True, limit: int = DEFAULT_LIMITS.max_inflated
+    data: bytes,
+    *,
+    broker_name: str = "",
+    check_crc: bool = True,
+    limit: int = DEFAULT_LIMITS.max_inflated,
+    more_properties: bytes = b"",
 ) -> list[MessageExt]:
     """All messages of a pull answer, in order.
 
@@ -62,14 +67,18 @@ def decode_messages(
         broker_name: Put on every message.
         check_crc: Whether to compare bodies with their CRC.
         limit: Bytes that a body may unpack to.
+        more_properties: Put on every message, as `encode_properties` writes them; they win over stored ones of the
+            same name.
 
     Raises:
         MessageDecodeError: a record is damaged; ``decoded`` of the error holds the messages before it, ``position``
             says where the record begins. Offsets must not move past what was decoded.
     """
     messages: list[MessageExt] = []
+    # Old brokers leave out the last separator, and between pairs one too many does no harm.
+    more = b"\x02" + more_properties if more_properties else b""
     try:
-        _decode_into(messages, data, 0, len(data), broker_name, check_crc, limit)
+        _decode_into(messages, data, 0, len(data), broker_name, check_crc, limit, more)
     except MessageDecodeError as error:
         error.decoded = tuple(messages)
         raise
@@ -93,12 +102,12 @@ def decode_record(
         raise MessageDecodeError(f"no record begins at {offset}", position=offset)
     messages: list[MessageExt] = []
     # No record is shorter than two bytes, so the loop ends after the first.
-    _decode_into(messages, data, offset, offset + 1, broker_name, check_crc, limit)
+    _decode_into(messages, data, offset, offset + 1, broker_name, check_crc, limit, b"")
     return messages[0]
 
 
 def _decode_into(
-    messages: list[MessageExt], data: bytes, position: int, stop: int, broker_name: str, check_crc: bool, limit: int
+    into: list[MessageExt], data: bytes, position: int, stop: int, broker: str, check_crc: bool, limit: int, more: bytes
 ) -> None:
     """Decode records that begin before `stop`. One flat loop: calls would cost as much as what they do."""
     size = len(data)
@@ -127,20 +136,18 @@ def _decode_into(
                 raise _bad_record(data, position)
             body = data[body_at:body_end]
             if check_crc and crc32(body) & 0x7FFFFFFF != head[2]:
-                raise MessageDecodeError(
-                    f"the body of the record at {position} does not match its CRC", position=position
-                )
+                raise _bad_body(position)
             message = _new_message(StoredMessage)
             message._head = head
             message.topic = data[topic_at:topic_end].decode("utf-8", "replace")
-            message.broker_name = broker_name
-            message._packed_properties = data[topic_end + 2 : end]
+            message.broker_name = broker
+            message._packed_properties = data[topic_end + 2 : end] + more
             if sys_flag & COMPRESSED:
                 message._inflate = partial(decompress, body, sys_flag, limit=limit)
             else:
                 message._body = body
                 message._inflate = None
-            messages.append(message)
+            into.append(message)
             position = end
     except struct.error as exc:
         raise _bad_record(data, position) from exc
@@ -149,6 +156,10 @@ def _decode_into(
 def _unpack_v6(data: bytes, position: int, sys_flag: int) -> tuple[Any, int]:
     layout = head_layout(sys_flag)
     return layout.unpack_from(data, position), position + layout.size
+
+
+def _bad_body(position: int) -> MessageDecodeError:
+    return MessageDecodeError(f"the body of the record at {position} does not match its CRC", position=position)
 
 
 def _bad_record(data: bytes, offset: int) -> MessageDecodeError:

@@ -50,15 +50,3 @@ class StoredMessage(MessageExt):
             self._properties = decode_properties(packed.decode("utf-8", "replace"))
             self._packed_properties = None
         return self._properties
-
-    def append_properties(self, packed: bytes) -> None:
-        """Add properties that are not stored; they win over stored ones of the same name.
-
-        Args:
-            packed: their text, as `encode_properties` makes it.
-        """
-        if self._packed_properties is None:
-            self._properties.update(decode_properties(packed.decode("utf-8", "replace")))
-        else:
-            # Old brokers leave out the last separator, and between pairs one too many does no harm.
-            self._packed_properties = b"%b\x02%b" % (self._packed_properties, packed)

@@ -1,12 +1,13 @@
 """Which filters a message passes, as a bit map for the extension of its queue. Plays CommitLogDispatcherCalcBitMap.
 
-Each step of dispatching has so much time for it. Messages beyond that get no map, which says nothing: their readers
-look at the messages themselves. So it is with filters that would take too long for every message: their bits are set.
+Topics that nobody filters get none, and cost nothing. For the others each step of dispatching has so much time. What it
+has no time for gets no map, which says nothing: readers look at those messages themselves. So it is with filters that
+would take too long for every message: their bits are set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -46,23 +47,22 @@ class BitMapper:
     def __init__(self, filters: ConsumerFilterTable) -> None:
         self._filters = filters
         self._left = STEP_COST
-        self._asked: dict[str, _Asked | None] = {}
+        self._asked: dict[str, _Asked] = {}
         self._version = -1
 
-    def begin(self) -> None:
-        """Another step begins."""
+    def begin(self) -> Container[str]:
+        """Another step begins. Returns the topics that are filtered, or have been lately."""
         self._left = STEP_COST
         if self._version != self._filters.version:
             self._version = self._filters.version
             self._asked.clear()
+        return self._filters.topics
 
     def of(self, topic: str, properties: Sequence[bytes]) -> Sequence[bytes]:
-        """The bit map of each message of a topic; empty without a filter, and without time for it."""
-        if topic not in self._asked:
-            self._asked[topic] = self._asked_of(topic)
-        asked = self._asked[topic]
+        """The bit map of each message of a topic that is filtered; empty without time for it."""
+        asked = self._asked.get(topic)
         if asked is None:
-            return [b""] * len(properties)
+            asked = self._asked[topic] = self._asked_of(topic)
         found = []
         for each in properties:
             if self._left <= 0:
@@ -73,14 +73,13 @@ class BitMapper:
             found.append(self._filters.bloom.bits([asked.always, *masks]))
         return found
 
-    def _asked_of(self, topic: str) -> _Asked | None:
-        filters = self._filters.of_topic(topic)
+    def _asked_of(self, topic: str) -> _Asked:
         always, cost, cost_of_byte, asked = 0, 1.0, 0.0, []
-        for data in filters.values():
+        for data in self._filters.of_topic(topic).values():
             if cost + data.compiled.cost > MESSAGE_COST:
                 always |= data.mask
             else:
                 cost += data.compiled.cost
                 cost_of_byte += data.compiled.cost_of_byte
                 asked.append((data.compiled.matches, data.mask))
-        return _Asked(asked, always, cost, cost_of_byte) if filters else None
+        return _Asked(asked, always, cost, cost_of_byte)

@@ -34,13 +34,17 @@ EMBEDDED: Mapping[str, Any] = {
     "enabled_append_prop_crc": True,
     "enable_property_filter": True,
     "filter_support_retry": True,
+    "enable_calc_filter_bit_map": True,
+    "enable_consume_queue_ext": True,
+    "mapped_file_size_consume_queue_ext": 1024 * 1024,
     "disk_space_clean_forcibly_ratio": 100,
     "disk_space_warning_level_ratio": 100,
     "wait_time_mills_in_send_queue": 30_000,
 }
 """How the settings of embedded brokers differ from those of brokers: they start at once, say of every record whether it
-is whole, go on where others have filled the disk that they share, and bear that the program around them keeps the
-interpreter to itself for a while: the 200 ms in a queue after which a broker calls itself busy are soon over there."""
+is whole, filter by SQL92 with bit maps, go on where others have filled the disk that they share, and bear that the
+program around them keeps the interpreter to itself for a while: the 200 ms in a queue after which a broker calls itself
+busy are soon over there."""
 
 _OWN = {
     "listen_port": "each server takes a free port",

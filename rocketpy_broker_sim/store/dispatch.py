@@ -7,7 +7,7 @@ Plays the part of ReputMessageService's step and of CommitLogDispatcher.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -83,8 +83,7 @@ class Dispatcher:
         """
         # What is replayed may be older than the filters that are known now.
         bit_maps = self.bit_maps if replay is Replay.NO else None
-        if bit_maps is not None:
-            bit_maps.begin()
+        filtered: Container[str] = () if bit_maps is None else bit_maps.begin()
         by_queue: dict[ConsumeQueue, list[DispatchRequest]] = {}
         for request in requests:
             if request[6] & TRANSACTION_MASK in _CONSUMABLE:
@@ -94,7 +93,7 @@ class Dispatcher:
                 else:
                     group.append(request)
         for queue, group in by_queue.items():
-            self._append(queue, group, replay, bit_maps)
+            self._append(queue, group, replay, bit_maps if queue.topic in filtered else None)
         for reader in self.readers:
             reader(requests)
         arrivals, self._arrivals = self._arrivals, []  # with those of an attempt that failed half-way

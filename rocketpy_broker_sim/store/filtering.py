@@ -7,7 +7,7 @@ text is compared by the client, as with Apache's broker. Plays the part of Messa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -32,12 +32,12 @@ _SHARE = 32
 class BitMaps(Protocol):
     """Says which filters messages pass, as they are brought into their queues."""
 
-    def begin(self) -> None:
-        """Another step of dispatching begins, with so much time of its own."""
+    def begin(self) -> Container[str]:
+        """Another step of dispatching begins, with so much time of its own. Returns the topics that are filtered."""
         ...
 
     def of(self, topic: str, properties: Sequence[bytes]) -> Sequence[bytes]:
-        """The bit map of each message with these properties; an empty one says nothing."""
+        """The bit map of each message of such a topic with these properties; an empty one says nothing."""
         ...
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -152,6 +154,22 @@ def test_RB1_on_the_ring_only_queues_of_the_one_who_left_move(count: int, ids: s
     if rest := ids - {leaver}:
         for each in rest:
             assert set(allocate(HASH, queues, ids, each)) <= set(allocate(HASH, queues, rest, each))
+
+
+def test_complaint_22_members_that_get_the_lists_in_any_order_make_the_shares_that_java_makes() -> None:
+    """Brokers and name servers give members and queues in different orders to different members."""
+    cases = [each for each in java_cases("allocate_avg") if "ownId" not in each[0].get("setting", {})]
+    assert len(cases) == 30  # in the other one a stranger asks
+    for seed, (case, shares) in enumerate(cases):
+        chance, queues, ids = Random(seed), queues_of(case["topic"], case["queues"]), list(case["cids"])
+        owners: Counter[str] = Counter()
+        for client_id, share in shares.items():
+            chance.shuffle(queues)
+            chance.shuffle(ids)
+            found = named(allocate(AVERAGELY, queues, ids, client_id))
+            assert found == sorted(share)
+            owners.update(found)
+        assert owners == dict.fromkeys(named(queues), 1)
 
 
 def test_RB1_whoever_is_not_in_the_list_gets_nothing() -> None:

@@ -91,7 +91,30 @@ async def test_a_broker_that_moves_a_queue_again_and_again(
         async with consumer:
             await trio.sleep(3)
             assert consumer.statistics().offset_resets > 50
-        assert len(said(caplog, "Orders@broker-a:0 has no offset")) <= 4
+        assert len(said(caplog, "moves Orders@broker-a:0 from offset")) <= 4
+
+
+async def test_a_queue_that_somebody_has_set_back_is_told_from_one_without_the_offset(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world(queues=2) as w:
+        w.broker.store(10, queue_id=0)
+        w.broker.offsets = {("Orders", 0): 10, ("Orders", 1): 10}
+        w.broker.script = [
+            lambda request, header: w.broker.answer_pull(
+                request, ResponseCode.PULL_OFFSET_MOVED, 4 - 4 * header.queue_id
+            )
+        ] * 2
+        got: list[MessageExt] = []
+        consumer = w.consumer()
+        consumer.subscribe("Orders", got.append)
+        async with consumer:
+            await trio.sleep(1)
+        assert sorted(message.queue_offset for message in got) == [4, 5, 6, 7, 8, 9]
+    (back,) = said(caplog, "moves Orders@broker-a:0 from offset 10 to 4")
+    (gone,) = said(caplog, "moves Orders@broker-a:1 from offset 10 to 0")
+    assert "has been told so for this group (it has 0 to 10)" in back
+    assert "has no such offset (it has 0 to 0)" in gone
 
 
 async def test_name_servers_that_are_away_for_long(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:

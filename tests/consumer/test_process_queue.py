@@ -19,10 +19,7 @@ def test_PC5_counts_messages_and_bytes() -> None:
     process_queue = queue()
     process_queue.put(stored_range(0, 100))
     assert (len(process_queue), process_queue.size, process_queue.position) == (100, 100 * SIZE, 100)
-    taken = process_queue.take(10)
-    assert [message.queue_offset for message in taken] == list(range(10))
-    assert len(process_queue) == 100
-    assert process_queue.commit() == 10
+    assert process_queue.remove(stored_range(0, 10)) == 10
     assert (len(process_queue), process_queue.size) == (90, 90 * SIZE)
     process_queue.remove([stored(99)])
     assert (len(process_queue), process_queue.size) == (89, 89 * SIZE)
@@ -30,11 +27,11 @@ def test_PC5_counts_messages_and_bytes() -> None:
     assert (len(process_queue), process_queue.size, process_queue.span) == (0, 0, 0)
 
 
-def test_PC5_contains_messages_that_are_held_or_taken() -> None:
+def test_PC5_contains_messages_that_are_held() -> None:
     process_queue = queue()
     process_queue.put(stored_range(0, 2))
-    process_queue.take(1)
-    assert 0 in process_queue
+    process_queue.remove([stored(0)])
+    assert 0 not in process_queue
     assert 1 in process_queue
     assert 2 not in process_queue
 
@@ -42,29 +39,27 @@ def test_PC5_contains_messages_that_are_held_or_taken() -> None:
 def test_PC5_the_same_message_is_held_once() -> None:
     process_queue = queue()
     process_queue.put(stored_range(0, 4))
-    process_queue.take(2)
     process_queue.put(stored_range(0, 4))
     assert (len(process_queue), process_queue.size) == (4, 4 * SIZE)
 
 
-def test_PC5_rollback_gives_the_same_messages_again() -> None:
+def test_PC5_what_is_pulled_again_takes_its_place_by_offset() -> None:
+    process_queue = queue()
+    process_queue.put([stored(5), stored(6)])
+    process_queue.put([stored(3), stored(8), stored(4)])
+    assert (process_queue.span, process_queue.position, process_queue.commit_offset) == (5, 9, 3)
+    assert [message.queue_offset for message in process_queue.hand_out(9)] == [3, 4, 5, 6, 8]
+
+
+def test_what_was_handed_out_and_given_back_is_handed_out_next() -> None:
     process_queue = queue()
     process_queue.put(stored_range(0, 5))
-    first = process_queue.take(3)
-    process_queue.rollback()
-    assert process_queue.commit() == 0
-    again = process_queue.take(3)
-    assert [m.queue_offset for m in again] == [m.queue_offset for m in first]
-    process_queue.rollback(again[1:])
-    assert process_queue.commit() == 1
-    assert [m.queue_offset for m in process_queue.take(9)] == [1, 2, 3, 4]
-
-
-def test_PC5_rollback_of_nothing() -> None:
-    process_queue = queue()
-    process_queue.rollback()
-    assert process_queue.take(1) == []
-    assert process_queue.commit() == 0
+    out = process_queue.hand_out(3)
+    assert (len(process_queue), process_queue.size, process_queue.next_offset) == (2, 2 * SIZE, 3)
+    process_queue.give_back(out[1:])
+    assert (len(process_queue), process_queue.size, process_queue.next_offset) == (4, 4 * SIZE, 1)
+    assert [message.queue_offset for message in process_queue.hand_out(2)] == [1, 2]
+    assert [message.queue_offset for message in process_queue.hand_out(9)] == [3, 4]
 
 
 def test_commit_offset_is_the_lowest_that_is_not_dealt_with() -> None:

@@ -369,4 +369,5 @@ def broker_config(**settings: Any) -> BrokerConfig:
         "message_delay_level": "1s 5s",
         **settings,
     }
-    return BrokerConfig(store=MessageStoreConfig(**store), trace_topic_enable=False)
+    own = {name: store.pop(name) for name in attrs.fields_dict(BrokerConfig) if name in store}
+    return BrokerConfig(store=MessageStoreConfig(**store), trace_topic_enable=False, **own)

@@ -13,8 +13,8 @@ from rocketpy_broker_sim import BlockingLocalCluster
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def start(cluster: BlockingLocalCluster, sql: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "error", "-m", "examples.filters", "Orders", sql]
+def start(cluster: BlockingLocalCluster, *which: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", "-m", "examples.filters", "Orders", *which]
     return subprocess.Popen(
         [*command, "-n", cluster.name_server_addresses],
         cwd=ROOT,
@@ -35,6 +35,20 @@ def test_what_the_expression_lets_through_is_printed() -> None:
             program.send_signal(signal.SIGTERM)
             rest, _ = program.communicate(timeout=60)
         assert (sorted(lines), rest) == (["Orders paid 5000 euros\n", "Orders paid 7 euros\n"], "")
+        assert program.returncode == 0
+
+
+def test_what_has_one_of_the_tags_is_printed() -> None:
+    with BlockingLocalCluster() as cluster:
+        cluster.create_topic("Orders", queues=1)
+        for tag in ("paid", "new", "refunded"):
+            cluster.send(Message("Orders", b"an order", tags=tag))
+        with start(cluster, "--tags", "paid || refunded") as program:
+            assert program.stdout is not None
+            lines = [program.stdout.readline(), program.stdout.readline()]
+            program.send_signal(signal.SIGTERM)
+            rest, _ = program.communicate(timeout=60)
+        assert (sorted(lines), rest) == (["Orders paid an order\n", "Orders refunded an order\n"], "")
         assert program.returncode == 0
 
 

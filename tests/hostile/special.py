@@ -157,6 +157,71 @@ def _wrong_expression(number: int) -> str:
     return f"{'(' * 16_000} a = {number} )"
 
 
+def _deep_expression(number: int) -> str:
+    return f"{'NOT (' * 63}a = {number}{')' * 63}"
+
+
+def _slow_expression(number: int) -> str:
+    """Many properties and many comparisons of each, of which none decides."""
+    return " AND ".join(f"p{each % 100} BETWEEN -{number}.5 AND {each}.5" for each in range(128))
+
+
+def _foreign_expression(number: int) -> str:
+    """Texts where numbers are wanted, and characters that few write."""
+    return f"a > '{number}' OR \u0000 b = \ud7ff"
+
+
+_EXPRESSIONS: tuple[tuple[str, Callable[[int], str]], ...] = (
+    ("long", _long_expression),
+    ("heavy", _heavy_expression),
+    ("wrong", _wrong_expression),
+    ("deep", _deep_expression),
+    ("slow", _slow_expression),
+    ("foreign", _foreign_expression),
+)
+
+
+def _heartbeats(code: RequestCode) -> Iterator[Attack]:
+    def beat(group: str, topics: list[str], make: Callable[[int], str], kind: object = "SQL92") -> bytes:
+        wanted = [
+            {"topic": topic, "subString": make(number), "expressionType": kind, "subVersion": number + 1}
+            for number, topic in enumerate(topics)
+        ]
+        consumer = {
+            "groupName": group,
+            "consumeType": "CONSUME_PASSIVELY",
+            "messageModel": "CLUSTERING",
+            "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+            "subscriptionDataSet": wanted,
+        }
+        return request(code, {}, dump({"clientID": fresh("c"), "consumerDataSet": [consumer], "producerDataSet": []}))
+
+    sent = request(RequestCode.SEND_MESSAGE, small_fields(RequestCode.SEND_MESSAGE), b"body")
+    for name, make in _EXPRESSIONS:
+        yield Attack(
+            name=f"20 topics by {name} expressions in SQL",
+            frames=lambda make=make: [beat(fresh("G"), [fresh("T") for _ in range(20)], make)],
+        )
+        yield Attack(
+            name=f"20 groups by {name} expressions in SQL, and messages",
+            frames=lambda make=make: [
+                *(beat(fresh("G"), [ATTACKED], lambda _, number=number: make(number)) for number in range(20)),
+                *[sent] * 50,
+            ],
+        )
+    yield Attack(
+        name="2,000 different expressions in SQL",
+        frames=lambda: [
+            beat(fresh("G"), [fresh("T")], lambda _, number=number: f"a = {number}") for number in range(2000)
+        ],
+    )
+    for kind in ("XPATH", "", 7, None):
+        yield Attack(
+            name=f"expressions of the type {kind!r}",
+            frames=lambda kind=kind: [beat(fresh("G"), [ATTACKED] * 50, _heavy_expression, kind)],
+        )
+
+
 def _pulls(code: RequestCode) -> Iterator[Attack]:
     fields = small_fields(code)
 
@@ -170,7 +235,7 @@ def _pulls(code: RequestCode) -> Iterator[Attack]:
     held = {"sysFlag": "6", "suspendTimeoutMillis": "100", "queueOffset": "1"}
     yield Attack(name="1,000 held pulls", frames=lambda: [request(code, fields | held) for _ in range(1000)])
     sql = {"sysFlag": "4", "expressionType": "SQL92"}
-    for name, make in (("long", _long_expression), ("heavy", _heavy_expression), ("wrong", _wrong_expression)):
+    for name, make in _EXPRESSIONS:
         frames = [request(code, fields | sql | {"subscription": make(number)}) for number in range(20)]
         yield Attack(name=f"20 {name} expressions in SQL", frames=lambda frames=frames: frames)
 
@@ -228,6 +293,7 @@ _SPECIAL: dict[RequestCode, Callable[[RequestCode], Iterator[Attack]]] = {
     RequestCode.REGISTER_BROKER: _registrations,
     RequestCode.UPDATE_AND_CREATE_TOPIC: _topics,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _groups,
+    RequestCode.HEART_BEAT: _heartbeats,
     RequestCode.PULL_MESSAGE: _pulls,
     RequestCode.LITE_PULL_MESSAGE: _pulls,
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _resets,

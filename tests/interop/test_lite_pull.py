@@ -171,7 +171,7 @@ def test_a_mixed_group_shares_the_queues(apache: Apache, cluster: Cluster, fresh
         while len(ours.assignment) != QUEUES // 2:
             assert time.monotonic() < end
             time.sleep(0.1)
-        time.sleep(2)  # until Apache's consumer has given up its half, too
+        java.wait_share(topic, QUEUES // 2)
         send(cluster, topic, 80)
         mine = drain(ours, 40)
         theirs = bodies(java.wait_messages(40))

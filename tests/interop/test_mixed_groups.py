@@ -68,6 +68,34 @@ def test_a_mixed_group_shares_the_queues_and_gets_all_messages_once(
     assert committed(cluster, group, topic) == 120
 
 
+@pytest.mark.parametrize("strategy", ["by_circle", "consistent_hash"])
+def test_complaint_22_a_mixed_group_shares_by_other_strategies(
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str], strategy: str
+) -> None:
+    """Every queue has one owner, whichever of the two computed it, and the shares are not those of the default."""
+    topic, group, inbox, queues = fresh_name("Strategy"), fresh_name("strategy-group"), Inbox(), 16
+    our_servers.create_topic(topic, queues=queues)
+    with java_push_consumer(apache, our_servers.namesrv, group, topic, allocate=strategy) as java:
+        ours = rocketpy.sync.PushConsumer(
+            group,
+            namesrv=our_servers.namesrv,
+            allocate_strategy=strategy,
+            consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        )
+        ours.subscribe(topic, inbox.take)
+        with ours:
+            javas, own = settled_shares([java], ours, topic, queues)
+            numbers = sorted(int(queue.rpartition(":")[2]) for queue in own)
+            assert numbers not in (list(range(8)), list(range(8, 16)))
+            send(our_servers, topic, 0, 160)
+            wait_for_both(java, inbox, 160)
+            assert {f"{message.broker_name}:{message.queue_id}" for message in inbox.messages} == own
+            assert {f"{each['brokerName']}:{each['queueId']}" for each in java.messages} == javas
+        java.finish()
+    got = java_bodies(java) + [message.body.decode() for message in inbox.messages]
+    assert sorted(got) == sorted(f"body-{n}" for n in range(160))
+
+
 def test_clients_of_both_lines_and_ours_make_one_group(
     both_lines: tuple[Apache, ...], our_servers: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
@@ -97,13 +125,15 @@ def test_clients_of_both_lines_and_ours_make_one_group(
     assert committed(our_servers, group, topic) == 100
 
 
-def settled_shares(javas: Sequence[JavaPushConsumer], ours: rocketpy.sync.PushConsumer, topic: str) -> list[set[str]]:
+def settled_shares(
+    javas: Sequence[JavaPushConsumer], ours: rocketpy.sync.PushConsumer, topic: str, queues: int = QUEUES
+) -> list[set[str]]:
     """Wait until they have all queues between them, and none twice; ours comes last."""
 
     def look() -> list[set[str]] | None:
         shares = [set(java.share.get(topic, ())) for java in javas]
         shares.append({f"{queue.broker_name}:{queue.queue_id}" for queue in ours.assignment})
-        settled = all(shares) and sum(map(len, shares)) == len(set.union(*shares)) == QUEUES
+        settled = all(shares) and sum(map(len, shares)) == len(set.union(*shares)) == queues
         return shares if settled else None
 
     return probe.eventually(look, "settled shares", 40.0)

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.waits("waits for servers and clie
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 EXPRESSION = "(TAGS = 'red' AND n > 3) OR shop IN ('north', 'south')"
+TAGS_OR_RANGE = "(TAGS is not null and TAGS in ('TagA', 'TagB')) or (test is not null and test between 7 and 9)"
 BIT_MAPS = {"enableCalcFilterBitMap": True, "enableConsumeQueueExt": True}
 
 
@@ -38,15 +39,38 @@ def send_some(apache: Apache, namesrv: str, topic: str) -> list[str]:
     return sorted(f"body-{number}" for number in (10, 11, 12, 20, 21, 22))
 
 
+def send_tags_or_range(apache: Apache, namesrv: str, topic: str) -> list[str]:
+    """The same for the expression of Apache's own example: by tag, by a property, by both and by neither."""
+    send = partial(java_produce, apache, namesrv, topic)
+    send(2, first=0, tags="TagA", properties="test=1")
+    send(2, first=10, tags="TagC", properties="test=7")
+    send(2, first=20, tags="TagB", properties="test=9")
+    send(2, first=30, tags="TagC", properties="test=10")
+    send(2, first=40, properties="other=8")
+    return sorted(f"body-{number}" for number in (0, 1, 10, 11, 20, 21))
+
+
+CASES = [
+    pytest.param(EXPRESSION, send_some, id="and, or"),
+    pytest.param(TAGS_OR_RANGE, send_tags_or_range, id="tags or range"),
+]
+
+
+@pytest.mark.parametrize(("expression", "send"), CASES)
 @pytest.mark.parametrize("overrides", [{}, BIT_MAPS], ids=["plain", "bit maps"])
 def test_apaches_consumer_filters_at_our_broker(
-    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str], overrides: dict[str, object]
+    apache: Apache,
+    our_servers: Cluster,
+    fresh_name: Callable[[str], str],
+    overrides: dict[str, object],
+    expression: str,
+    send: Callable[[Apache, str, str], list[str]],
 ) -> None:
     topic, name = fresh_name("Sql"), fresh_name("sql-broker")
     with our_broker(our_servers.namesrv, name=name, overrides={"enablePropertyFilter": True, **overrides}):
         our_servers.create_topic(topic, queues=2)
-        with java_push_consumer(apache, our_servers.namesrv, fresh_name("sql"), topic, sql=EXPRESSION) as consumer:
-            wanted = send_some(apache, our_servers.namesrv, topic)
+        with java_push_consumer(apache, our_servers.namesrv, fresh_name("sql"), topic, sql=expression) as consumer:
+            wanted = send(apache, our_servers.namesrv, topic)
             consumer.wait("message", len(wanted))
             found = [
                 base64.b64decode(each["body"]).decode() for each in consumer.finish() if each["event"] == "message"
@@ -66,16 +90,21 @@ def test_apaches_consumer_hears_from_our_broker_what_is_wrong(
         pass
 
 
+@pytest.mark.parametrize(("expression", "send"), CASES)
 async def test_our_consumer_filters_at_apaches_broker(
-    apache: Apache, apache_cluster: Cluster, fresh_name: Callable[[str], str]
+    apache: Apache,
+    apache_cluster: Cluster,
+    fresh_name: Callable[[str], str],
+    expression: str,
+    send: Callable[[Apache, str, str], list[str]],
 ) -> None:
     topic, inbox = fresh_name("Sql"), Inbox()
     apache_cluster.create_topic(topic, queues=2)
     consumer = rocketpy.PushConsumer(fresh_name("sql"), namesrv=apache_cluster.namesrv, consume_from_where=FIRST)
-    consumer.subscribe(topic, inbox.take, sql=EXPRESSION)
+    consumer.subscribe(topic, inbox.take, sql=expression)
     async with consumer:
         await consumer.wait_assigned(20)
-        wanted = await trio.to_thread.run_sync(send_some, apache, apache_cluster.namesrv, topic)
+        wanted = await trio.to_thread.run_sync(send, apache, apache_cluster.namesrv, topic)
         messages = await inbox.wait(len(wanted))
     assert sorted(message.body.decode() for message in messages) == wanted
 

@@ -59,6 +59,12 @@ def _subscribed_and_not(world):
     consumer.unsubscribe("Orders")
 
 
+def _subscribed_by_sql(world):
+    consumer = world.new("LitePullConsumer")
+    consumer.subscribe("Orders", sql="a BETWEEN 1 AND 3")
+    consumer.subscribe("Orders", sql="a IS NULL")
+
+
 def _from_nowhere():
     return MessageExt("Orders", b"of another time", broker_name="broker-a")
 
@@ -94,6 +100,9 @@ CALLS = {
     # PushConsumer
     "PushConsumer.subscribe, plain": Call(lambda w: w.consumer.subscribe("Orders", _nothing), consumer=True),
     "PushConsumer.subscribe, async": Call(lambda w: w.consumer.subscribe("Orders", _nothing_async), consumer=True),
+    "PushConsumer.subscribe, sql": Call(
+        lambda w: w.consumer.subscribe("Orders", _nothing, sql="a IS NULL"), consumer=True
+    ),
     "PushConsumer.unsubscribe": Call(lambda w: w.consumer.unsubscribe("Spare"), consumer=True),
     "PushConsumer.assignment": Call(lambda w: w.consumer.assignment, consumer=True),
     "PushConsumer.wait_assigned": Call(
@@ -112,6 +121,7 @@ CALLS = {
     "PushConsumer.close": Call(lambda w: w.close(w.consumer), consumer=True, closes=True, surfaces=NO_BLOCK),
     # LitePullConsumer
     "LitePullConsumer.subscribe, unsubscribe": Call(_subscribed_and_not),
+    "LitePullConsumer.subscribe, sql": Call(_subscribed_by_sql),
     "LitePullConsumer.assign": Call(lambda w: w.lite.assign([w.queue]), pullers=True),
     "LitePullConsumer.on_queues_changed": Call(lambda w: w.lite.on_queues_changed("Orders", _nothing), pullers=True),
     "LitePullConsumer.fetch_message_queues": Call(lambda w: w.lite.fetch_message_queues("Orders"), pullers=True),
@@ -144,6 +154,9 @@ CALLS = {
     "PullConsumer.pull_block_if_not_found": Call(lambda w: w.puller.pull_block_if_not_found(w.queue, 0), pullers=True),
     "PullConsumer.update_consume_offset": Call(lambda w: w.puller.update_consume_offset(w.queue, 0), pullers=True),
     "PullConsumer.fetch_consume_offset": Call(lambda w: w.puller.fetch_consume_offset(w.queue), pullers=True),
+    "PullConsumer.beginning_offset": Call(lambda w: w.puller.beginning_offset(w.queue), pullers=True),
+    "PullConsumer.end_offset": Call(lambda w: w.puller.end_offset(w.queue), pullers=True),
+    "PullConsumer.offset_for_timestamp": Call(lambda w: w.puller.offset_for_timestamp(w.queue, 0), pullers=True),
     "PullConsumer.fetch_message_queues": Call(lambda w: w.puller.fetch_message_queues("Orders"), pullers=True),
     "PullConsumer.config": Call(lambda w: (w.puller.config, repr(w.puller)), pullers=True),
     "PullConsumer.start": Call(_started("PullConsumer")),

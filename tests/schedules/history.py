@@ -19,6 +19,8 @@ class Kind(Enum):
     CONCURRENT = "concurrent"
     ORDERLY = "orderly"
     BROADCAST = "broadcast"
+    POLLED = "polled"
+    """Lite pull consumers, whose program polls and commits."""
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +44,7 @@ class Sent:
 
 @attrs.define(kw_only=True)
 class Delivery:
-    """One call of a listener with one message.
+    """One call of a listener with one message, or the work on one that was polled.
 
     Attributes:
         place: The queue that it came from, of the topic or of the retry topic.

@@ -6,18 +6,32 @@ They live in a loop with a `MockClock`.
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import trio
 
-from rocketpy import ConsumeFromWhere, ConsumeResult, MessageExt, MessageModel, MessageQueue, PushConsumer
+from rocketpy import (
+    ClientClosedError,
+    ConsumeFromWhere,
+    ConsumeResult,
+    LitePullConsumer,
+    MessageExt,
+    MessageModel,
+    MessageQueue,
+    PushConsumer,
+    RocketMQError,
+)
 from rocketpy.message import PropertyName
 from rocketpy.remoting.memory import MemoryLink, MemoryNetwork
-from tests.schedules.history import Delivery, History, Kind
-from tests.schedules.plan import MOST_ATTEMPTS, TOPIC, GroupPlan
+from tests.schedules.history import Delivery, Fault, History, Kind
+from tests.schedules.plan import DISTURBED, MOST_ATTEMPTS, TOPIC, GroupPlan
 
-__all__ = ["Leash", "Member", "World"]
+__all__ = ["Leash", "Member", "World", "member_of"]
+
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
 class Leash:
@@ -66,8 +80,8 @@ class World(NamedTuple):
     leash: Leash
 
 
-class Member:
-    """One consumer.
+class Member(ABC):
+    """One consumer, of a kind that a class below says.
 
     Attributes:
         dead: Whether its process has ended, or it is cut off for good.
@@ -83,16 +97,15 @@ class Member:
         self._leash = world.leash
         self._leaving = trio.Event()
         self._over = trio.CancelScope()
-        self.consumer = PushConsumer(
-            group.name,
-            namesrv=world.namesrv,
-            network=self._leash,
-            consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
-            max_reconsume_times=MOST_ATTEMPTS,
-            consume_message_batch_max_size=group.batch,
-            **settings(group.kind, name),
-        )
-        self.consumer.subscribe(TOPIC, self._listen)
+        self.consumer = self._make({"namesrv": world.namesrv, "network": world.leash, "consume_from_where": FIRST})
+
+    @abstractmethod
+    def _make(self, settings: dict[str, Any]) -> PushConsumer | LitePullConsumer:
+        """A consumer that is not started, with what it subscribes."""
+
+    async def _work(self) -> None:
+        """What its program does besides: nothing, where a listener does it all."""
+        await trio.sleep_forever()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until it is told to leave, or killed."""
@@ -100,7 +113,10 @@ class Member:
             async with self.consumer:
                 self.joined = trio.current_time()
                 task_status.started()
-                await self._leaving.wait()
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._work)
+                    await self._leaving.wait()
+                    nursery.cancel_scope.cancel()
         self.dead = True
 
     def leave(self) -> None:
@@ -118,7 +134,34 @@ class Member:
         self.dead = True
         self._leash.take_away(silently=True)
 
-    # --- listening ------------------------------------------------------------------------------------
+    def _begin(self, message: MessageExt) -> Delivery:
+        delivery = Delivery(
+            name=str(message.body, "ascii"),
+            group=self.group.name,
+            member=self.name,
+            place=(message.broker_name, message.queue_id),
+            offset=message.queue_offset,
+            attempt=message.reconsume_times,
+            began=trio.current_time(),
+            retried=PropertyName.RETRY_TOPIC in message.properties,
+        )
+        self._history.deliveries.append(delivery)
+        return delivery
+
+
+class Listening(Member):
+    """A push consumer, with its listener."""
+
+    def _make(self, settings: dict[str, Any]) -> PushConsumer:
+        consumer = PushConsumer(
+            self.group.name,
+            max_reconsume_times=MOST_ATTEMPTS,
+            consume_message_batch_max_size=self.group.batch,
+            **settings,
+            **settings_of(self.group.kind),
+        )
+        consumer.subscribe(TOPIC, self._listen)
+        return consumer
 
     async def _listen(self, what: MessageExt | list[MessageExt]) -> object:
         messages = what if isinstance(what, list) else [what]
@@ -136,22 +179,57 @@ class Member:
         first_try = all(message.reconsume_times == 0 for message in messages)
         return first_try and self._chance.random() < self.group.trouble
 
-    def _begin(self, message: MessageExt) -> Delivery:
-        delivery = Delivery(
-            name=str(message.body, "ascii"),
-            group=self.group.name,
-            member=self.name,
-            place=(message.broker_name, message.queue_id),
-            offset=message.queue_offset,
-            attempt=message.reconsume_times,
-            began=trio.current_time(),
-            retried=PropertyName.RETRY_TOPIC in message.properties,
-        )
-        self._history.deliveries.append(delivery)
-        return delivery
+
+class Polling(Member):
+    """A lite pull consumer, with the loop of its program.
+
+    It commits by itself, by hand after what it has polled, or by acknowledging in any order.
+    """
+
+    def _make(self, settings: dict[str, Any]) -> LitePullConsumer:
+        self._lite = LitePullConsumer(self.group.name, auto_commit=self.group.commits != "hand", **settings)
+        self._lite.subscribe(TOPIC)
+        return self._lite
+
+    async def _work(self) -> None:
+        with suppress(ClientClosedError):
+            while True:
+                await self._work_on(await self._lite.poll(self.group.batch))
+                if trio.current_time() < DISTURBED and self._chance.random() < self.group.seeks:
+                    await self._go_back()
+
+    async def _work_on(self, messages: list[MessageExt]) -> None:
+        begun = [self._begin(message) for message in messages]
+        pairs = list(zip(messages, begun, strict=True))
+        self._chance.shuffle(pairs)
+        for message, delivery in pairs:
+            if self.group.work:
+                await trio.sleep(self._chance.uniform(0, self.group.work))
+            delivery.ended, delivery.done = trio.current_time(), True
+            if self.group.commits == "ack":
+                self._lite.ack(message)
+        if messages and self.group.commits == "hand":
+            with suppress(RocketMQError):  # it is told again with the next one
+                await self._lite.commit()
+
+    async def _go_back(self) -> None:
+        """Seek a few messages back in a queue."""
+        if not self._lite.assignment:
+            return
+        queue = self._chance.choice(self._lite.assignment)
+        back = max(0, self._lite.position(queue) - self._chance.randrange(5))
+        self._history.faults.append(Fault(trio.current_time(), "seek", self.group.name))
+        with suppress(RocketMQError):  # the broker is away, or the queue
+            await self._lite.seek(queue, back)
 
 
-def settings(kind: Kind, name: str) -> dict[str, Any]:
+def member_of(name: str, group: GroupPlan, history: History, chance: random.Random, world: World) -> Member:
+    """One of a group."""
+    kind = Polling if group.kind is Kind.POLLED else Listening
+    return kind(name, group, history, chance, world)
+
+
+def settings_of(kind: Kind) -> dict[str, Any]:
     """What makes a consumer one of a kind."""
     made: dict[Kind, Callable[[], dict[str, Any]]] = {
         Kind.CONCURRENT: dict,

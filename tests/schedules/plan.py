@@ -14,8 +14,10 @@ TOPIC = "Orders"
 DISTURBED = 60.0
 """Seconds during which things happen; then all is healed."""
 MOST_ATTEMPTS = 2
-KINDS = (Kind.CONCURRENT, Kind.ORDERLY, Kind.ORDERLY, Kind.BROADCAST)
+KINDS = (Kind.CONCURRENT, Kind.ORDERLY, Kind.ORDERLY, Kind.BROADCAST, Kind.POLLED, Kind.POLLED)
 """Of which a schedule has some."""
+ONCE = (Kind.BROADCAST, Kind.POLLED)
+"""What fails does not come again."""
 _EVENTS = ("join", "leave", "kill", "unplug", "restart broker", "kill broker", "cut links", "lose answers")
 _WEIGHTS = (5, 4, 3, 2, 2, 2, 3, 1)
 
@@ -46,6 +48,8 @@ class GroupPlan:
         members: At the beginning.
         work: A listener takes up to so many seconds for a message.
         trouble: The share of deliveries that fail once more than they need to.
+        commits: Of a group that polls, in which of the three ways: "auto", "hand" or "ack".
+        seeks: Of a group that polls, the share of polls after which a member goes back in a queue.
     """
 
     name: str
@@ -54,11 +58,13 @@ class GroupPlan:
     work: float
     trouble: float
     batch: int
+    commits: str = "auto"
+    seeks: float = 0.0
 
     @property
     def refuses_bad(self) -> bool:
-        """With others beside it in one call a bad message would take good ones along; and a broadcast tries once."""
-        return self.batch == 1 and self.kind is not Kind.BROADCAST
+        """With others beside it in one call a bad message would take good ones along; and some kinds try only once."""
+        return self.batch == 1 and self.kind not in ONCE
 
 
 @attrs.frozen
@@ -103,8 +109,10 @@ def _group(chance: random.Random, kind: Kind, number: int) -> GroupPlan:
         kind=kind,
         members=chance.choice((1, 2, 3)),
         work=chance.choice((0.0, 0.05, 0.5)),
-        trouble=0.0 if kind is Kind.BROADCAST else chance.choice((0.0, 0.0, 0.1)),
+        trouble=0.0 if kind in ONCE else chance.choice((0.0, 0.0, 0.1)),
         batch=chance.choice((1, 1, 4)),
+        commits=chance.choice(("auto", "hand", "ack")),
+        seeks=chance.choice((0.0, 0.0, 0.02)),
     )
 
 

@@ -15,7 +15,7 @@ from rocketpy.remoting.memory import MemoryLink, MemoryNetwork
 from rocketpy.seams import set_random_seed, wall_clock
 from rocketpy_broker_sim import LocalCluster
 from tests.schedules.history import Delivery, Fault, History, Kind, Sent
-from tests.schedules.members import Leash, Member, World
+from tests.schedules.members import Leash, Member, World, member_of
 from tests.schedules.plan import DISTURBED, MOST_ATTEMPTS, TOPIC, Event, GroupPlan, Plan
 from tests.virtual_time import loop_time
 
@@ -104,7 +104,7 @@ class _Run:
 
     async def _join(self, group: GroupPlan) -> None:
         self._count += 1
-        member = Member(f"{group.name}-{self._count}", group, self.history, self.chance, self._leashed())
+        member = member_of(f"{group.name}-{self._count}", group, self.history, self.chance, self._leashed())
         self.members.append(member)
         await self.nursery.start(member.run)
 

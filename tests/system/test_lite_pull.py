@@ -20,7 +20,6 @@ from rocketpy.errors import (
     RequestTimeoutError,
 )
 from rocketpy.message import Message, MessageQueue
-from rocketpy.results import MessageModel
 from tests.system.consuming import Recorder, bodies, committed, drain, queues_of, wait_until, world
 
 # --- ways to get messages ---------------------------------------------------------------------------------
@@ -297,8 +296,6 @@ async def test_it_may_share_a_client(autojump_clock: MockClock) -> None:
                 assert len(await drain(first, 8)) == 8
             with pytest.raises(ConfigError, match="client must be"):
                 LitePullConsumer("billing", client=object())  # type: ignore[arg-type]
-            with pytest.raises(ConfigError, match="broadcasting is not supported"):
-                w.lite(message_model=MessageModel.BROADCASTING)
 
 
 @pytest.mark.parametrize("assigned", [False, True])

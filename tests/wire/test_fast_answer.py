@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.codes import LanguageCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
-from rocketpy.wire.fast_answer import peek, scan_send_answer
+from rocketpy.wire.fast_answer import peek, scan_pull_answer, scan_send_answer
 from rocketpy.wire.frame import Frame
+from rocketpy.wire.headers.pull import PullMessageResponseHeader
 from rocketpy.wire.headers.send import SendMessageResponseHeader
 from rocketpy.wire.serialize import decode_command, encode_command
 from tests.wire.golden import whole_frames
@@ -46,6 +47,18 @@ def check_scan(frame: Frame) -> bool:
     return True
 
 
+def check_pull_scan(frame: Frame) -> bool:
+    """The same of the scan of pulls."""
+    found = scan_pull_answer(frame)
+    if found is None:
+        return False
+    command = decode_command(frame)
+    assert (command.code, command.is_response, command.remark) == (0, True, "FOUND")
+    header = PullMessageResponseHeader.from_ext(command.ext_fields)
+    assert found == (header.suggest_which_broker_id, header.next_begin_offset, header.min_offset, header.max_offset)
+    return True
+
+
 def test_P7_every_captured_frame() -> None:
     scanned: Counter[tuple[str, int]] = Counter()
     plain: Counter[tuple[str, int]] = Counter()
@@ -63,6 +76,67 @@ def test_P7_every_captured_frame() -> None:
     # Every plain send answer of both versions in both encodings is read the fast way.
     assert len(plain) == 4
     assert scanned == plain
+
+
+def test_P7_every_captured_pull_that_found_messages() -> None:
+    found: Counter[int] = Counter()
+    scanned: Counter[int] = Counter()
+    for golden in whole_frames():
+        record = golden.record
+        if golden.is_answer and record["code"] == 0 and "nextBeginOffset" in (record["ext_fields"] or {}):
+            found[record["version"]] += record["serialize"] == "JSON"
+            scanned[record["version"]] += check_pull_scan(golden.frame())
+    # Of both versions, all with a JSON header.
+    assert len(found) == 2
+    assert scanned == found
+
+
+def test_P7_an_answer_of_the_simulator_is_scanned_too() -> None:
+    ext = {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": "7",
+        "minOffset": "3",
+        "maxOffset": "9",
+        "topicSysFlag": "0",
+        "groupSysFlag": "0",
+    }
+    assert check_pull_scan(cut(encode_command(RemotingCommand(0, ext, b"", 5, 1, remark="FOUND"))))
+
+
+def pull_answers() -> st.SearchStrategy[RemotingCommand]:
+    """Answers of every shape around those that are scanned."""
+    number = st.sampled_from(["0", "7", "007", "-1", "", "x", "1_0", " 1", "123456789", "9" * 18, "9" * 19])
+    names = ["suggestWhichBrokerId", "nextBeginOffset", "minOffset", "maxOffset"]
+    flags = ["topicSysFlag", "groupSysFlag", "offsetDelta", "forbiddenType"]
+    ext = st.fixed_dictionaries(dict.fromkeys(names, number), optional=dict.fromkeys(flags, number))
+    orders = st.sampled_from(
+        [
+            ["suggestWhichBrokerId", "groupSysFlag", "nextBeginOffset", "maxOffset", "minOffset", "topicSysFlag"],
+            [*names, *flags],
+            names[::-1],
+        ]
+    )
+    ordered = st.builds(lambda order, ext: {key: ext[key] for key in [*order, *ext] if key in ext}, orders, ext)
+    return st.builds(
+        RemotingCommand,
+        code=st.sampled_from([0, 0, 0, 19, 21]),
+        ext_fields=ordered,
+        body=st.binary(max_size=3),
+        opaque=st.sampled_from([0, 5, 123456789, 2**31 - 1, -1]),
+        flag=st.sampled_from([1, 1, 1, 0, 2, 3]),
+        remark=st.sampled_from(["FOUND", "FOUND", "FOUND", None, "", "NO_MATCHED_MESSAGE"]),
+        language=st.sampled_from([LanguageCode.JAVA, LanguageCode.PYTHON, LanguageCode.OTHER]),
+        version=st.sampled_from([0, 407, 479, 2000]),
+        serialize_type=st.sampled_from(SerializeType),
+    )
+
+
+@given(pull_answers(), st.data())
+def test_P7_answers_to_pulls_of_any_shape_whole_and_damaged(command: RemotingCommand, data: st.DataObject) -> None:
+    kind, header, body = cut(encode_command(command))
+    check_pull_scan(Frame(kind, header, body))
+    at = data.draw(st.integers(0, len(header) - 1))
+    check_pull_scan(Frame(kind, header[:at] + data.draw(st.binary(max_size=1)) + header[at + 1 :], body))
 
 
 def send_answers() -> st.SearchStrategy[RemotingCommand]:

@@ -1,25 +1,30 @@
-"""Pulling the messages of one queue."""
+"""Pulling the messages of one queue: once, or again and again with what stays the same encoded once."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from rocketpy.client.api.call import call, header_of, request
-from rocketpy.errors import BrokerError
+from rocketpy.errors import BrokerError, RequestTimeoutError
 from rocketpy.message import PropertyName
 from rocketpy.results import PullResult, PullStatus
 from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.fast_answer import PullAnswer, scan_pull_answer
 from rocketpy.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.properties import encode_properties
-from rocketpy.wire.stored_message import StoredMessage
+from rocketpy.wire.templates import PullTemplate
 
 if TYPE_CHECKING:
     from rocketpy.message import MessageExt
+    from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.pool import ConnectionPool
-    from rocketpy.wire.command import RemotingCommand
+    from rocketpy.wire.codes import SerializeType
 
-__all__ = ["pull_message", "pull_result"]
+__all__ = ["PullForm", "pull_message", "pull_result"]
 
 _STATUS: dict[int, PullStatus] = {
     ResponseCode.SUCCESS: PullStatus.FOUND,
@@ -66,22 +71,78 @@ def pull_result(answer: RemotingCommand, address: str, broker_name: str) -> Pull
     if status is None:
         raise BrokerError.for_code(answer.code, answer.remark, address=address, doing="a pull")
     header = header_of(PullMessageResponseHeader, answer, address)
+    bounds = header.suggest_which_broker_id, header.next_begin_offset, header.min_offset, header.max_offset
+    return _result(status, bounds, answer.body, broker_name)
+
+
+def _result(status: PullStatus, answer: PullAnswer, body: bytes, broker_name: str) -> PullResult:
+    suggested, following, lowest, highest = answer
+    messages: list[MessageExt] = []
+    if status is PullStatus.FOUND:
+        # Each is told between which offsets its queue lies: so consumers see how far they are behind.
+        told = {PropertyName.MIN_OFFSET: str(lowest), PropertyName.MAX_OFFSET: str(highest)}
+        messages = decode_messages(body, broker_name=broker_name, more_properties=encode_properties(told).encode())
     return PullResult(
         status=status,
-        next_begin_offset=header.next_begin_offset,
-        min_offset=header.min_offset,
-        max_offset=header.max_offset,
-        messages=_messages(answer.body, header, broker_name) if status is PullStatus.FOUND else [],
-        suggested_broker_id=header.suggest_which_broker_id,
+        next_begin_offset=following,
+        min_offset=lowest,
+        max_offset=highest,
+        messages=messages,
+        suggested_broker_id=suggested,
     )
 
 
-def _messages(body: bytes, header: PullMessageResponseHeader, broker_name: str) -> list[MessageExt]:
-    """The messages, each told between which offsets its queue lies: so consumers see how far they are behind."""
-    messages = decode_messages(body, broker_name=broker_name)
-    bounds = {PropertyName.MIN_OFFSET: str(header.min_offset), PropertyName.MAX_OFFSET: str(header.max_offset)}
-    packed = encode_properties(bounds).encode()
-    for message in messages:
-        if isinstance(message, StoredMessage):
-            message.append_properties(packed)
-    return messages
+class PullForm:
+    """Pulls of one queue that differ in their offsets and flags alone: everything else is written and read once.
+
+    Args:
+        header: of all of them.
+        broker_name: what the messages shall say where they come from.
+        lite: by a lite pull consumer.
+    """
+
+    def __init__(self, header: PullMessageRequestHeader, *, broker_name: str, lite: bool = False) -> None:
+        self._header = header
+        self._code = RequestCode.LITE_PULL_MESSAGE if lite else RequestCode.PULL_MESSAGE
+        self._broker_name = broker_name
+        self._templates: dict[SerializeType, PullTemplate] = {}
+
+    async def ask(
+        self, pool: ConnectionPool, address: str, offset: int, sys_flag: int, commit_offset: int, *, timeout: float
+    ) -> PullResult:
+        """One pull. Raises as `pull_message`."""
+        deadline = trio.current_time() + timeout
+        connection = pool.nowait(address)
+        if connection is None or connection.hooks:  # who dials waits, and hooks want to see fields
+            return await self._ask_in_full(pool, address, offset, sys_flag, commit_offset, timeout)
+        opaque = connection.next_opaque()
+        frame = self._template(connection).frame(opaque, offset, sys_flag, commit_offset)
+        try:
+            reply = await connection.exchange(opaque, frame, deadline)
+        except RequestTimeoutError as exc:
+            text = f"a pull of {self._header.topic}, allowed {timeout:g} s: {exc}"
+            raise RequestTimeoutError(text, address=address, timeout=timeout) from None
+        found = scan_pull_answer(reply)
+        if found is not None:
+            return _result(PullStatus.FOUND, found, reply.body, self._broker_name)
+        answer = connection.decode_answer(reply)
+        if answer.code != ResponseCode.GO_AWAY:
+            return pull_result(answer, address, self._broker_name)
+        pool.retire(connection)
+        left = max(0.001, deadline - trio.current_time())
+        return await self._ask_in_full(pool, address, offset, sys_flag, commit_offset, left)
+
+    async def _ask_in_full(
+        self, pool: ConnectionPool, address: str, offset: int, sys_flag: int, commit_offset: int, timeout: float
+    ) -> PullResult:
+        own = {"queueOffset": str(offset), "sysFlag": str(sys_flag), "commitOffset": str(commit_offset)}
+        command = RemotingCommand(self._code, {**self._header.to_ext(), **own})
+        answer = await call(pool, address, command, timeout=timeout)
+        return pull_result(answer, address, self._broker_name)
+
+    def _template(self, connection: Connection) -> PullTemplate:
+        kind = connection.serialize_type
+        template = self._templates.get(kind)
+        if template is None:
+            template = self._templates[kind] = PullTemplate(self._header, code=self._code, serialize_type=kind)
+        return template

@@ -62,6 +62,7 @@ class Cache:
         arrival: set, and replaced, whenever somebody who waits should look again.
         paused: queues of which nothing is to be handed out, or pulled.
         counters: what was handed out and acknowledged so far.
+        leaving: what is about to be given up: nothing more of it is handed out.
     """
 
     lite = True
@@ -79,6 +80,7 @@ class Cache:
         )
         self.arrival = trio.Event()
         self.paused: frozenset[MessageQueue] = frozenset()
+        self.leaving: set[ProcessQueue] = set()
         self._turns: deque[ProcessQueue] = deque()
         self._in_turn: set[ProcessQueue] = set()
         self._books: dict[ProcessQueue, HandedOut] = {}
@@ -135,6 +137,7 @@ class Cache:
                         len(book),
                     )
         self._unconfirmed = {book: None for book in self._unconfirmed if not book.queue.dropped}
+        self.leaving = {queue for queue in self.leaving if not queue.dropped}
         self._refusals = {queue: each for queue, each in self._refusals.items() if self.assignment.get(queue)}
 
     # --- whether to pull, as a PullManner -----------------------------------------------------------------
@@ -203,7 +206,8 @@ class Cache:
         was_over = self._held() > self._config.pull_threshold_for_all
         for _ in range(len(self._turns)):
             queue = self._turns.popleft()
-            messages = [] if queue.dropped or queue.queue in self.paused else queue.hand_out(most)
+            rests = queue.dropped or queue.queue in self.paused or queue in self.leaving
+            messages = [] if rests else queue.hand_out(most)
             if queue.dropped or not len(queue):
                 self._in_turn.discard(queue)
             else:

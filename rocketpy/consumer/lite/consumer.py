@@ -6,7 +6,7 @@ What happens while it runs is the business of `running.RunningLitePull`. Plays t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, final
 
 import trio
@@ -14,7 +14,7 @@ import trio
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import State
 from rocketpy.config import LitePullConsumerConfig
-from rocketpy.consumer.arguments import checked_count, checked_offset, checked_seconds
+from rocketpy.consumer.arguments import checked_count, checked_offset, checked_queue, checked_seconds
 from rocketpy.consumer.lite.positions import Positions
 from rocketpy.consumer.lite.running import RunningLitePull
 from rocketpy.consumer.lite.status import (
@@ -23,14 +23,13 @@ from rocketpy.consumer.lite.status import (
     queue_statuses,
     statistics,
 )
-from rocketpy.consumer.lite.wanted import Wishes, check_queue
+from rocketpy.consumer.lite.wanted import Wishes
 from rocketpy.consumer.queue_watch import QueuesFunction, QueueWatch
 from rocketpy.consumer.start_checks import check_filters, check_name_servers, wait_shared_out
 from rocketpy.consumer.user_calls import AsyncCaller, UserCalls, call_in_this_loop
-from rocketpy.errors import ClientClosedError, ConfigError, RequestTimeoutError, ServiceCrashedError
+from rocketpy.errors import ClientClosedError, ConfigError, RequestTimeoutError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import MessageExt, MessageQueue
-from rocketpy.results import MessageModel
 from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.enums import ConsumeType
 from rocketpy.wire.names import check_topic
@@ -98,14 +97,11 @@ class LitePullConsumer(Positions):
             fields["group"] = group
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
         self.config = LitePullConsumerConfig.of(base, **fields)
-        if self.config.message_model is not MessageModel.CLUSTERING:
-            raise ConfigError("broadcasting is not supported: to get all messages, assign all queues of the topic")
-        super().__init__(f"consumer {self.config.group}", self.config, client, network)
+        super().__init__(self.config, client, network)
         self._wishes = Wishes(self._wishes_changed)
         self._watch = QueueWatch()
         self._async_caller = async_caller
         self._seldom = Seldom(logger)
-        self._running: RunningLitePull | None = None
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -127,7 +123,8 @@ class LitePullConsumer(Positions):
     async def _open(self, stack: AsyncExitStack) -> None:
         """Returns when the queues have been taken for the first time, or after `start_timeout`."""
         deadline = trio.current_time() + self.config.start_timeout
-        running = RunningLitePull(self.client, self.config, self._wishes)
+        running = RunningLitePull(self.client, self.config, self._wishes, UserCalls(self._async_caller))
+        await running.open(stack, self.config.close_timeout)
         await self._run_background(stack, running)
         await check_name_servers(self.client, self.topics(), deadline)
         await check_filters(running.rebalance.filters, deadline)
@@ -137,27 +134,34 @@ class LitePullConsumer(Positions):
         running.start_service(self._watch_queues)
         await wait_shared_out(running.rebalance, self.config, deadline)
 
-    def _failed(self) -> None:
-        self._running = None
-
     async def _watch_queues(self) -> None:
-        await self._watch.run(self.client.routes, UserCalls(self._async_caller))
-
-    @property
-    def _crash(self) -> ServiceCrashedError | None:
-        """The bug in the background that ended it; None when it was not one."""
-        return None if self._running is None else self._running.crash
+        await self._watch.run(self.client.routes, self._check_running().calls)
 
     def _check_usable(self) -> RunningLitePull:
         """What runs; refuse to use what has crashed, is not open, or belongs to another loop."""
-        if self._crash is not None:
-            # An error of each caller's own: tracebacks must not gather on one that all share.
-            raise ServiceCrashedError(f"consumer {self.config.group} has crashed: {self._crash}") from self._crash
-        self._lifecycle.check_here()
-        if self._running is None:
-            raise AssertionError("an open consumer runs")
+        self._check_crash()
+        self.check_open()
+        self._lifecycle.check_loop()
+        running = self._check_running()
         self.client.check_open()
-        return self._running
+        return running
+
+    def check_open(self) -> None:
+        """Refuse use while it is not open. For any thread.
+
+        It is open while `on_assigned` or `on_revoked` is called, also when it starts or closes at that moment.
+
+        Raises:
+            ClientClosedError: it is not open, or was opened before a fork.
+        """
+        running = self._running
+        if running is None or not running.hooks.under_way or self._lifecycle.crossed_fork:
+            self._lifecycle.check_open()
+
+    @property
+    def in_hook(self) -> bool:
+        """Whether this is called by a function of the user's for which closing waits."""
+        return self._running is not None and self._running.calls.is_inside
 
     def _find(self, queue: MessageQueue) -> QueuePuller | None:
         return None if self._running is None else self._running.assignment.get(queue)
@@ -174,7 +178,9 @@ class LitePullConsumer(Positions):
 
         Raises:
             ConfigError: one of these cannot be used, or `assign` was used before.
+            ClientClosedError: the consumer is closed.
         """
+        self._check_not_closed()
         self._wishes.subscribe(topic, tags, sql)
 
     def unsubscribe(self, topic: str) -> None:
@@ -197,13 +203,14 @@ class LitePullConsumer(Positions):
 
         Raises:
             ConfigError: one of these cannot be used, there is no queue, or `subscribe` was used before.
+            ClientClosedError: the consumer is closed.
         """
+        self._check_not_closed()
         self._wishes.assign(queues, tags, sql)
 
-    def _wishes_changed(self) -> None:
-        running = self._running
-        if running is not None:  # else the start finds what is wanted
-            running.in_loop(running.subscriptions_changed)
+    def _check_not_closed(self) -> None:
+        if self._lifecycle.state is State.CLOSED and not self._lifecycle.crossed_fork:
+            self._lifecycle.check_open()
 
     def on_queues_changed(self, topic: str, function: QueuesFunction) -> None:
         """Have a function called with a topic and its queues whenever these have become others.
@@ -257,6 +264,7 @@ class LitePullConsumer(Positions):
             most = checked_count("max_messages", max_messages, MOST_MESSAGES)
         patience = self.config.poll_timeout if timeout is None else checked_seconds("timeout", timeout)
         running = self._check_usable()
+        self._lifecycle.check_open()
         await trio.lowlevel.checkpoint()
         # No checkpoint lies between taking messages and giving them.
         running.cache.polled()
@@ -273,14 +281,6 @@ class LitePullConsumer(Positions):
         """For other surfaces: these were lent and have reached nobody; they are handed out next."""
         if self._running is not None:
             self._running.cache.give_back(parts)
-
-    def check_open(self) -> None:
-        """For other surfaces, and any thread: refuse use while it is not open.
-
-        Raises:
-            ClientClosedError: it is not open, or was opened before a fork.
-        """
-        self._lifecycle.check_open()
 
     def _check_hopeful(self, running: RunningLitePull) -> None:
         """Refuse to wait for what cannot come."""
@@ -320,7 +320,8 @@ class LitePullConsumer(Positions):
         what was not committed before.
 
         Args:
-            offsets: to commit these, and nothing else: for each queue the offset that comes next.
+            offsets: to commit these, and nothing else: for each queue the offset that comes next. One that lies behind
+                everything that was pulled is committed as it is, with a warning.
             timeout: seconds to wait; left out, `request_timeout`.
 
         Raises:
@@ -333,7 +334,7 @@ class LitePullConsumer(Positions):
         budget = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
         wanted = self._settle(running, offsets)
         with trio.move_on_after(budget) as waiting:
-            await running.commit(wanted)
+            await running.offsets.commit(wanted)
         if waiting.cancelled_caught:
             raise RequestTimeoutError(
                 f"not every broker has answered within {budget:g} s that the offsets of {self.config.group} are "
@@ -362,10 +363,19 @@ class LitePullConsumer(Positions):
             return running.cache.settle()
         if not isinstance(offsets, Mapping):
             raise ConfigError(f"offsets must be a dict of queues and offsets, not {offsets!r:.100}")
-        wanted = {check_queue(queue): checked_offset(offset) for queue, offset in offsets.items()}
-        for queue in wanted:
-            self._puller(queue)
+        wanted = {checked_queue(queue): checked_offset(offset) for queue, offset in offsets.items()}
+        pullers = {queue: self._puller(queue) for queue in wanted}
         for queue, offset in wanted.items():
+            pulled = pullers[queue].process_queue.position
+            if offset > pulled:
+                self._seldom.warning(
+                    ("ahead", queue),
+                    "offset %d of %s is committed, and it was pulled up to %d: what lies between comes to nobody; seek "
+                    "to pass over messages",
+                    offset,
+                    queue,
+                    pulled,
+                )
             running.offsets.note(queue, offset)
         return wanted
 
@@ -385,9 +395,10 @@ class LitePullConsumer(Positions):
 
     def acknowledge(self, message: MessageExt) -> None:
         """For other surfaces: as `ack`, for a message; what is closed by now is not told."""
-        if self._running is None or self._running.closing:
+        running = self._running
+        if running is None or (running.closing and not running.hooks.under_way):
             return
-        if not self._running.cache.acknowledge(message.queue, message.queue_offset):
+        if not running.cache.acknowledge(message.queue, message.queue_offset):
             self._seldom.warning(
                 message.queue,
                 "offset %d of %s is acknowledged in vain: it was not handed out, was acknowledged before, or the queue "
@@ -401,35 +412,6 @@ class LitePullConsumer(Positions):
     @property
     def _group(self) -> str:
         return self.config.group
-
-    @property
-    def assignment(self) -> tuple[MessageQueue, ...]:
-        """The queues that are ours now."""
-        return () if self._running is None else self._running.assignment.queues()
-
-    async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """Wait until at least one queue is ours. In a group with more members than queues that may be never.
-
-        Raises:
-            ConfigError: an argument cannot be used.
-            RequestTimeoutError: it took longer than `timeout` seconds.
-            ClientClosedError: the consumer is not open.
-            ServiceCrashedError: a bug in the background ended it.
-        """
-        running = self._check_usable()
-        with trio.move_on_after(math.inf if timeout is None else checked_seconds("timeout", timeout)):
-            await trio.lowlevel.checkpoint()
-            while not self.assignment:
-                self._check_usable()
-                await running.rebalance.wait_round()
-        if not self.assignment:
-            reasons = running.rebalance.missing()
-            raise RequestTimeoutError(
-                f"consumer {self.config.group} got no queue within {timeout:g} s: "
-                + (reasons or "nothing is subscribed or assigned, or other members have all queues"),
-                timeout=timeout,
-            )
-        return self.assignment
 
     def status(self) -> LitePullConsumerStatus:
         """How it is: topics, queues, what is held of them, and what goes wrong."""
@@ -451,10 +433,7 @@ class LitePullConsumer(Positions):
         Raises:
             ClientClosedError: it was never started.
         """
-        if self._running is None:
-            self._lifecycle.check_open()
-            raise AssertionError("an open consumer runs")
-        return statistics(self._running, self._wishes.topics)
+        return statistics(self._check_running(), self._wishes.topics)
 
     # --- what the client asks of a consumer -------------------------------------------------------------
 
@@ -472,11 +451,6 @@ class LitePullConsumer(Positions):
         """Topics whose routes must be kept fresh."""
         return tuple(dict.fromkeys((*self._wishes.topics, *self._watch.topics)))
 
-    def rebalance_now(self) -> None:
-        """The members of the group changed."""
-        if self._running is not None:
-            self._running.rebalance.soon()
-
     @property
     def driven(self) -> Driven | None:
         """Carries out what brokers ask; None while it does not run."""
@@ -485,13 +459,7 @@ class LitePullConsumer(Positions):
     def on_route_changed(self, topic: str) -> None:
         """The route of a topic is another one now."""
         self._watch.look()
-        if topic in self._wishes.topics:
-            self.rebalance_now()
+        super().on_route_changed(topic)
 
-    def client_closing(self) -> None:
-        """A shared client closes before the consumer does: what is not committed yet cannot be."""
-        if self._running is None:
-            return
-        if self.client.crash is not None:
-            self._running.fail(self.client.crash)
-        self._running.stop_pulling()
+    def _wanted_topics(self) -> Collection[str]:
+        return self._wishes.topics

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rocketpy.consumer.arguments import checked_offset, checked_timestamp
+from rocketpy.consumer.arguments import checked_offset, checked_queue, checked_queues, checked_timestamp
 from rocketpy.consumer.fetching import Fetching
-from rocketpy.consumer.lite.wanted import check_queue, check_queues
 from rocketpy.consumer.queue_offsets import QueueOffsets
+from rocketpy.consumer.sharing import Sharing
 from rocketpy.errors import OffsetOutOfRangeError, QueueNotAssignedError
 
 if TYPE_CHECKING:
@@ -22,17 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["Positions"]
 
 
-class Positions(Fetching):
+class Positions(Fetching, Sharing["RunningLitePull"]):
     """What a lite pull consumer does with single queues. All of it raises ClientClosedError while it is not open."""
 
     @abstractmethod
     def _check_usable(self) -> RunningLitePull:
         """What runs; refuse to use what is not open here."""
 
-    @property
     @abstractmethod
-    def _group(self) -> str:
-        """The group."""
+    def check_open(self) -> None:
+        """Refuse use while it is not open. For any thread."""
 
     @abstractmethod
     def _find(self, queue: MessageQueue) -> QueuePuller | None:
@@ -40,7 +39,7 @@ class Positions(Fetching):
 
     def _puller(self, queue: MessageQueue) -> QueuePuller:
         """What pulls a queue that is ours."""
-        check_queue(queue)
+        checked_queue(queue)
         self._check_usable()
         return self._ours(queue)
 
@@ -54,12 +53,6 @@ class Positions(Fetching):
             )
         return found
 
-    def _offsets_of(self, queue: MessageQueue) -> QueueOffsets:
-        """How to ask about a queue, which need not be ours."""
-        check_queue(queue)
-        self._check_usable()
-        return QueueOffsets(self.client, self._group)
-
     # --- asking ---------------------------------------------------------------------------------------
 
     def position(self, queue: MessageQueue) -> int:
@@ -69,51 +62,23 @@ class Positions(Fetching):
             ConfigError: this is no queue.
             QueueNotAssignedError: the queue is not ours.
         """
-        check_queue(queue)
-        self._lifecycle.check_open()
+        checked_queue(queue)
+        self.check_open()
         return self._ours(queue).process_queue.look_next()
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Where the group would go on in a queue, as its broker has it; None when nothing was ever committed.
 
-        For a group without an offset a broker says 0 where the queue still has its first message.
+        A file or an `offset_store` is asked instead, where one keeps them. For a group without an offset a broker says
+        0 where the queue still has its first message.
 
         Raises:
             ConfigError: this is no queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
-        return await self._offsets_of(queue).committed(queue)
-
-    async def beginning_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message that a queue still has; the queue need not be ours.
-
-        Raises:
-            ConfigError: this is no queue.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        return await self._offsets_of(queue).beginning(queue)
-
-    async def end_offset(self, queue: MessageQueue) -> int:
-        """The offset that the next message of a queue will get; the queue need not be ours.
-
-        Raises:
-            ConfigError: this is no queue.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        return await self._offsets_of(queue).end(queue)
-
-    async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> int:
-        """The offset of the first message that was stored at a time or after it; the queue need not be ours.
-
-        Args:
-            queue: the queue.
-            timestamp: ms since 1970, or a datetime with a time zone.
-
-        Raises:
-            ConfigError: an argument cannot be used.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        return await self._offsets_of(queue).at(queue, checked_timestamp(timestamp))
+        offsets = self._offsets_of(queue)
+        kept = self._check_usable().offsets
+        return await (offsets if kept.at_brokers else kept).committed(queue)
 
     async def lag(self) -> dict[MessageQueue, int]:
         """How many messages lie in each queue that is ours from its `position` on, those for others included.
@@ -207,7 +172,7 @@ class Positions(Fetching):
             ConfigError: these are no queues.
             QueueNotAssignedError: one of them is not ours; none is paused then.
         """
-        wanted = check_queues(queues)
+        wanted = checked_queues(queues)
         for queue in sorted(wanted):
             self._puller(queue)
         self._check_usable().cache.pause(wanted)
@@ -218,5 +183,5 @@ class Positions(Fetching):
         Raises:
             ConfigError: these are no queues.
         """
-        wanted = check_queues(queues)
+        wanted = checked_queues(queues)
         self._check_usable().cache.resume(wanted)

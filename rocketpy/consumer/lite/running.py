@@ -1,14 +1,14 @@
 """RunningLitePull: what there is of a lite pull consumer only while it runs, and how it ends.
 
-Order of closing: pull no more and share out no more; those who wait in a poll are told; within `close_timeout`, offsets
-are committed and the brokers' answers awaited, and the group is left; what is under it closes. What the last poll has
-handed out is not committed by that: only who asked for more, or committed, has said that it is dealt with. Plays the
-part of DefaultLitePullConsumerImpl.
+Order of closing: pull no more and share out no more; those who wait in a poll are told; within `close_timeout`,
+`on_revoked` is awaited, offsets are committed and the answers awaited, and the group is left; what is under it closes.
+What the last poll has handed out is not committed by that: only who asked for more, or committed, has said that it is
+dealt with. Plays the part of DefaultLitePullConsumerImpl.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import trio
@@ -19,17 +19,19 @@ from rocketpy.consumer.filter_check import FilterCheck
 from rocketpy.consumer.lite.cache import Cache
 from rocketpy.consumer.lite.driven import DrivenLitePull
 from rocketpy.consumer.lite.offsets import NotedOffsets
+from rocketpy.consumer.offset_choice import offset_store_of
 from rocketpy.consumer.pull import PullParts
+from rocketpy.consumer.queue_hooks import QueueHooks
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance, Share
 from rocketpy.consumer.start_position import StartPosition
-from rocketpy.errors import RocketMQError
-from rocketpy.services import heard, side_by_side, ticks
+from rocketpy.services import ticks
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import LitePullConsumerConfig
     from rocketpy.consumer.lite.wanted import Wishes
+    from rocketpy.consumer.user_calls import UserCalls
     from rocketpy.errors import ServiceCrashedError
     from rocketpy.message import MessageQueue
 
@@ -55,6 +57,19 @@ class LiteRebalance(Rebalance):
         return Share(chosen, is_settled=True, why=f"{len(chosen)} queues are assigned")
 
 
+class LiteHooks(QueueHooks):
+    """Of a queue that `on_revoked` is told of nothing more is handed out: what it commits is all that there was."""
+
+    def __init__(self, config: LitePullConsumerConfig, calls: UserCalls, cache: Cache) -> None:
+        super().__init__(config, calls)
+        self._cache = cache
+
+    async def revoked(self, queues: Collection[MessageQueue]) -> None:
+        """These are pulled no more, and given up when this returns."""
+        self._cache.leaving.update(each.process_queue for each in self._cache.assignment if each.queue in queues)
+        await super().revoked(queues)
+
+
 class RunningLitePull(Background):
     """What there is of a lite pull consumer only while it runs.
 
@@ -62,37 +77,34 @@ class RunningLitePull(Background):
         closing: whether it is on its way to its end.
         driven: carries out what brokers ask.
         rates: what there was of each topic lately.
+        calls: how to call functions of the user's.
+        hooks: tells them which queues come and go.
     """
 
-    def __init__(self, client: MQClientInstance, config: LitePullConsumerConfig, wishes: Wishes) -> None:
-        self.offsets = NotedOffsets(client, config.group, automatic=config.auto_commit)
+    def __init__(
+        self, client: MQClientInstance, config: LitePullConsumerConfig, wishes: Wishes, calls: UserCalls
+    ) -> None:
+        self.offsets = NotedOffsets(offset_store_of(client, config, calls), automatic=config.auto_commit)
         super().__init__(client, config.group, self.offsets)
         self._config = config
         self.closing = False
+        self.calls = calls
         self.rates = ConsumerRates(self.now)
         self.cache = Cache(config, self.offsets, self.rates)
+        self.hooks = LiteHooks(config, calls, self.cache)
         self.parts = PullParts(client, config, wishes, self.offsets, self.cache, self.cache, rates=self.rates)
-        self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets))
+        self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets), self.hooks)
         self.cache.assignment = self.assignment
         self.rebalance = LiteRebalance(client, config, wishes, self.assignment)
-        self._sharing = trio.CancelScope()
         self.driven = DrivenLitePull(client, config, wishes, self, nursery=lambda: self._nursery)
 
     async def _begin(self, nursery: trio.Nursery) -> None:
         await nursery.start(self._assign)
 
-    async def _assign(self, *, task_status: trio.TaskStatus[None]) -> None:
-        with heard(f"consumer {self._group}", self._note_crash):
-            await self.assignment.run(task_status=task_status)
-
     def start_services(self) -> None:
         """Begin what goes on at intervals."""
         self.start_service(self._share_out)
         self.start_service(self._persist_service)
-
-    async def _share_out(self) -> None:
-        with self._sharing:
-            await self.rebalance.run()
 
     async def _persist_service(self) -> None:
         """Commit at every interval: what is new where that is automatic, and in any case once more what is noted."""
@@ -113,24 +125,6 @@ class RunningLitePull(Background):
         self.rebalance.subscriptions_changed()
 
     # --- committing -------------------------------------------------------------------------------------
-
-    async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit and wait for the brokers' answers, for all queues at the same time.
-
-        Raises:
-            RocketMQError: that of the first queue, in order, that is not committed. The others are, or are tried.
-        """
-        failures: dict[MessageQueue, RocketMQError] = {}
-
-        async def tell(queue: MessageQueue) -> None:
-            try:
-                await self.offsets.tell(queue, offsets[queue], wait=True)
-            except RocketMQError as error:
-                failures[queue] = error
-
-        await side_by_side(tell, sorted(offsets))
-        if failures:
-            raise failures[min(failures)]
 
     def commit_soon(self, queues: Collection[MessageQueue]) -> None:
         """Commit what is noted for these, without waiting."""
@@ -153,9 +147,13 @@ class RunningLitePull(Background):
         """Close in order, within `close_timeout`: see the beginning of this module."""
         try:
             with trio.move_on_after(self._config.close_timeout, shield=True):
+                deadline = trio.current_time() + self._config.close_timeout
                 self.stop_pulling()
                 self.cache.collect()
-                await self._say_goodbye(self.assignment.queues(), trio.current_time() + self._config.close_timeout)
+                with trio.move_on_after(self._config.close_timeout / 2):
+                    await self.hooks.revoked(self.assignment.queues())
+                self.cache.collect()
+                await self._say_goodbye(self.assignment.queues(), deadline)
         finally:
             self.assignment.drop_all()
             self._hang_up.set()

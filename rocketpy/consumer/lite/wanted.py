@@ -12,15 +12,16 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from rocketpy.consumer.arguments import checked_queues
 from rocketpy.consumer.subscription import Subscription, subscription_data
 from rocketpy.errors import ConfigError
-from rocketpy.message import MessageQueue
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
+    from rocketpy.message import MessageQueue
     from rocketpy.wire.bodies.subscription import SubscriptionData
 
-__all__ = ["Wishes", "check_queue", "check_queues"]
+__all__ = ["Wishes"]
 
 
 class Kind(Enum):
@@ -76,7 +77,7 @@ class Wishes:
         Raises:
             ConfigError: there are none, they or the expression cannot be used, or a topic was subscribed before.
         """
-        wanted = check_queues(queues)
+        wanted = checked_queues(queues)
         if not wanted:
             raise ConfigError("assign needs at least one queue; close the consumer to have none")
         subscriptions = {topic: _subscription(topic, tags, sql) for topic in sorted({each.topic for each in wanted})}
@@ -130,39 +131,3 @@ def _subscription(topic: str, tags: str | None, sql: str | None) -> Subscription
     if tags is not None and sql is not None:
         raise ConfigError(f"filter {topic} by tags or by sql, not by both")
     return Subscription(subscription_data(topic, tags, sql), None)
-
-
-def check_queues(queues: object) -> frozenset[MessageQueue]:
-    """Queues as they were given, each once.
-
-    Raises:
-        ConfigError: these are no queues.
-    """
-    given = [queues] if isinstance(queues, MessageQueue) else queues
-    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
-        raise ConfigError(f"queues must be a list of rocketpy.MessageQueue, not {queues!r:.100}")
-    found = list(given)
-    for queue in found:
-        check_queue(queue)
-    return frozenset(found)
-
-
-def check_queue(queue: object) -> MessageQueue:
-    """A queue as it was given.
-
-    Raises:
-        ConfigError: this is none.
-    """
-    if not isinstance(queue, MessageQueue):
-        raise ConfigError(
-            f"a queue must be a rocketpy.MessageQueue, such as fetch_message_queues gives, not {queue!r:.100}"
-        )
-    kinds = tuple(map(type, queue))
-    if kinds != (str, str, int):
-        raise ConfigError(
-            f"a queue must be made of a topic, the name of a broker and a number, not {tuple(queue)!r:.200}"
-        )
-    check_topic(queue.topic)
-    if not 0 <= queue.queue_id < 2**31:
-        raise ConfigError(f"the number of a queue must be between 0 and {2**31 - 1}, not {queue.queue_id}")
-    return queue

@@ -7,7 +7,7 @@ told by the time of birth: those of messages stored before it were made without 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Container, Generator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -142,6 +142,11 @@ class ConsumerFilterTable(StoredTable):
     def of_topic(self, topic: str) -> Mapping[str, ConsumerFilterData]:
         """Who filters a topic, by group; a view, not to be kept."""
         return MappingProxyType(self._topics.get(topic, {}))
+
+    @property
+    def topics(self) -> Container[str]:
+        """Topics that somebody filters; not to be kept."""
+        return self._topics
 
     def has_group(self, group: str) -> bool:
         """Whether a group filters anything, or did."""

@@ -7,8 +7,6 @@ caller names. Plays the part of ConsumeQueue.
 
 from __future__ import annotations
 
-import struct
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
@@ -18,21 +16,28 @@ from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.config.store import UNIT_SIZE
 from rocketpy_broker_sim.store.disk.failure import beginning
 from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
-from rocketpy_broker_sim.store.queue.consume_queue_ext import ConsumeQueueExt, entries_of, is_address
+from rocketpy_broker_sim.store.queue.consume_queue_ext import ConsumeQueueExt, entries_of
+from rocketpy_broker_sim.store.queue.units import (
+    FEW,
+    FILLER_SIZE,
+    STEP,
+    UNIT,
+    first_address,
+    last_address,
+    pack_code,
+    sound_units,
+    units_in_order,
+)
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
-    from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
     from rocketpy_broker_sim.store.dispatch import DispatchRequest
     from rocketpy_broker_sim.store.filtering import BitMaps
+    from rocketpy_broker_sim.store.queue.consume_queue_ext import ExtEntry
 
 __all__ = ["FILLER_SIZE", "FOLDER", "MAX_QUEUE_ID", "UNIT", "ConsumeQueue", "OffsetGapError", "Replay"]
 
 FOLDER = "consumequeue"
-UNIT = struct.Struct(">qiq")
-FILLER_SIZE = 0x7FFFFFFF
-STEP = 3200 * UNIT_SIZE
-FEW = 32 * UNIT_SIZE
 PAGE = 4096
 MAX_QUEUE_ID = 0x7FFFFFFF
 _FILLER = UNIT.pack(0, FILLER_SIZE, 0)
@@ -66,13 +71,16 @@ class ConsumeQueue:
         inherited: Offset behind the last unit that another run wrote, and this one has not written anew.
         dirty: Whether it waits to be flushed. Set by the loop, cleared by the flushing thread.
         deleted: Whether its files are gone.
-        ext: What is kept of its messages beyond their units; None when that is not asked for.
+        ext: What is kept of its messages beyond their units; None as long as that is nothing.
     """
 
     __slots__ = (
+        "_ext_file_size",
         "_flushed",
         "_is_trimmed",
+        "_last_extended",
         "_log_start",
+        "_notify",
         "_parents_synced",
         "_storage",
         "deleted",
@@ -115,9 +123,11 @@ class ConsumeQueue:
         self.topic_bytes = topic.encode()
         self.queue_id = queue_id
         self.is_schedule = topic == SCHEDULE_TOPIC
-        notify = None if on_open is None else partial(on_open, self)
-        self.row = MappedFileQueue(storage, f"{FOLDER}/{topic}/{queue_id}", file_size, notify)
-        self.ext = ConsumeQueueExt(storage, topic, queue_id, ext_file_size, notify) if ext_file_size else None
+        self._notify = None if on_open is None else partial(on_open, self)
+        self.row = MappedFileQueue(storage, f"{FOLDER}/{topic}/{queue_id}", file_size, self._notify)
+        self.ext: ConsumeQueueExt | None = None
+        self._ext_file_size = ext_file_size
+        self._last_extended = -1  # offset of the last unit that leads to the extension
         self.next_offset = 0
         self.max_offset = 0
         self.min_offset = 0
@@ -155,17 +165,43 @@ class ConsumeQueue:
         if mend:  # while the file is open: there may be more queues than files that can stay open
             mended |= self.row.cut(self.max_offset * UNIT_SIZE, keep_first=True)
             self._is_trimmed = True
-        if self.ext is not None:
-            mended |= self.ext.load(safe=0 if mend else None)
-            if not mend:  # else units are cut first, as their entries may be missing
-                self._settle_ext()
+        if self._ext_file_size:
+            mended |= self._load_ext(mend)
         return mended
+
+    def _load_ext(self, mend: bool) -> bool:
+        """Take in the extension, if there is one or a unit leads to it; whether files had to be mended."""
+        ext = self._new_ext()
+        mended = ext.load(safe=0 if mend else None)
+        last = self._last_address()
+        if ext.row.files or last is not None:
+            self.ext = ext
+            if not mend:  # else units are cut first, as their entries may be missing
+                ext.settle(last)
+        return mended
+
+    def _new_ext(self) -> ConsumeQueueExt:
+        return ConsumeQueueExt(self._storage, self.topic, self.queue_id, self._ext_file_size, self._notify)
+
+    def _last_address(self) -> int | None:
+        """Where the last unit leads that leads to the extension; notes which one that is."""
+        for file in reversed(self.row.files):
+            stop, step = min(self.max_offset * UNIT_SIZE - file.start, file.size), FEW
+            while stop > 0:
+                begin = max(0, stop - step)
+                found = last_address(file.read(begin, stop - begin))
+                if found is not None:
+                    self._last_extended = (file.start + begin) // UNIT_SIZE + found[0]
+                    return found[1]
+                stop, step = begin, STEP
+        self._last_extended = -1
+        return None
 
     def _written_end(self, mend: bool) -> int:
         """Offset behind the last unit: in the last file that has any, the units before the first empty one."""
         for file in reversed(self.row.files):
             first = file.start // UNIT_SIZE
-            count = _sound_units(file, file.size // UNIT_SIZE) if mend else _units_in_order(file)
+            count = sound_units(file, file.size // UNIT_SIZE) if mend else units_in_order(file)
             if count:
                 return first + count
         return self.row.start // UNIT_SIZE
@@ -209,10 +245,7 @@ class ConsumeQueue:
 
     def _settle_ext(self) -> bool:
         """Let the extension end where the units do; whether that dropped something."""
-        if self.ext is None:
-            return False
-        last = next((unit for unit in self.units_back(self.max_offset) if unit[1] != FILLER_SIZE), None)
-        return self.ext.settle(None if last is None else last[2])
+        return self.ext is not None and self.ext.settle(self._last_address())
 
     def _unbroken(self, end: int) -> int:
         """The end of what is in order before `end`, within its last file."""
@@ -220,7 +253,7 @@ class ConsumeQueue:
         if file is None:
             return end
         first = file.start // UNIT_SIZE
-        return first + _sound_units(file, end - first)
+        return first + sound_units(file, end - first)
 
     def restart(self) -> None:
         """Begin again at offset zero: the topic was deleted and made again."""
@@ -242,7 +275,7 @@ class ConsumeQueue:
         Args:
             requests: Messages of this queue in log order.
             replay: Where the messages come from.
-            bit_maps: Says which filters they pass, for the extension.
+            bit_maps: Says which filters they pass, for the extension; None when there is nothing to say.
 
         Returns:
             The requests that were new.
@@ -257,10 +290,10 @@ class ConsumeQueue:
                 return requests
             end = self.max_offset
         units = requests[0][8] if len(requests) == 1 else b"".join([request[8] for request in requests])
-        if self.ext is None:
+        if bit_maps is None or not self._ext_file_size:
             self._write(end, units)
         else:
-            self._write_extended(end, units, requests, self.ext, bit_maps)
+            self._write_extended(end, units, entries_of(self.topic, requests, bit_maps))
         last = requests[-1]
         self.max_offset = end = end + len(units) // UNIT_SIZE
         self.max_position = last[2] + last[3]
@@ -294,25 +327,24 @@ class ConsumeQueue:
         self.max_offset = self.min_offset = offset
         self.next_offset = max(self.next_offset, offset)
 
-    def _write_extended(
-        self,
-        offset: int,
-        units: bytes,
-        requests: Sequence[DispatchRequest],
-        ext: ConsumeQueueExt,
-        bit_maps: BitMaps | None,
-    ) -> None:
-        """Write units whose tags codes stand in the extension."""
-        ext_end = ext.end
-        addresses = ext.put(entries_of(self.topic, requests, bit_maps))
-        pairs = zip(UNIT.iter_unpack(units), addresses, strict=True)
+    def _write_extended(self, offset: int, units: bytes, entries: Sequence[ExtEntry | None]) -> None:
+        """Write units, of which those that have an entry lead there in place of their tags code."""
+        kept = [(index, entry) for index, entry in enumerate(entries) if entry is not None]
+        if not kept:
+            self._write(offset, units)
+            return
+        if self.ext is None:
+            self.ext = self._new_ext()
+        ext, ext_end, extended = self.ext, self.ext.end, bytearray(units)
+        addresses = ext.put([entry for _, entry in kept])
+        for (index, _), address in zip(kept, addresses, strict=True):
+            pack_code(extended, index, address)
         try:
-            self._write(
-                offset, b"".join([UNIT.pack(position, size, address) for (position, size, _), address in pairs])
-            )
+            self._write(offset, bytes(extended))
         except OSError:
             ext.end = ext_end
             raise
+        self._last_extended = offset + kept[-1][0]
 
     def _write(self, offset: int, units: bytes) -> None:
         """Write units from `offset` on, over as many files as they need."""
@@ -386,10 +418,15 @@ class ConsumeQueue:
         """
         folder = self.row.delete_first(min(self.min_offset * UNIT_SIZE, self._flushed))
         if folder is None and self.ext is not None:
-            unit = self.unit(self.min_offset)
-            address = self.ext.max_address if unit is None else unit[2]
-            folder = self.ext.delete_before(address) if is_address(address) else None
+            address = self.ext.max_address if self._last_extended < self.min_offset else self._first_address()
+            folder = None if address is None else self.ext.delete_before(address)
         return folder
+
+    def _first_address(self) -> int | None:
+        """Where the first unit leads, of those in its file, that leads to the extension."""
+        file = self.row.find(self.min_offset * UNIT_SIZE)
+        at = 0 if file is None else self.min_offset * UNIT_SIZE - file.start
+        return None if file is None else first_address(file.read(at, file.size - at))
 
     # --- the disk
 
@@ -448,38 +485,6 @@ class ConsumeQueue:
         self.row.close()
         if self.ext is not None:
             self.ext.close()
-
-
-def _sound_units(file: MappedFile, most: int) -> int:
-    """How many of the first units of a file are in order: none of them empty, and positions only ever grow."""
-    count, begin, step, before = 0, 0, FEW, -1
-    size = min(most * UNIT_SIZE, file.size)
-    while begin < size:
-        for position, length, _ in UNIT.iter_unpack(file.read(begin, min(step, size - begin))):
-            if length <= 0 or position < 0 or (length != FILLER_SIZE and position <= before):
-                return count
-            if length != FILLER_SIZE:
-                before = position
-            count += 1
-        begin, step = begin + step, STEP
-    return count
-
-
-def _units_in_order(file: MappedFile) -> int:
-    """The same after a clean stop, when all units stand before all that is empty."""
-    head = file.read(0, min(STEP // 16, file.size))
-    count = len(head) // UNIT_SIZE
-    within = bisect_left(range(count), 1, key=lambda index: _is_empty(UNIT.unpack_from(head, index * UNIT_SIZE)))
-    if within < count:
-        return within
-    units = range(count, file.size // UNIT_SIZE)
-    return count + bisect_left(
-        units, 1, key=lambda index: _is_empty(UNIT.unpack(file.read(index * UNIT_SIZE, UNIT_SIZE)))
-    )
-
-
-def _is_empty(unit: tuple[int, int, int]) -> bool:
-    return unit[0] < 0 or unit[1] <= 0
 
 
 def _consecutive(requests: Sequence[DispatchRequest]) -> Sequence[DispatchRequest]:

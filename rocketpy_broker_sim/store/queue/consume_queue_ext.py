@@ -2,7 +2,8 @@
 
 An entry is tags code, store time and a bit map that says which filters let the message pass. The unit of the queue then
 carries the address of the entry in place of the tags code: its position, moved below all numbers that a tags code can
-be. Entries lie one behind the other; an entry never crosses files, and a file is closed by a size of -1.
+be. Messages without a bit map have no entry, and an ordinary unit. Entries lie one behind the other; an entry never
+crosses files, and a file is closed by a size of -1.
 Plays the part of ConsumeQueueExt and CqExtUnit.
 """
 
@@ -30,7 +31,6 @@ _FIRST_ADDRESS = -(2**63)
 _HEAD = struct.Struct(">hqqh")  # size, tags code, store time, bytes of the bit map
 _SIZE = struct.Struct(">h")
 _CLOSED = _SIZE.pack(-1)
-_WINDOW = 64 * 1024
 _READ_AHEAD = 4096
 _LARGEST = 256
 """Bytes that an entry has, with few exceptions."""
@@ -55,12 +55,10 @@ class ExtEntry(NamedTuple):
         return _HEAD.pack(size, self.tags_code, self.store_timestamp, len(self.bit_map)) + self.bit_map
 
 
-def entries_of(topic: str, requests: Iterable[DispatchRequest], bit_maps: BitMaps | None) -> list[ExtEntry]:
-    """What is kept of new messages of a topic; their bit maps too, where those are made."""
-    if bit_maps is None:
-        return [ExtEntry(code, request[5]) for request in requests for code in request[4]]
+def entries_of(topic: str, requests: Iterable[DispatchRequest], bit_maps: BitMaps) -> list[ExtEntry | None]:
+    """What is kept of new messages of a topic; None for one without a bit map."""
     return [
-        ExtEntry(code, request[5], bits)
+        ExtEntry(code, request[5], bits) if bits else None
         for request in requests
         for code, bits in zip(request[4], bit_maps.of(topic, request[7]), strict=True)
     ]
@@ -98,23 +96,19 @@ class ConsumeQueueExt:
         """Take in the files, as the row does; `settle` finds the last entry."""
         return self.row.load(safe=safe)
 
-    def settle(self, tags_code: int | None) -> bool:
+    def settle(self, address: int | None) -> bool:
         """Let the next entry go behind the one that the last unit of the queue leads to, and drop the others.
 
         Args:
-            tags_code: Of the last unit; None when the queue has none.
+            address: In the last unit that has one; None when no unit has.
 
         Returns:
             Whether something had to be dropped.
         """
-        if tags_code is None:
+        if address is None:
             return self._restart(0)
-        if not is_address(tags_code):
-            # It was written without an extension: what there is belongs to units before it.
-            self.end = self._flushed = self._walked_end()
-            return False
-        position = tags_code - _FIRST_ADDRESS
-        entry = self.get(tags_code)
+        position = address - _FIRST_ADDRESS
+        entry = self.get(address)
         if entry is None:
             log.warning("%s has lost entries: the next ones begin in a file of their own", self.row.folder)
             # Not where units lead that are there already: they would be taken for those of other messages.
@@ -122,23 +116,6 @@ class ConsumeQueueExt:
         self.end = position + _HEAD.size + len(entry.bit_map)
         self._flushed = self.end
         return self.row.cut(self.end)
-
-    def _walked_end(self) -> int:
-        """Position behind the last entry of the last file, from entry to entry."""
-        if not self.row.files:
-            return 0
-        file = self.row.files[-1]
-        at, base, window = 0, 0, b""
-        while at + _SIZE.size <= file.size:
-            if at + _SIZE.size > base + len(window):
-                base, window = at, file.read(at, _WINDOW)
-            (size,) = _SIZE.unpack_from(window, at - base)
-            if size < 0:
-                return file.end
-            if size < _HEAD.size or at + size > file.size:
-                break
-            at += size
-        return file.start + at
 
     def _restart(self, position: int) -> bool:
         """Drop all entries, and let the next one go to a position."""

@@ -1,8 +1,8 @@
 """What a clean stop notes of its consume queues, so that the next start need not read a file of each.
 
 It counts only after a clean stop, with the checkpoint that was written beside it, and while no folder has got or lost a
-file since: another broker, or somebody who deleted queues, changes one of these. A storage that keeps no times of
-folders does without.
+file since: another broker, or somebody who deleted queues, changes one of these. Where a queue has an extension nothing
+is noted, as only its files say where that ends. A storage that keeps no times of folders does without.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from rocketpy_broker_sim.store.queue.consume_queue import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
-    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.queue.table import QueueTable
 
 __all__ = ["PATH", "load_queues", "write_summary"]
@@ -26,7 +25,7 @@ __all__ = ["PATH", "load_queues", "write_summary"]
 PATH = "queues.json"
 
 
-def write_summary(storage: Storage, queues: Iterable[ConsumeQueue], checkpoint: Checkpoint, log_start: int) -> None:
+def write_summary(storage: Storage, queues: QueueTable, checkpoint: Checkpoint, log_start: int) -> None:
     """Note where all queues stand, when they have reached the disk and nothing changes them any more.
 
     Raises:
@@ -46,6 +45,7 @@ def write_summary(storage: Storage, queues: Iterable[ConsumeQueue], checkpoint: 
     content = {
         "vouched": _vouched(checkpoint),
         "changed": changed,
+        "extended": queues.may_extend,
         "topics": {name: [storage.modified_ms(f"{FOLDER}/{name}"), rows] for name, rows in topics.items()},
     }
     text = json.dumps(content, separators=(",", ":")).encode()
@@ -60,7 +60,9 @@ def load_queues(storage: Storage, queues: QueueTable, checkpoint: Checkpoint, *,
         StoreCorruptError: A file has another size than configured, or one is missing in between.
     """
     noted = None if unclean else _read(storage, checkpoint)
-    if noted is not None and _is_untouched(storage, noted):
+    # Without the setting it is not known whether units lead to an extension, and which of its entries they need.
+    told = noted is not None and (noted.get("extended") or not queues.may_extend)
+    if noted is not None and told and _is_untouched(storage, noted):
         for topic, queue_id, facts in _rows(noted):
             queues.open(topic, queue_id).restore(*facts)
         return

@@ -66,6 +66,11 @@ class QueueTable:
         self.find = self._queues.get
         """``find((topic, queue_id))``: the queue, or None."""
 
+    @property
+    def may_extend(self) -> bool:
+        """Whether queues get an extension once there is something to keep there."""
+        return self._ext_file_size > 0
+
     def __len__(self) -> int:
         """How many queues there are."""
         return len(self._queues)
@@ -229,9 +234,12 @@ class QueueTable:
             else:
                 due.append(queue)
         try:
-            if len(due) < MANY or self._ext_file_size or not self._flush_at_once(due):
-                for queue in due:
-                    queue.flush()
+            extended = [queue for queue in due if queue.ext is not None]
+            plain = [queue for queue in due if queue.ext is None]
+            if len(plain) < MANY or not self._flush_at_once(plain):
+                extended = due
+            for queue in extended:
+                queue.flush()
         except OSError:
             for queue in due:
                 queue.dirty = True

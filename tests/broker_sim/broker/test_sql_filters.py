@@ -14,6 +14,7 @@ from rocketpy.wire.bodies.subscription import SubscriptionData, build
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy_broker_sim.broker.waiters import Reason
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.queue.consume_queue_ext import is_address
 from tests.broker_sim.broker.kit import SUSPEND, Client, bodies, broker_and_client, client_of, heartbeat
 from tests.golden_store import unpacked
 
@@ -155,11 +156,18 @@ async def test_a_client_hears_what_is_wrong_with_its_expression(autojump_clock: 
 # --- waiting ------------------------------------------------------------------------------------------
 
 
-async def test_F5_a_held_pull_wakes_for_what_it_wants_and_for_nothing_else(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("bits", [{}, BITS], ids=["plain", "bit maps"])
+async def test_F5_a_held_pull_wakes_for_what_it_wants_and_for_nothing_else(
+    autojump_clock: MockClock, bits: dict[str, bool]
+) -> None:
     network = MemoryNetwork()
-    async with broker_and_client(network, **ON) as (broker, client), client_of(network, broker.address) as other:
+    async with (
+        broker_and_client(network, **ON, **bits) as (broker, client),
+        client_of(network, broker.address) as other,
+    ):
         await send(client, "0", a="0")
         await subscribe(client, "a > 3")
+        await trio.sleep(1)  # from now on messages are judged by their bits, where they have them
         found: list[bytes] = []
 
         async def pull() -> None:
@@ -175,22 +183,42 @@ async def test_F5_a_held_pull_wakes_for_what_it_wants_and_for_nothing_else(autoj
             await send(other, "5", a="5")
         assert found == [b"5"]
         assert broker.pulls.waiters.counts[Reason.ARRIVED] == 1
+        queue = broker.store._queues.find(("T", 0))
+        assert [is_address(unit[2]) for unit in queue.units(0, 5)] == [False] + [bool(bits)] * 4
+
+
+async def test_F6_topics_that_nobody_filters_have_ordinary_units(autojump_clock: MockClock) -> None:
+    async with broker_and_client(**ON, **BITS) as (broker, client):
+        for topic in ("T", "U"):
+            await send(client, "0", topic, a="0")
+        await subscribe(client, "a >= 0")
+        await subscribe(client, "a || b", topic="U", group="h", kind="TAG")
+        for topic in ("T", "U"):
+            await send(client, "1", topic, a="1")
+        kinds = {
+            topic: [is_address(unit[2]) for unit in broker.store._queues.find((topic, 0)).units(0, 2)]
+            for topic in ("T", "U")
+        }
+        assert kinds == {"T": [False, True], "U": [False, False]}
+        assert bodies(await client.pull(sys_flag=0, sub_version=1)) == [b"0", b"1"]
 
 
 # --- retry topics -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("bits", [{}, BITS], ids=["plain", "bit maps"])
 @pytest.mark.parametrize(("supported", "wanted"), [(False, [b"2"]), (True, [b"1", b"3"])])
 async def test_F5_a_retry_topic_is_filtered_by_the_original_topic(
-    autojump_clock: MockClock, supported: bool, wanted: list[bytes]
+    autojump_clock: MockClock, supported: bool, wanted: list[bytes], bits: dict[str, bool]
 ) -> None:
-    async with broker_and_client(**ON, filter_support_retry=supported) as (_, client):
+    async with broker_and_client(**ON, **bits, filter_support_retry=supported) as (_, client):
         data = heartbeat("g")
         for topic, expression in (("T", "a = 1"), ("%RETRY%g", "a = 2")):
             subscription = build(topic, expression, expression_type="SQL92")
             subscription.sub_version = 1
             data.consumer_data_set[0].subscription_data_set.append(subscription)
         assert (await client.ask(RequestCode.HEART_BEAT, body=data.encode())).code == 0
+        await trio.sleep(1)
         await send(client, "1", "%RETRY%g", a="1", RETRY_TOPIC="T")
         await send(client, "2", "%RETRY%g", a="2", RETRY_TOPIC="T")
         await send(client, "3", "%RETRY%g", a="1", RETRY_TOPIC="T")

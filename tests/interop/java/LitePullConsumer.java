@@ -1,6 +1,7 @@
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,7 +14,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
 /**
  * Polls --topic (--tags) in --group until the end of standard input and prints a "message" line for each message.
  *
- * With --assign true it takes all queues of the topic, otherwise its share. A "ready" line follows the first assignment.
+ * With --assign true it takes all queues of the topic, otherwise its share. A "ready" line follows the first assignment,
+ * an "assigned" line every change of it.
  * With --seek N it goes to that offset in each of its queues first. It commits after every poll.
  */
 public final class LitePullConsumer {
@@ -69,7 +71,13 @@ public final class LitePullConsumer {
             }
             Events.emit("ready", "queues", ids(queues));
             int received = 0;
+            Collection<MessageQueue> mine = List.of();
             while (!ended.get()) {
+                Collection<MessageQueue> now = new HashSet<>(consumer.assignment());
+                if (!now.equals(mine)) {
+                    mine = now;
+                    Events.emit("assigned", "topic", topic, "queues", ids(mine));
+                }
                 List<MessageExt> messages = consumer.poll(POLL_MS);
                 messages.forEach(LitePullConsumer::print);
                 received += messages.size();

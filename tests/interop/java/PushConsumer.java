@@ -3,6 +3,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
@@ -12,6 +13,7 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -21,7 +23,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *
  * A "ready" line follows the first assignment, when every queue of the share has its process queue; then it runs until
  * the end of standard input. The first --fail-first deliveries of every message are answered with "later"
- * (--retry-level sets the delay of the next one). --orderly, --broadcast, --circle and --quiet are true or false.
+ * (--retry-level sets the delay of the next one). --orderly, --broadcast and --quiet are true or false;
+ * --allocate is averagely, by_circle or consistent_hash.
  */
 public final class PushConsumer {
     private static final int PAUSE_MS = 10;
@@ -41,8 +44,7 @@ public final class PushConsumer {
         failFirst = options.number("fail-first", 0);
         retryLevel = options.number("retry-level", 0);
         quiet = options.flag("quiet");
-        allocation = new AnnouncedAllocation(options.flag("circle")
-            ? new AllocateMessageQueueAveragelyByCircle() : new AllocateMessageQueueAveragely(), events);
+        allocation = new AnnouncedAllocation(strategy(options.text("allocate", "averagely")), events);
         consumer = new DefaultMQPushConsumer(options.required("group"));
         configure();
         subscribe();
@@ -55,6 +57,17 @@ public final class PushConsumer {
             }
         });
         System.exit(0);
+    }
+
+    private static AllocateMessageQueueStrategy strategy(String name) {
+        switch (name) {
+            case "by_circle":
+                return new AllocateMessageQueueAveragelyByCircle();
+            case "consistent_hash":
+                return new AllocateMessageQueueConsistentHash();
+            default:
+                return new AllocateMessageQueueAveragely();
+        }
     }
 
     /** Consume until {@code end} returns. */

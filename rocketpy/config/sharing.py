@@ -1,0 +1,83 @@
+"""What every consumer is told that shares queues with its group. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from rocketpy.config.checks import (
+    consume_timestamp,
+    folder_or_none,
+    function_or_none,
+    group_name,
+    member,
+    offset_storage_or_none,
+    one_of_or_function,
+    seconds,
+)
+from rocketpy.config.client import ClientConfig
+from rocketpy.message import MessageQueue
+from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
+
+__all__ = ["SharingConfig"]
+
+
+@attrs.frozen(kw_only=True)
+class SharingConfig(ClientConfig):
+    """Where a group begins, how it shares queues, where its offsets are, and who is told of what comes and goes."""
+
+    group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
+    """Name that the consumers of one purpose share; they share the messages too, save those of queues that a
+    `LitePullConsumer` has assigned to itself."""
+    message_model: MessageModel = attrs.field(
+        default=MessageModel.CLUSTERING, validator=member(MessageModel), metadata={"java": "messageModel"}
+    )
+    """Whether the group shares the messages or every consumer gets all."""
+    consume_from_where: ConsumeFromWhere = attrs.field(
+        default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        validator=member(ConsumeFromWhere),
+        metadata={"java": "consumeFromWhere"},
+    )
+    """Where a group begins in a queue for which it has no offset yet."""
+    consume_timestamp: str | None = attrs.field(
+        default=None, validator=consume_timestamp, metadata={"java": "consumeTimestamp"}
+    )
+    """Local time yyyyMMddHHmmss for CONSUME_FROM_TIMESTAMP; left out, half an hour before the start."""
+    allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]] = attrs.field(
+        default="averagely",
+        validator=one_of_or_function("averagely", "by_circle", "consistent_hash"),
+        metadata={"java": "allocateMessageQueueStrategy"},
+    )
+    """How the queues of a subscribed topic are shared out: "averagely", "by_circle", "consistent_hash", a strategy such
+    as `AllocateByMachineRoom`, or a function. All consumers of a group must say the same."""
+    offset_store: Any = attrs.field(default=None, validator=offset_storage_or_none, metadata={"java": "offsetStore"})
+    """Keeps offsets instead of the brokers (instead of a file when broadcasting): an object with the functions `read`
+    and `write` of `OffsetStorage`. None: brokers, or the file."""
+    local_offset_store_dir: str | None = attrs.field(default=None, converter=folder_or_none, metadata={"java": None})
+    """Folder for the files with the offsets of consumers that broadcast (in Java the system property
+    rocketmq.client.localOffsetStoreDir). None: .rocketmq_offsets in the home folder."""
+    on_assigned: Callable[..., Any] | None = attrs.field(
+        default=None, validator=function_or_none, metadata={"java": "messageQueueListener"}
+    )
+    """A plain or async function that is told of queues which this consumer has got, before the first pull of them: a
+    tuple of `MessageQueue`."""
+    on_revoked: Callable[..., Any] | None = attrs.field(
+        default=None, validator=function_or_none, metadata={"java": None}
+    )
+    """A plain or async function that is told of queues which are taken from this consumer, or given up as it closes.
+    Until it returns they are ours; they are not pulled any more."""
+    rebalance_hook_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 60), metadata={"java": None})
+    """Seconds that a call of `on_assigned` or `on_revoked` may take; then queues come and go all the same. While a
+    consumer closes it is half of `close_timeout` at most."""
+    rebalance_interval: float = attrs.field(
+        default=20.0, validator=seconds(0.01, 3600), metadata={"java": "waitInterval", "scale": 1000}
+    )
+    """Seconds between two looks at who consumes which queue; changes are acted upon at once."""
+    pull_time_delay_when_exception: float = attrs.field(
+        default=3.0, validator=seconds(0.001, 600), metadata={"java": "pullTimeDelayMillsWhenException", "scale": 1000}
+    )
+    """Seconds to wait before a queue is pulled again after an error."""
+    start_timeout: float = attrs.field(default=5.0, validator=seconds(0.001, 600), metadata={"java": None})
+    """Seconds that a start may take. Queues of a broker that does not answer by then are taken once it does."""

@@ -1,0 +1,36 @@
+"""Which offset store a consumer has: what the user gave, a file when broadcasting, else the brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore, offset_file
+from rocketpy.consumer.offset_storage import KeptOffsetStore
+from rocketpy.consumer.offset_store import OffsetStore, RemoteBrokerOffsetStore
+from rocketpy.results import MessageModel
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.config.sharing import SharingConfig
+    from rocketpy.consumer.user_calls import UserCalls
+
+__all__ = ["offset_store_of"]
+
+
+def offset_store_of(client: MQClientInstance, config: SharingConfig, calls: UserCalls) -> OffsetStore:
+    """The store of a consumer, not opened yet.
+
+    Args:
+        client: how to reach brokers.
+        config: of the consumer.
+        calls: how to call what the user gave.
+
+    Raises:
+        ConfigError: the settings make no path of a file.
+    """
+    storage = config.offset_store
+    if storage is None:
+        if config.message_model is not MessageModel.BROADCASTING:
+            return RemoteBrokerOffsetStore(client, config.group)
+        storage = LocalFileOffsetStore(offset_file(config, client.network.local_ip()))
+    return KeptOffsetStore(storage, config.group, calls, timeout=client.config.request_timeout)

@@ -1,0 +1,126 @@
+"""Sharing: what consumers have in common that share queues with their group, whether they push or are polled."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import trio
+
+from rocketpy.consumer.arguments import checked_seconds
+from rocketpy.consumer.background import Background
+from rocketpy.consumer.opening import Opening
+from rocketpy.errors import RequestTimeoutError, ServiceCrashedError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.config.sharing import SharingConfig
+    from rocketpy.message import MessageQueue
+    from rocketpy.remoting.network import Network
+
+__all__ = ["Sharing"]
+
+R = TypeVar("R", bound=Background)
+
+
+class Sharing(Opening, Generic[R]):
+    """A member of a group. The arguments are those of `Opening`."""
+
+    def __init__(self, config: SharingConfig, client: MQClientInstance | None, network: Network | None) -> None:
+        super().__init__(f"consumer {config.group}", config, client, network)
+        self._running: R | None = None
+
+    @abstractmethod
+    def _wanted_topics(self) -> Collection[str]:
+        """Topics of which something is wanted."""
+
+    # --- while it runs --------------------------------------------------------------------------------
+
+    def _failed(self) -> None:
+        self._running = None
+
+    @property
+    def _crash(self) -> ServiceCrashedError | None:
+        """The bug in the background that ended it; None when it was not one."""
+        return None if self._running is None else self._running.crash
+
+    def _check_crash(self) -> None:
+        """Tell of a bug that ended it, with an error of each caller's own: tracebacks must not gather on one."""
+        if self._crash is not None:
+            raise ServiceCrashedError(f"{self._lifecycle.what} has crashed: {self._crash}") from self._crash
+
+    def _check_running(self) -> R:
+        if self._running is None:
+            self._lifecycle.check_open()
+            raise AssertionError("an open consumer runs")
+        return self._running
+
+    def _wishes_changed(self) -> None:
+        """Something else is wanted now. For any thread."""
+        running = self._running
+        if running is not None:  # else the start finds what is wanted
+            running.in_loop(running.subscriptions_changed)
+
+    # --- which queues ---------------------------------------------------------------------------------
+
+    @property
+    def assignment(self) -> tuple[MessageQueue, ...]:
+        """The queues that are ours now."""
+        return () if self._running is None else self._running.assignment.queues()
+
+    async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+        """Wait until at least one queue is ours. In a group with more members than queues that may be never.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RequestTimeoutError: it took longer than `timeout` seconds.
+            ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background ended it.
+        """
+        patience = math.inf if timeout is None else checked_seconds("timeout", timeout)
+        rebalance = self._check_waiting().rebalance
+        with trio.move_on_after(patience):
+            await trio.lowlevel.checkpoint()
+            while not self.assignment:
+                self._check_waiting()
+                await rebalance.wait_round()
+        if not self.assignment:
+            raise RequestTimeoutError(
+                f"{self._lifecycle.what} got no queue within {patience:g} s: "
+                + (rebalance.missing() or self._why_none()),
+                timeout=patience,
+            )
+        return self.assignment
+
+    def _why_none(self) -> str:
+        return "other members have all queues" if self._wanted_topics() else "nothing is subscribed or assigned"
+
+    def _check_waiting(self) -> R:
+        """What runs; refuse to wait for what has crashed, is not open, or belongs to another loop."""
+        self._check_crash()
+        self._lifecycle.check_here()
+        self.client.check_open()
+        return self._check_running()
+
+    # --- what the client asks of a consumer -------------------------------------------------------------
+
+    def rebalance_now(self) -> None:
+        """The members of the group changed."""
+        if self._running is not None:
+            self._running.rebalance.soon()
+
+    def on_route_changed(self, topic: str) -> None:
+        """The route of a topic is another one now."""
+        if topic in self._wanted_topics():
+            self.rebalance_now()
+
+    def client_closing(self) -> None:
+        """A shared client closes before the consumer does: what is not committed yet cannot be."""
+        if self._running is None:
+            return
+        if self.client.crash is not None:
+            self._running.fail(self.client.crash)
+        self._running.stop_pulling()

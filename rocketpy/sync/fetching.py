@@ -1,0 +1,61 @@
+"""What blocking consumers can be asked about queues: which there are, and where they begin and end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from rocketpy.client.homes import home_of
+from rocketpy.consumer.fetching import Fetching as TrioFetching
+from rocketpy.sync.lifetime import Lifetime
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rocketpy.message import MessageQueue
+
+__all__ = ["Fetching"]
+
+F = TypeVar("F", bound=TrioFetching)
+
+
+class Fetching(Lifetime[F]):
+    """Consumers that are asked for messages. The arguments are those of `Lifetime`."""
+
+    def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+        """The queues of a topic that can be read, in order; before the start too.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RouteNotFoundError: the topic cannot be found, or not be read; the subclass says why.
+            ClientClosedError: the consumer is closed, or was made before a fork.
+        """
+        self._check_process()
+        home = home_of(self._client) if self._home is None else self._home
+        return home.call(self._inner.fetch_message_queues, topic, timeout=timeout)
+
+    def beginning_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message that a queue still has; the queue need not be ours.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return self._portal.call(self._inner.beginning_offset, queue)
+
+    def end_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message of a queue will get; the queue need not be ours.
+
+        Raises:
+            ConfigError: this is no queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return self._portal.call(self._inner.end_offset, queue)
+
+    def offset_for_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> int:
+        """The offset of the first message that was stored at a time (ms since 1970, or a datetime) or after it.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return self._portal.call(self._inner.offset_for_timestamp, queue, timestamp)

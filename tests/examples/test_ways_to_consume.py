@@ -1,0 +1,66 @@
+"""The examples of ways to consume that bring servers of their own, as a user starts them: what they print."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples import own_strategy
+from rocketpy.sync import AllocateRequest, MessageQueue
+
+ROOT = Path(__file__).resolve().parents[2]
+
+BOTH_PRICES = "[('coffee', '3.20'), ('tea', '2.80')]"
+DRINKS = ["0:0 coffee", "0:1 tea", "0:2 cake"]
+PRINTED = {
+    "assign": ["100 messages of Orders in the last hour"],
+    "broadcast": [f"one: {BOTH_PRICES}", f"two: {BOTH_PRICES}"],
+    "driven --demo": [*DRINKS, "the operator sets the group back", *DRINKS],
+    "hooks": [
+        "got 2 queues",
+        "gave up 2 queues with 10 messages",
+        "10 calls of the listener, the longest took under 1 s",
+    ],
+    "own_offsets": ["a consumer has ended, and the next one goes on where the ledger says", "sum: 5050"],
+    "own_strategy": ["large: 6 queues, small: 2"],
+    "plain_pull": ["0:0 coffee", "0:1 cake", "1:0 tea", "3 messages"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.waits("starts a Python, which serves itself")
+@pytest.mark.parametrize("example", PRINTED)
+def test_an_example_prints_what_it_is_about(example: str) -> None:
+    name, *options = example.split()
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-m", f"examples.{name}", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == PRINTED[example]
+    if name != "driven":  # which is told of the reset by a warning
+        assert ran.stderr == ""
+    else:
+        assert "has been told so for this group" in ran.stderr
+
+
+def test_the_strategy_gives_each_queue_to_one_member() -> None:
+    queues = tuple(MessageQueue("T", "broker-a", number) for number in range(11))
+    members = ("1@large", "2@small", "3@small")
+    shares = [own_strategy.by_weight(AllocateRequest("g", "T", member, queues, members)) for member in members]
+    assert sorted(queue for share in shares for queue in share) == sorted(queues)
+    assert list(map(len, shares)) == [7, 2, 2]
+
+
+def test_every_example_of_consuming_is_named_in_the_documentation() -> None:
+    texts = "".join(path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md"))
+    names = [path.name for path in (ROOT / "examples").glob("*.py") if path.stem not in ("__init__", "servers")]
+    assert [name for name in sorted(names) if f"examples/{name}" not in texts] == []
+    assert "driven.py" in names
