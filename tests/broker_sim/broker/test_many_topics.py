@@ -57,6 +57,19 @@ def test_topics_made_in_steps_are_made_all_or_none() -> None:
     assert "Many-000099" in table
 
 
+def test_what_topics_made_in_steps_take_is_right_though_others_come_and_go_between() -> None:
+    table, alone = TopicTable(settings(), MemoryStorage()), TopicTable(settings(), MemoryStorage())
+    table.put_all([TopicConfig(topic_name="Many-000001", attributes={"+a": "b" * 50})])
+    steps = table.put_steps([*topics(100), *topics(50)])
+    next(steps)
+    table.put(TopicConfig(topic_name="Many-000002", attributes={"+a": "b" * 80}))
+    table.delete("Many-000001")
+    for _ in steps:
+        pass
+    alone.put_all(topics(100))
+    assert table._room.taken == alone._room.taken
+
+
 def test_a_change_of_many_topics_is_some_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     TopicTable(settings(), MemoryStorage()).put_all(topics(1000))
