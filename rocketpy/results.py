@@ -110,7 +110,10 @@ class ConsumeResult(Enum):
 
 @attrs.frozen
 class RetryLater:
-    """Returned by a listener: again later, at a delay level of its own choice."""
+    """Returned by a listener: again later, at a delay level of its own choice.
+
+    From a listener of lists it is all of the list, or what follows the messages that are `done`.
+    """
 
     delay_level: int = attrs.field(default=0)
     """1 to 18 of the broker's table (1 s to 2 h); 0 lets the broker choose, -1 sends to the dead-letter queue."""
@@ -119,6 +122,14 @@ class RetryLater:
     def _check(self, _: attrs.Attribute[int], value: int) -> None:
         if not -1 <= value <= 1000:
             raise ConfigError(f"delay_level must be -1, 0 or a level of the broker's table, not {value!r}")
+
+    done: int = attrs.field(default=0, kw_only=True)
+    """How many messages of a list, from the first on, are dealt with and do not come again."""
+
+    @done.validator
+    def _check_done(self, _: attrs.Attribute[int], value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ConfigError(f"done must be how many messages of the list are dealt with, not {value!r:.100}")
 
 
 @attrs.frozen

@@ -23,7 +23,7 @@ from rocketpy.config import (
     PullConsumerConfig,
     PushConsumerConfig,
 )
-from rocketpy.config.java import NOT_THERE, NOT_THERE_OF, OTHER_DEFAULTS, fields_by_java_name
+from rocketpy.config.java import NOT_THERE, NOT_THERE_OF, OTHER_DEFAULTS, SYSTEM_PROPERTIES, fields_by_java_name
 from rocketpy_broker_sim.config import BROKER_UPDATES, NAMESRV_UPDATES, table
 
 PAGE = "reference/settings"
@@ -72,7 +72,7 @@ def content(wanted: str) -> str:
     if wanted in JAVAS:
         return of_java(wanted.removeprefix("Java's "), JAVAS[wanted])
     if wanted == "not of clients":
-        return markdown(("Java's name", "why there is none"), by_reason(NOT_THERE))
+        return markdown(("Java's name", "why there is none"), by_reason({**NOT_THERE, **SYSTEM_PROPERTIES}))
     rows = [row for row in KEYS[subject]().values() if row.status is STATUS.get(rest, table.KeyStatus.HONOURED)]
     if rest in ("honoured", "our own"):
         return honoured([row for row in rows if row.own == (rest == "our own")], UPDATES[subject])

@@ -1,7 +1,8 @@
 """What brokers ask of a client's consumers: to go on from other offsets, to say how they are, to consume one message.
 
 A broker may be wrong or worse: whatever it asks is done only for groups of this client that can be driven, and for
-topics that they subscribe; what it may not have is not in the answer. Plays the part of resetOffset, getConsumeStatus,
+topics that they subscribe; what it may not have is not in the answer. Push and lite pull consumers can be driven, plain
+pull consumers, which have no share of a topic, cannot. Plays the part of resetOffset, getConsumeStatus,
 getConsumerRunningInfo and consumeMessageDirectly in ClientRemotingProcessor.
 """
 

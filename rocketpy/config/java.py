@@ -18,7 +18,16 @@ from rocketpy.config.producer import ProducerConfig
 from rocketpy.config.pull_consumer import PullConsumerConfig
 from rocketpy.config.push_consumer import PushConsumerConfig
 
-__all__ = ["CONFIGS", "NOT_OF_CLASSES", "NOT_THERE", "NOT_THERE_OF", "OTHER_DEFAULTS", "advice", "fields_by_java_name"]
+__all__ = [
+    "CONFIGS",
+    "NOT_OF_CLASSES",
+    "NOT_THERE",
+    "NOT_THERE_OF",
+    "OTHER_DEFAULTS",
+    "SYSTEM_PROPERTIES",
+    "advice",
+    "fields_by_java_name",
+]
 
 CONFIGS = (ClientConfig, ProducerConfig, PushConsumerConfig, LitePullConsumerConfig, PullConsumerConfig)
 
@@ -102,11 +111,21 @@ OTHER_DEFAULTS: Mapping[str, str] = {
 }
 """Why a default is not Java's, by Java's name."""
 
+SYSTEM_PROPERTIES: Mapping[str, str] = {
+    "rocketmq.client.maxTimeConsumeContinuously": "workers change between queues by themselves, after milliseconds",
+    "rocketmq.client.pull.pullMaxIdleTime": "a queue that is not pulled for 120 s without a reason is taken again",
+    "rocketmq.client.rebalance.minInterval": "changes are acted upon at once, what is missing is looked for after 1 s",
+    "rocketmq.client.unlockDelayTimeMills": "a queue is unlocked once its listener is out of it and it is committed",
+}
+"""System property of Java's clients -> why there is no setting for it here. Others have become settings, see below."""
+
 NOT_OF_CLASSES: Mapping[str, str] = {
     "BROKER_SUSPEND_MAX_TIME_MILLIS": "a constant of Java's consumer",
     "CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND": "a constant of Java's consumer",
     "clientChannelMaxIdleTimeSeconds": "of NettyClientConfig",
     "connectTimeoutMillis": "of NettyClientConfig",
+    "lockInterval": "a system property, rocketmq.client.rebalance.lockInterval",
+    "lockMaxLiveTime": "a system property, rocketmq.client.rebalance.lockMaxLiveTime",
     "waitInterval": "a system property, rocketmq.client.rebalance.waitInterval",
 }
 """Where settings come from that are no fields of Java's classes."""
@@ -132,6 +151,9 @@ def advice(name: str, known: Iterable[str]) -> str:
             return f"it is called {field.name} here"
     for java, reason in NOT_THERE.items():
         if _folded(java) == written:
+            return reason
+    for java, reason in SYSTEM_PROPERTIES.items():
+        if _folded(java.rpartition(".")[2]) == written:
             return reason
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     return f"do you mean {near[0]}?" if near else ""

@@ -23,6 +23,16 @@ __all__ = ["PushConsumerConfig"]
 class PushConsumerConfig(SharingConfig):
     """How a push consumer pulls and consumes."""
 
+    lock_interval: float = attrs.field(
+        default=20.0, validator=seconds(0.1, 45), metadata={"java": "lockInterval", "scale": 1000}
+    )
+    """Where order counts: seconds after which a broker is asked again for the locks that it has given us."""
+    lock_max_live_time: float = attrs.field(
+        default=30.0, validator=seconds(1, 50), metadata={"java": "lockMaxLiveTime", "scale": 1000}
+    )
+    """Where order counts: seconds for which a lock counts that its broker does not confirm; then its queue rests until
+    it does. Brokers free a lock 60 s after it was last asked for (`rocketmq.broker.rebalance.lockMaxLiveTime` there):
+    this must stay clearly below."""
     consume_thread_max: int = attrs.field(default=20, validator=whole(1, 1000), metadata={"java": "consumeThreadMax"})
     """Listeners that run at the same time. While several topics are subscribed, up to a quarter of the places is kept
     for topics that have no listener at work."""
@@ -118,6 +128,11 @@ class PushConsumerConfig(SharingConfig):
                 raise ConfigError(f"{name} must be True or False, not {getattr(self, name)!r:.100}")
         if not (self.auto_commit or self.orderly):
             raise ConfigError("auto_commit=False is for consuming in order: set orderly=True too")
+        if self.lock_interval >= self.lock_max_live_time:
+            raise ConfigError(
+                f"lock_interval ({self.lock_interval:g} s) must be shorter than lock_max_live_time "
+                f"({self.lock_max_live_time:g} s), or every lock runs out before it is asked for again"
+            )
         if self.consumer_timeout_when_suspend <= self.broker_suspend_max_time:
             raise ConfigError(
                 f"consumer_timeout_when_suspend ({self.consumer_timeout_when_suspend:g} s) must be longer than "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketpy.consumer.lite import LitePullConsumer, LitePullConsumerStatus
+from rocketpy.consumer.lite import LitePullConsumer, LitePullConsumerStatistics, LitePullConsumerStatus
 from rocketpy.consumer.pull_consumer import PullConsumer
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.consumer.rates import TopicRates
@@ -10,6 +10,7 @@ from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus,
 
 __all__ = [
     "LitePullConsumer",
+    "LitePullConsumerStatistics",
     "LitePullConsumerStatus",
     "PullConsumer",
     "PushConsumer",

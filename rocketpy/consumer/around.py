@@ -6,12 +6,15 @@ and it is there only where a setting wants it. Plays the part of ConsumeMessageH
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.errors import ConfigError
-from rocketpy.results import ConsumeResult
+from rocketpy.results import ConsumeResult, RetryLater
 
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
@@ -74,6 +77,9 @@ class Around:
 
     Args:
         config: says what is wanted.
+
+    Attributes:
+        duplicates: copies that no listener got since the consumer was opened; any thread may look.
     """
 
     def __init__(self, config: PushConsumerConfig) -> None:
@@ -81,6 +87,12 @@ class Around:
         self._after = config.after_consume
         self._batch = config.consume_message_batch_max_size > 1
         self._consumed = Consumed(config.dedupe, config.dedupe_size) if config.dedupe is not None else None
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from nothing: the consumer is opened, perhaps for the second time, perhaps after a fork."""
+        self.duplicates = 0
+        self._counting = threading.Lock()
 
     def wrap(self, listener: Listener) -> Listener:
         """The listener with everything around it; the listener itself where nothing is wanted.
@@ -101,6 +113,7 @@ class Around:
         def around(what: Any) -> object:
             wanted, places = self._wanted(what)
             if not wanted:
+                self._count(len(what) if self._batch else 1)
                 return None
             if self._before is not None:
                 self._before(wanted)
@@ -115,6 +128,7 @@ class Around:
         async def around(what: Any) -> object:
             wanted, places = self._wanted(what)
             if not wanted:
+                self._count(len(what) if self._batch else 1)
                 return None
             await _done(self._before, wanted)
             outcome = await listener(wanted)
@@ -132,20 +146,38 @@ class Around:
         places = self._consumed.others(what)
         return [what[place] for place in places], places
 
+    def _count(self, duplicates: int) -> None:
+        if duplicates:
+            with self._counting:
+                self.duplicates += duplicates
+
     def _judged(self, what: Any, wanted: Any, places: list[int], outcome: object) -> object:
         """What the listener has answered, for all that was given; and note what is consumed."""
         if self._consumed is None:
             return outcome
+        done = self._done(wanted, outcome)
+        if done is None:
+            return outcome
+        self._consumed.add(wanted[:done] if self._batch else [wanted])
+        if not self._batch:
+            return outcome
+        # Copies among those that are done go with them.
+        of_all = len(what) if done == len(wanted) else places[done]
+        self._count(of_all - done)
+        if isinstance(outcome, RetryLater):
+            return attrs.evolve(outcome, done=of_all)
+        return outcome if outcome is None or outcome is ConsumeResult.SUCCESS else of_all
+
+    def _done(self, wanted: Any, outcome: object) -> int | None:
+        """How many of the messages that the listener got are consumed; None when it has not said that of any."""
         if outcome is None or outcome is ConsumeResult.SUCCESS:
-            self._consumed.add(wanted if self._batch else [wanted])
-        elif self._batch and isinstance(outcome, int) and not isinstance(outcome, bool):
-            if 0 <= outcome < len(wanted):
-                self._consumed.add(wanted[:outcome])
-                return places[outcome]
-            if outcome == len(wanted):
-                self._consumed.add(wanted)
-                return len(what)
-        return outcome
+            return len(wanted) if self._batch else 1
+        if not self._batch:
+            return None
+        done = outcome.done if isinstance(outcome, RetryLater) else outcome
+        if isinstance(done, int) and not isinstance(done, bool) and 0 <= done <= len(wanted):
+            return done
+        return None
 
 
 async def _done(hook: Callable[..., Any] | None, *arguments: object) -> None:

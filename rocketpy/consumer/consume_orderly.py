@@ -115,6 +115,13 @@ class ConsumeMessageOrderlyService(ConsumeService):
         line = self._lines.get(queue)
         return 0 if line is None else len(line.uncommitted)
 
+    def in_order(self, queue: ProcessQueue) -> list[int]:
+        """Offsets of what a listener has of a queue, or has not committed. For any thread."""
+        line = self._lines.get(queue.queue)
+        calls = [call for call, _ in self.running()] + ([] if line is None else list(line.uncommitted))
+        found = {message.queue_offset for call in calls if call[1] is queue for message in messages_of(call)}
+        return [offset for offset in found if offset in queue]
+
     # --- in: from messages to calls ---------------------------------------------------------------------
 
     def _call_for(self, listener: Listener, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:

@@ -305,6 +305,10 @@ class ConsumeService(ABC):
         """The calls under way, each with its beginning on trio's clock. For any thread."""
         return self._plain.running() + self._tasks.running()
 
+    def in_order(self, queue: ProcessQueue) -> list[int]:
+        """Where order counts, the offsets of what listeners have of a queue, or have not committed. For any thread."""
+        return []
+
     def _was_expired(self, call: Call) -> bool:
         """Whether a call that has ended had taken too long."""
         return self._expired.pop(id(call), None) is not None

@@ -106,6 +106,8 @@ def _judged(outcome: object, *, batch: bool, orderly: bool) -> tuple[CMResult, s
         return CMResult.CR_THROW_EXCEPTION, f"{type(outcome.error).__name__}: the log of the consumer has the details"
     if outcome is None or outcome is ConsumeResult.SUCCESS:
         return CMResult.CR_SUCCESS, None
+    if isinstance(outcome, RetryLater) and outcome.done and batch:
+        outcome = outcome.done
     if orderly and (outcome is ConsumeResult.COMMIT or outcome is ConsumeResult.ROLLBACK):
         return (CMResult.CR_COMMIT if outcome is ConsumeResult.COMMIT else CMResult.CR_ROLLBACK), None
     if outcome is ConsumeResult.RETRY or isinstance(outcome, RetryLater | Suspend):

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.consumer.directly import DirectCall, what_for
-from rocketpy.consumer.running_info import properties_of, queue_info, user_info
+from rocketpy.consumer.running_info import info_of, queue_info
 from rocketpy.consumer.stacks import stacks_of
 from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
 from rocketpy.seams import wall_ms
-from rocketpy.wire.bodies.running import ConsumerRunningInfo
 from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.enums import ConsumeType
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from rocketpy.consumer.rebalance import Rebalance
     from rocketpy.consumer.subscription import Subscriptions
     from rocketpy.message import MessageExt, MessageQueue
-    from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult
+    from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 
-__all__ = ["DrivenConsumer"]
+__all__ = ["QUEUES_AT_ONCE", "SETTLE_SECONDS", "DrivenConsumer", "offsets_to_take"]
 
 logger = get_logger(__name__)
 
@@ -44,7 +44,29 @@ LISTENER_SECONDS = 10.0
 """What listeners get that have messages of dropped queues in hand; Java waits as long in any case."""
 _LOOK_EVERY = 0.05
 """Seconds. Listeners run in threads and in other loops, which tell of calls that have ended, and not of which."""
-_QUEUES_AT_ONCE = 32
+QUEUES_AT_ONCE = 32
+
+
+def offsets_to_take(
+    group: str, topic: str, offsets: Mapping[MessageQueue, int], *, subscribed: bool
+) -> dict[MessageQueue, int]:
+    """What of a broker's wish for other offsets can be meant; the log tells of the rest.
+
+    Args:
+        group: that of the consumer.
+        topic: the topic that the broker names.
+        offsets: those that it wants.
+        subscribed: whether the consumer has to do with the topic at all.
+    """
+    wanted = {queue: offset for queue, offset in offsets.items() if queue.topic == topic and offset >= 0 and subscribed}
+    if len(wanted) < len(offsets) or not subscribed:
+        logger.warning(
+            "%s: %d of %d offsets in a reset are not of a topic that is subscribed, or negative: left alone",
+            group,
+            len(offsets) - len(wanted),
+            len(offsets),
+        )
+    return wanted
 
 
 class DrivenConsumer:
@@ -100,15 +122,9 @@ class DrivenConsumer:
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on from these offsets, in those of the queues that are ours; what else there is stays as it is."""
-        wanted = {queue: offset for queue, offset in offsets.items() if queue.topic == topic and offset >= 0}
-        if len(wanted) < len(offsets) or self._subscriptions.get(topic) is None:
-            logger.warning(
-                "%s: %d of %d offsets in a reset are not of a topic that is subscribed, or negative: left alone",
-                self._config.group,
-                len(offsets) - len(wanted) if self._subscriptions.get(topic) else len(offsets),
-                len(offsets),
-            )
-        if not wanted or self._subscriptions.get(topic) is None:
+        subscribed = self._subscriptions.get(topic) is not None
+        wanted = offsets_to_take(self._config.group, topic, offsets, subscribed=subscribed)
+        if not wanted:
             return
         async with self._one_at_a_time:
             await self._reset(wanted)
@@ -148,26 +164,30 @@ class DrivenConsumer:
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
         """How the consumer is, inside; with the stacks of its threads and tasks where they are asked for."""
         parts = self._parts
-        info = ConsumerRunningInfo(
-            properties=properties_of(
-                self._config,
-                name_servers=self._client.name_servers.addresses,
-                started_ms=self._started_ms,
-                orderly=self._config.orderly,
-            ),
-            subscription_set=self._subscriptions.data(),
-            user_consumer_info=user_info(),
+        info = info_of(
+            self._config,
+            self._client,
+            self._subscriptions.data(),
+            parts.rates,
+            started_ms=self._started_ms,
+            consume_type=ConsumeType.CONSUME_PASSIVELY,
+            properties={
+                "PROP_CONSUMEORDERLY": str(self._config.orderly).lower(),
+                "PROP_THREADPOOL_CORE_SIZE": str(self._config.consume_thread_max),
+            },
         )
         locks = self._assignment.locks(self._now())
         for number, puller in enumerate(self._assignment):
-            committed, lock = parts.offsets.memory(puller.queue), locks.get(puller.queue)
-            told = queue_info(puller.process_queue, -1 if committed is None else committed, self._now())
-            told.locked = lock is not None and lock.held
-            info.mq_table[puller.queue] = told
-            if number % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
+            queue, lock = puller.process_queue, locks.get(puller.queue)
+            info.mq_table[puller.queue] = queue_info(
+                queue,
+                parts.offsets.memory(puller.queue),
+                self._now(),
+                in_order=self._consume.in_order(queue),
+                locked=lock is not None and lock.held,
+            )
+            if number % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1:
                 await trio.lowlevel.checkpoint()
-        for each in info.subscription_set:
-            info.status_table[each.topic] = parts.rates.of(each.topic).as_status()
         if with_stacks:
             info.jstack = stacks_of(self._nursery())
         return info

@@ -1,10 +1,10 @@
 """Listeners: which kind they are, and what they mean by what they return.
 
 None is success. Later means: an exception, the timeout, `ConsumeResult.RETRY`, `RetryLater`. A batch listener may say
-how many of its messages are done. Where order counts, `Suspend` says how much later; and where nothing is committed
-unless a listener says so, COMMIT and ROLLBACK say it. Anything else is a mistake in the listener and counts as later,
-loudly. Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType, of the ackIndex of
-ConsumeConcurrentlyContext and of ConsumeOrderlyContext.
+how many of its messages are done, with the delay of the others in `RetryLater`. Where order counts, `Suspend` says how
+much later; and where nothing is committed unless a listener says so, COMMIT and ROLLBACK say it. Anything else is a
+mistake in the listener and counts as later, loudly. Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus,
+ConsumeReturnType, of the ackIndex of ConsumeConcurrentlyContext and of ConsumeOrderlyContext.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def judge(outcome: object, messages: Sequence[MessageExt], *, batch: bool, seldo
         return Verdict(len(messages))
     if outcome is ConsumeResult.RETRY:
         return Verdict(0)
-    if isinstance(outcome, RetryLater):
-        return Verdict(0, outcome.delay_level)
+    if isinstance(outcome, RetryLater) and outcome.done <= (len(messages) if batch else 0):
+        return Verdict(outcome.done, outcome.delay_level)
     if batch and isinstance(outcome, int) and not isinstance(outcome, bool) and 0 <= outcome <= len(messages):
         return Verdict(outcome)
     _complain(outcome, messages, seldom)
@@ -116,6 +116,10 @@ def _complain(outcome: object, messages: Sequence[MessageExt], seldom: Seldom, a
         return
     if advice is None:
         advice = "return None, ConsumeResult.SUCCESS, ConsumeResult.RETRY or RetryLater"
+    if isinstance(outcome, RetryLater):
+        advice = (
+            f"`done` counts messages of the list that it got, here {len(messages)}; who gets no lists leaves it out"
+        )
     if inspect.iscoroutine(outcome):
         outcome.close()
         advice = "a listener that has to be awaited must be an `async def` function itself"

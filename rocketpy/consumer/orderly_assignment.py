@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.consumer.assignment import Assignment
-from rocketpy.consumer.queue_locks import LockStatus, QueueLocks
+from rocketpy.consumer.queue_locks import LockSettings, LockStatus, QueueLocks
 from rocketpy.errors import QueueLockedError, RocketMQError
 from rocketpy.logs import get_logger
 
@@ -43,6 +43,7 @@ class OrderlyAssignment(Assignment):
         start_position: finds where to begin.
         service: consumes in order.
         hooks: told which queues come and go.
+        config: how long locks count.
 
     Attributes:
         on_free: called when a queue can be taken again, or has to be.
@@ -54,13 +55,15 @@ class OrderlyAssignment(Assignment):
         start_position: StartPosition,
         service: ConsumeMessageOrderlyService,
         hooks: QueueHooks | None = None,
+        *,
+        config: LockSettings,
     ) -> None:
         super().__init__(parts, start_position, hooks)
         self.on_free: Callable[[], None] = lambda: None
         self._service = service
         self._admitted = trio.Event()
         self._leaving: dict[MessageQueue, QueuePuller] = {}
-        self._locks = QueueLocks(parts.client, parts.config.group, self)
+        self._locks = QueueLocks(parts.client, config, self)
         parts.locks = self._locks
         service.restart = self._restart
 
@@ -86,6 +89,9 @@ class OrderlyAssignment(Assignment):
 
     def lock_counts(self, queue: MessageQueue, until: float) -> None:
         """Consume until then."""
+        puller = self._pullers.get(queue) or self._leaving.get(queue)
+        if puller is not None and until > trio.current_time():
+            puller.process_queue.last_lock = trio.current_time()
         if queue not in self._leaving:
             self._service.allow_until(queue, until)
 
@@ -119,6 +125,8 @@ class OrderlyAssignment(Assignment):
 
     async def apply(self, topic: str, plan: Plan) -> RocketMQError | None:
         """Give up and take queues of a topic."""
+        for queue, puller in self._leaving.items():
+            puller.process_queue.unlock_tries += queue.topic == topic
         self._locks.want_only(topic, plan.add)
         return await super().apply(topic, plan)
 
@@ -139,6 +147,8 @@ class OrderlyAssignment(Assignment):
         puller = self._leaving[queue] = self._pullers.pop(queue)
         puller.stop()
         puller.paused = "it is given up as soon as its listener returns"
+        if any(call[1] is puller.process_queue for call, _ in self._service.running()):
+            puller.process_queue.unlock_tries += 1
         if self._nursery is not None:
             self._nursery.start_soon(self._leave_in_order, queue, puller)
 

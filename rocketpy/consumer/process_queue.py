@@ -57,6 +57,8 @@ class ProcessQueue:
         size: bytes held.
         last_pull: when it was pulled last, on the clock of whoever pulls.
         last_consume: when something of it was consumed last, on the same clock.
+        last_lock: when its broker last confirmed its lock, where it has one; when it became ours before that.
+        unlock_tries: how often it was to be given up, or still was, while its listener was at work.
     """
 
     def __init__(
@@ -69,6 +71,8 @@ class ProcessQueue:
         self.size = 0
         self.last_pull = now
         self.last_consume = now
+        self.last_lock = now
+        self.unlock_tries = 0
         self._held: OrderedDict[int, MessageExt] = OrderedDict()
         """By offset, lowest first. They come in that order nearly always, so that nothing has to be compared."""
         self._committed = position
@@ -196,12 +200,16 @@ class ProcessQueue:
     def look(self) -> Held:
         """What is held; of all methods this is the one for any thread."""
         position = self.position  # first: nothing that is held later lies below it
-        # Not in its own order, which may be in the middle of a change: what lies below is copied in one go.
-        offsets = list(dict.keys(self._held))
+        offsets = self.offsets()
         lowest, highest = (min(offsets), max(offsets)) if offsets else (position, position)
         # All three may have moved on by now: what is told is no more than what was true at the beginning.
         committed = min(position, max(self._committed, lowest))
         return Held(len(offsets), self.size, highest - lowest, position, committed, lowest)
+
+    def offsets(self) -> list[int]:
+        """Those of all messages that are held, in no order. For any thread."""
+        # Not in its own order, which may be in the middle of a change: what lies below is copied in one go.
+        return list(dict.keys(self._held))
 
     def look_next(self) -> int:
         """`next_offset`, for any thread."""

@@ -83,10 +83,11 @@ class PushConsumer(Sharing[RunningConsumer]):
         super().__init__(self.config, client, network)
         self._runners = (plain_runner, async_runner)
         self._async_caller = async_caller
+        self._around = Around(self.config)
         self._subscriptions = Subscriptions(
             self.config.group,
             self._wishes_changed,
-            wrap=Around(self.config).wrap,
+            wrap=self._wrap,
             retries=self.config.message_model is MessageModel.CLUSTERING,
         )
         self._pauses = Pauses()
@@ -95,16 +96,19 @@ class PushConsumer(Sharing[RunningConsumer]):
         """Short form for logs."""
         return f"<PushConsumer {self.config.group} {self._lifecycle.state.value}>"
 
+    def _wrap(self, listener: Listener) -> Listener:
+        return self._around.wrap(listener)
+
     def _make_again(self, *, crossed_fork: bool) -> None:
-        subscriptions, pauses = self._subscriptions, self._pauses
+        subscriptions, pauses, around = self._subscriptions, self._pauses, self._around
         super()._make_again(crossed_fork=crossed_fork)
         self._subscriptions.adopt(subscriptions)
-        self._pauses = pauses
+        self._pauses, self._around = pauses, around
 
     def adopt(self, former: PushConsumer) -> None:
         """Subscribe and pause what the consumer did that this one replaces."""
         self._subscriptions.adopt(former._subscriptions)
-        self._pauses = former._pauses
+        self._pauses, self._around = former._pauses, former._around
 
     # --- life -----------------------------------------------------------------------------------------
 
@@ -116,6 +120,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         with; listeners get `await_termination` seconds.
         """
         deadline = trio.current_time() + self.config.start_timeout
+        self._around.begin()
         running = RunningConsumer(
             self.client, self.config, self._subscriptions, self._pauses, self._runners, self._async_caller
         )
@@ -317,6 +322,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             running.parts.counters,
             running.consume.counters,
             running.send_back.as_new_message,
+            self._around.duplicates,
             {topic: running.rates.of(topic) for topic in self._subscriptions.topics},
         )
 

@@ -1,15 +1,17 @@
 """QueueLocks: which queues the brokers have locked for a consumer that consumes in order, and until when that counts.
 
 A broker gives the lock of a queue to one client of a group at a time, and takes it back 60 s after it was last asked
-for it. So a lock is asked for again every 20 s, and one that was not confirmed for 30 s, counted from the moment of
-asking, counts no more: nothing is pulled, consumed or committed then. Where the connection to a broker ends, the broker
-may have been restarted, and restarted brokers remember no locks: then the same holds at once, until the broker has
-confirmed. A lock that is confirmed after such a pause may have been somebody else's meanwhile, which the offset at the
-broker tells. Plays the part of lock, lockAll, unlock and unlockAll in RebalanceImpl.
+for it. So a lock is asked for again every `lock_interval` (20 s), and one that was not confirmed for
+`lock_max_live_time` (30 s), counted from the moment of asking, counts no more: nothing is pulled, consumed or committed
+then. Where the connection to a broker ends, the broker may have been restarted, and restarted brokers remember no
+locks: then the same holds at once, until the broker has confirmed. A lock that is confirmed after such a pause may have
+been somebody else's meanwhile, which the offset at the broker tells. Plays the part of lock, lockAll, unlock and
+unlockAll in RebalanceImpl.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
@@ -18,7 +20,13 @@ import attrs
 import trio
 
 from rocketpy.client.api import group as group_api
-from rocketpy.errors import BrokerUnreachableError, ConnectionLostError, QueueLockedError, RocketMQError
+from rocketpy.errors import (
+    BrokerUnreachableError,
+    ConnectionLostError,
+    QueueLockedError,
+    RequestTimeoutError,
+    RocketMQError,
+)
 from rocketpy.logs import get_logger
 from rocketpy.services import side_by_side
 
@@ -27,12 +35,10 @@ if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.connection import Connection
 
-__all__ = ["LockOwner", "LockStatus", "QueueLocks"]
+__all__ = ["LockOwner", "LockSettings", "LockStatus", "QueueLocks"]
 
 logger = get_logger(__name__)
 
-RENEW_EVERY = 20.0
-COUNTS_FOR = 30.0
 BROKER_FREES_AFTER = 60.0
 """Seconds after which a broker gives the lock of a client that it does not hear of to another one."""
 ASK_AGAIN_AFTER = 1.0
@@ -60,6 +66,25 @@ class LockOwner(Protocol):
         Raises:
             RocketMQError: it could not be found out.
         """
+        ...
+
+
+class LockSettings(Protocol):
+    """What of a consumer's settings is of interest here."""
+
+    @property
+    def group(self) -> str:
+        """The group."""
+        ...
+
+    @property
+    def lock_interval(self) -> float:
+        """Seconds between two questions for a lock that is ours."""
+        ...
+
+    @property
+    def lock_max_live_time(self) -> float:
+        """Seconds for which a lock counts, from the moment of asking."""
         ...
 
 
@@ -97,13 +122,14 @@ class QueueLocks:
 
     Args:
         client: how to reach brokers.
-        group: of the consumer.
+        config: of the consumer: its group, and how long locks count.
         owner: hears what becomes of them.
     """
 
-    def __init__(self, client: MQClientInstance, group: str, owner: LockOwner) -> None:
+    def __init__(self, client: MQClientInstance, config: LockSettings, owner: LockOwner) -> None:
         self._client = client
-        self._group = group
+        self._config = config
+        self._group = config.group
         self._owner = owner
         self._locks: dict[MessageQueue, _Lock] = {}
         self._refused: dict[MessageQueue, float] = {}
@@ -229,12 +255,17 @@ class QueueLocks:
     async def _renew_service(self) -> None:
         while True:
             in_doubt = not all(map(self.counts, self._locks))
-            with trio.move_on_after(ASK_AGAIN_AFTER if in_doubt else RENEW_EVERY) as waiting:
+            with trio.move_on_after(ASK_AGAIN_AFTER if in_doubt else self._rest()) as waiting:
                 await self._wanted.wait()
             if not waiting.cancelled_caught and in_doubt:
                 await trio.sleep(ASK_AGAIN_AFTER)  # however often a connection ends
             self._wanted = trio.Event()
             await side_by_side(self._renew, sorted({queue.broker_name for queue in self._locks}))
+
+    def _rest(self) -> float:
+        """Seconds until every lock is asked for again; what has failed once is not left to run out for long."""
+        first = min((lock.until for lock in self._locks.values()), default=math.inf)
+        return min(self._config.lock_interval, max(ASK_AGAIN_AFTER, first - trio.current_time()))
 
     async def _renew(self, name: str) -> None:
         queues = [queue for queue in self._locks if queue.broker_name == name]
@@ -255,10 +286,27 @@ class QueueLocks:
                 len(queues),
                 error,
             )
-        for queue in queues:
-            lock = self._locks.get(queue)
-            if lock is not None and trio.current_time() >= lock.until:
-                lock.counting = False
+        locks = [self._locks[queue] for queue in queues if queue in self._locks]
+        over = [lock for lock in locks if trio.current_time() >= lock.until]
+        for lock in over:
+            lock.counting = False
+        if over and isinstance(error, RequestTimeoutError):
+            self._abandon(name, error)
+
+    def _abandon(self, name: str, error: RequestTimeoutError) -> None:
+        """Take back what a broker may not have got, commits above all, before another member may have the queues.
+
+        Whatever else comes from it, it has not answered over this connection for as long as a lock counts.
+        """
+        connection = self._watched.get(name)
+        if connection is not None:
+            connection.abandon(
+                ConnectionLostError(
+                    f"{connection.address} has not confirmed locks of {self._group} for as long as they count: the "
+                    f"connection was given up, with all that it may not have got: {error}",
+                    address=connection.address,
+                )
+            )
 
     async def _ask(self, name: str, queues: Iterable[MessageQueue], *, new: bool) -> None:
         """Ask a broker for the locks of some of its queues: new ones, or those that we have.
@@ -308,7 +356,7 @@ class QueueLocks:
             self._owner.lock_lost(queue)
 
     async def _given(self, queue: MessageQueue, asked: float) -> None:
-        lock = self._locks.setdefault(queue, _Lock(asked + COUNTS_FOR))
+        lock = self._locks.setdefault(queue, _Lock(asked + self._config.lock_max_live_time))
         if not lock.counting or asked >= lock.until:
             # Nobody promised that it was ours all the time.
             lock.counting = False
@@ -321,7 +369,7 @@ class QueueLocks:
             if queue.broker_name in self._unsure:
                 self._unsure.discard(queue.broker_name)
                 logger.warning("the broker %s has confirmed the locks of %s again", queue.broker_name, self._group)
-        lock.until, lock.counting = asked + COUNTS_FOR, True
+        lock.until, lock.counting = asked + self._config.lock_max_live_time, True
         self._owner.lock_counts(queue, lock.until)
         counts, self._counts = self._counts, trio.Event()
         counts.set()

@@ -20,7 +20,11 @@ MOST_TOPICS = 1024
 
 @attrs.frozen(kw_only=True)
 class TopicRates:
-    """One topic of a push consumer. Without other words, a figure is that of the last minute."""
+    """One topic of a consumer. Without other words, a figure is that of the last minute.
+
+    Polls take the place of listeners in a lite pull consumer: what they hand out counts as consumed, and nothing fails
+    or takes time.
+    """
 
     pulled_per_second: float = 0.0
     """Messages."""

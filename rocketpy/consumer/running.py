@@ -113,7 +113,7 @@ class RunningConsumer(Background):
         manner = PushManner(config, offsets)
         parts = PullParts(self._client, config, subscriptions, offsets, consume, manner, pauses, rates=self.rates)
         if isinstance(consume, ConsumeMessageOrderlyService) and config.message_model is MessageModel.CLUSTERING:
-            return consume, parts, OrderlyAssignment(parts, position, consume, self._hooks)
+            return consume, parts, OrderlyAssignment(parts, position, consume, self._hooks, config=config)
         return consume, parts, Assignment(parts, position, self._hooks)  # of broadcasting, nobody else wants our queues
 
     async def _begin(self, nursery: trio.Nursery) -> None:

@@ -1,11 +1,13 @@
 """ConsumerRunningInfo: how a consumer is, inside, as administrators see it through brokers.
 
 Settings travel under Java's names and in Java's units; those that Java has not stay at home, and so do all secrets.
-Plays the part of consumerRunningInfo in DefaultMQPushConsumerImpl and of fillProcessQueueInfo.
+Plays the part of consumerRunningInfo in DefaultMQPushConsumerImpl and DefaultLitePullConsumerImpl, and of
+fillProcessQueueInfo.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -13,44 +15,66 @@ import attrs
 
 from rocketpy._version import __version__
 from rocketpy.seams import wall_ms
-from rocketpy.wire.bodies.running import ProcessQueueInfo
-from rocketpy.wire.enums import ConsumeType
+from rocketpy.wire.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 
 if TYPE_CHECKING:
-    from rocketpy.config import PushConsumerConfig
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.config import ClientConfig
     from rocketpy.consumer.process_queue import ProcessQueue
+    from rocketpy.consumer.rates import ConsumerRates
+    from rocketpy.wire.bodies.subscription import SubscriptionData
+    from rocketpy.wire.enums import ConsumeType
 
-__all__ = ["properties_of", "queue_info", "user_info"]
+__all__ = ["info_of", "queue_info"]
 
 _VERSION = "V5_3_3"
 """What we say of ourselves, so that peers use all that we can do."""
 _MIB = 1024 * 1024
 
 
-def properties_of(
-    config: PushConsumerConfig, *, name_servers: tuple[str, ...], started_ms: int, orderly: bool = False
-) -> dict[str, str]:
-    """The settings, and what Java's tools look at besides.
+def info_of(
+    config: ClientConfig,
+    client: MQClientInstance,
+    subscriptions: list[SubscriptionData],
+    rates: ConsumerRates,
+    *,
+    started_ms: int,
+    consume_type: ConsumeType,
+    properties: dict[str, str],
+) -> ConsumerRunningInfo:
+    """What there is to tell but for the queues.
 
     Args:
         config: the settings.
-        name_servers: their addresses.
+        client: knows the name servers.
+        subscriptions: as brokers hear them.
+        rates: what there was of each topic lately.
         started_ms: when the consumer started, in ms since 1970.
-        orderly: whether it consumes in order.
+        consume_type: whether brokers see it push or pull.
+        properties: what Java's tools look at besides.
     """
+    return ConsumerRunningInfo(
+        properties=_settings(config)
+        | {
+            "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in client.name_servers.addresses),
+            "PROP_CONSUME_TYPE": consume_type.name,
+            "PROP_CLIENT_VERSION": _VERSION,
+            "PROP_CONSUMER_START_TIMESTAMP": str(started_ms),
+        }
+        | properties,
+        subscription_set=subscriptions,
+        user_consumer_info={"rocketpy": __version__},  # what only we have to say
+        status_table={each.topic: rates.of(each.topic).as_status() for each in subscriptions},
+    )
+
+
+def _settings(config: ClientConfig) -> dict[str, str]:
     found: dict[str, str] = {}
     for field in attrs.fields(type(config)):
         name = field.metadata.get("java")
         if name and field.repr:
             found |= {name: text} if (text := _text(field, getattr(config, field.name))) is not None else {}
-    return found | {
-        "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in name_servers),
-        "PROP_CONSUME_TYPE": ConsumeType.CONSUME_PASSIVELY.name,
-        "PROP_CLIENT_VERSION": _VERSION,
-        "PROP_CONSUMEORDERLY": str(orderly).lower(),
-        "PROP_THREADPOOL_CORE_SIZE": str(config.consume_thread_max),
-        "PROP_CONSUMER_START_TIMESTAMP": str(started_ms),
-    }
+    return found
 
 
 def _text(field: attrs.Attribute[Any], value: object) -> str | None:
@@ -63,27 +87,34 @@ def _text(field: attrs.Attribute[Any], value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def user_info() -> dict[str, str]:
-    """What only we have to say."""
-    return {"rocketpy": __version__}
-
-
-def queue_info(queue: ProcessQueue, committed: int, now: float) -> ProcessQueueInfo:
+def queue_info(
+    queue: ProcessQueue, committed: int | None, now: float, *, in_order: Collection[int] = (), locked: bool = False
+) -> ProcessQueueInfo:
     """One queue.
 
     Args:
         queue: what is held of it.
-        committed: the offset that is, or will be, committed.
+        committed: the offset that is, or will be, committed; None when there is none.
         now: the time on the clock that the queue's own times are of.
+        in_order: offsets of what is held and, since order counts, is with its listener or waits for a commit.
+        locked: whether its lock is ours and counts.
     """
-    held, wall = queue.look(), wall_ms()
+    wall = wall_ms()
+    waiting = set(queue.offsets()).difference(in_order)
     return ProcessQueueInfo(
-        commit_offset=committed,
-        cached_msg_min_offset=held.lowest if held.messages else 0,
-        cached_msg_max_offset=held.lowest + held.span if held.messages else 0,
-        cached_msg_count=held.messages,
-        cached_msg_size_in_mi_b=held.size // _MIB,
-        droped=queue.dropped,
+        commit_offset=-1 if committed is None else committed,
+        cached_msg_min_offset=min(waiting, default=0),
+        cached_msg_max_offset=max(waiting, default=0),
+        cached_msg_count=len(waiting),
+        cached_msg_size_in_mi_b=queue.size // _MIB,
+        transaction_msg_min_offset=min(in_order, default=0),
+        transaction_msg_max_offset=max(in_order, default=0),
+        transaction_msg_count=len(in_order),
+        locked=locked,
+        try_unlock_times=queue.unlock_tries,
+        last_lock_timestamp=wall - round((now - queue.last_lock) * 1000),
+        # One that is given up as soon as its listener returns is dropped for Java, and for who looks at unlock_tries.
+        droped=queue.dropped or queue.unlock_tries > 0,
         last_pull_timestamp=wall - round((now - queue.last_pull) * 1000),
         last_consume_timestamp=wall - round((now - queue.last_consume) * 1000),
     )

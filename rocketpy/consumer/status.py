@@ -91,6 +91,8 @@ class PushConsumerStatistics:
     """Messages that failed while broadcasting, which has no retries."""
     retried_here: int
     """Messages that no broker took back, so that they are tried again here."""
+    duplicates: int
+    """Messages that no listener got because a copy was consumed already, see `dedupe`; `consumed` counts them too."""
     topics: Mapping[str, TopicRates]
     """What there was lately of each topic that is subscribed; messages that come again count for the retry topic,
     but for the time that listeners take."""
@@ -119,6 +121,7 @@ def statistics(
     pulled: PullCounters,
     consumed: ConsumeCounters,
     sent_as_new: int,
+    duplicates: int,
     topics: Mapping[str, TopicRates],
 ) -> PushConsumerStatistics:
     """The record of everything done."""
@@ -136,5 +139,6 @@ def statistics(
         sent_as_new=sent_as_new,
         dropped=consumed.dropped,
         retried_here=consumed.retried_here,
+        duplicates=duplicates,
         topics=topics,
     )

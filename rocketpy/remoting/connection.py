@@ -261,6 +261,15 @@ class Connection(Outbound):
                 # The others must hear of it all the same.
                 _logger.exception("a close callback failed for the connection to %s", self.address)
 
+    def abandon(self, error: RocketMQError) -> None:
+        """Close at once, so that nothing reaches the peer later that has not reached it yet. Plain; harmless twice.
+
+        For a peer that does not answer: what the system has taken of ours would be sent as soon as it does.
+        """
+        if self.error is None:
+            self._transport.reset()
+            self.close(error)
+
     async def aclose(self) -> None:
         """Give what is buffered a second to leave, then close and wait until the stream is closed."""
         try:
@@ -350,7 +359,7 @@ class Connection(Outbound):
         """The alarm: judge the connection, and say when to look again."""
         error = self._liveness.judge(now)
         if error is not None:
-            self.close(error)
+            (self.abandon if self._liveness.is_silent else self.close)(error)
         self._note_settled()
         return self._liveness.next_due(now)
 

@@ -27,7 +27,11 @@ _MOST_TURNS = 500
 
 
 class Liveness:
-    """The clocks of one connection."""
+    """The clocks of one connection.
+
+    Attributes:
+        is_silent: whether the peer was found to be silent, and perhaps has not got what was sent.
+    """
 
     def __init__(
         self, address: str, limits: ConnectionLimits, inbound: Inbound, transport: Transport, in_flight: InFlight
@@ -40,6 +44,7 @@ class Liveness:
         self._sent_before = 0
         self._last_sent = inbound.last_received
         self._silent_since: float | None = None
+        self.is_silent = False
         self._quiet_turns = self._turns = 0
         self._taken_before = -1
 
@@ -57,6 +62,7 @@ class Liveness:
                 f"{self._address} began a frame and did not complete it within {self._limits.frame_timeout:g} s"
             )
         if now >= self._silence_due():
+            self.is_silent = True
             return self._lost(f"sent nothing for {self._limits.silence_timeout:g} s after a request ran out")
         if now >= self._idle_due(now):
             return self._lost(f"was idle for {self._limits.idle_timeout:g} s")

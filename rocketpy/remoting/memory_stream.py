@@ -49,6 +49,13 @@ class Pipe:
         self._ended = True
         self._changed.unpark_all()
 
+    def reset(self) -> None:
+        """The writer takes back what the reader has not read, and closes."""
+        self._ready.clear()
+        self._on_the_way.clear()
+        self._size = 0
+        self.end()
+
     def abandon(self) -> None:
         """The reader has closed: writers fail."""
         self._reader_gone = True
@@ -180,6 +187,11 @@ class MemoryStream(trio.abc.Stream):
     def close(self) -> None:
         """Close both directions; the peer still receives what was sent."""
         self._outgoing.end()
+        self._incoming.abandon()
+
+    def reset(self) -> None:
+        """Close both directions; what was sent and the peer has not read is lost, as with a reset socket."""
+        self._outgoing.reset()
         self._incoming.abandon()
 
     async def aclose(self) -> None:

@@ -16,21 +16,27 @@ Plays the part of Channel and ChannelOutboundBuffer.
 from __future__ import annotations
 
 import errno
+import socket
+import struct
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import NoReturn
 
 import trio
 
 from rocketpy.errors import ConnectionLostError
 from rocketpy.remoting.fork import no_fork
+from rocketpy.remoting.memory_stream import MemoryStream
 from rocketpy.remoting.tcp import socket_of
 
 __all__ = ["MOST_RECEIVED", "SocketTransport", "StreamTransport", "Transport", "transport_of"]
 
 _OUT_OF_MEMORY = frozenset({errno.ENOMEM, errno.ENOBUFS})
 """What the system says when it is short of memory just now: the socket is as good as before."""
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""For SO_LINGER: closing waits for nothing and keeps nothing."""
 _SHORTAGE_PAUSE = 0.05
 _SEND_SIZE = 256 * 1024
 _RECEIVE_SIZE = 64 * 1024
@@ -100,6 +106,13 @@ class Transport(ABC):
     @abstractmethod
     async def aclose(self) -> None:
         """Close at once, cancelled or not; what is buffered is lost."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Before it is closed: have the stream lose what it has taken and the peer has not got, where it can do that.
+
+        A closed socket goes on sending for as long as the peer does not answer, which may be minutes.
+        """
 
     async def wait_progress(self) -> None:
         """Wait until some bytes have left, or until somebody calls `wake`."""
@@ -224,6 +237,11 @@ class SocketTransport(Transport):
             raise self._lost(exc) from exc
         await trio.sleep(_SHORTAGE_PAUSE)
 
+    def reset(self) -> None:
+        """The system shall forget what it holds, and tell the peer that the connection is gone."""
+        with suppress(OSError):  # the socket is closed, or broken: it sends nothing more in any case
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+
     async def aclose(self) -> None:
         """Close the socket. Plain underneath, so that cancellation cannot get in between."""
         if self._socket.fileno() >= 0:
@@ -265,6 +283,11 @@ class StreamTransport(Transport):
         if self.before_read is not None and (waiting := self.before_read()) is not None:
             await waiting
         return data
+
+    def reset(self) -> None:
+        """Of streams that are no sockets, those in memory can do it."""
+        if isinstance(self._stream, MemoryStream):
+            self._stream.reset()
 
     async def aclose(self) -> None:
         """Close the stream without its farewell."""

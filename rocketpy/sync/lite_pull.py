@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rocketpy.config import LitePullConsumerConfig
-    from rocketpy.consumer.lite import LitePullConsumerStatus
+    from rocketpy.consumer.lite import LitePullConsumerStatistics, LitePullConsumerStatus
     from rocketpy.consumer.lite.cache import Part
     from rocketpy.consumer.queue_watch import QueuesFunction
     from rocketpy.message import MessageQueue
@@ -331,3 +331,11 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     def status(self) -> LitePullConsumerStatus:
         """How it is: topics, queues, what is held of them, and what goes wrong."""
         return self._inner.status()
+
+    def statistics(self) -> LitePullConsumerStatistics:
+        """What it has done since it started.
+
+        Raises:
+            ClientClosedError: it was never started.
+        """
+        return self._inner.statistics()

@@ -18,7 +18,7 @@ from rocketpy.wire.lenient_json import write_json
 if TYPE_CHECKING:
     from rocketpy.wire.json_body import Body
 
-__all__ = ["MOST_ENCODED", "encode_steps", "parts_of"]
+__all__ = ["MOST_ENCODED", "append_parts", "encode_steps", "parts_of"]
 
 MOST_ENCODED = 15 * 1024 * 1024
 """Bytes of a body written here; with its header it must fit into a frame."""
@@ -43,9 +43,11 @@ def encode_steps(body: Body) -> Generator[None, None, bytes]:
             found += b","
         found += write_json(each.names[0]).encode() + b":"
         if isinstance(value, dict):
-            yield from _append(found, b"{}", (write_json(each.write(dict(part))) for part in parts_of(value.items())))
+            yield from append_parts(
+                found, b"{}", (write_json(each.write(dict(part))) for part in parts_of(value.items()))
+            )
         elif isinstance(value, (list, set)):
-            yield from _append(found, b"[]", (write_json(each.write(part)) for part in parts_of(value)))
+            yield from append_parts(found, b"[]", (write_json(each.write(part)) for part in parts_of(value)))
         else:
             found += write_json(each.write(value)).encode()
     found += b"}"
@@ -53,8 +55,17 @@ def encode_steps(body: Body) -> Generator[None, None, bytes]:
     return bytes(found)
 
 
-def _append(found: bytearray, brackets: bytes, parts: Iterator[str]) -> Generator[None, None, None]:
-    """Add the entries of tables or lists as those of one."""
+def append_parts(found: bytearray, brackets: bytes, parts: Iterator[str]) -> Generator[None, None, None]:
+    """Add the entries of tables or lists as those of one, a part in each step.
+
+    Args:
+        found: what is written so far.
+        brackets: those of the one.
+        parts: JSON of tables or lists; each is made when its step comes.
+
+    Raises:
+        BrokerError: it becomes too large for a frame.
+    """
     found += brackets[:1]
     separator = b""
     for part in parts:

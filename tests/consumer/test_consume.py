@@ -61,14 +61,15 @@ async def test_progress_is_told_as_it_is_made(autojump_clock: MockClock) -> None
             assert w.broker.offsets["Orders", 0] == 20
 
 
-async def test_batches(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize(("answer", "level"), [(1, 0), (RetryLater(7, done=1), 7), (RetryLater(-1, done=1), -1)])
+async def test_batches(autojump_clock: MockClock, answer: object, level: int) -> None:
     async with world() as w:
         w.broker.store(10)
         batches: list[list[int]] = []
 
-        def listener(messages: list[MessageExt]) -> int | None:
+        def listener(messages: list[MessageExt]) -> object:
             batches.append([message.queue_offset for message in messages])
-            return 1 if 5 in batches[-1] else None
+            return answer if 5 in batches[-1] else None
 
         consumer = w.consumer(consume_from_where=FIRST, consume_message_batch_max_size=4)
         consumer.subscribe("Orders", listener)
@@ -76,6 +77,7 @@ async def test_batches(autojump_clock: MockClock) -> None:
             await trio.sleep(6)
             assert sorted(batches) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
             assert sorted(each.offset for each in w.broker.sent_back) == [10_005, 10_006, 10_007]
+            assert {each.delay_level for each in w.broker.sent_back} == {level}
             assert w.broker.offsets["Orders", 0] == 10
 
 

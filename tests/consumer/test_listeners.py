@@ -32,6 +32,8 @@ LEVEL_OF_BROKER = 0
         (RetryLater(), Verdict(0, LEVEL_OF_BROKER)),
         (RetryLater(5), Verdict(0, 5)),
         (RetryLater(-1), Verdict(0, -1)),
+        (RetryLater(5, done=2), Verdict(2, 5)),
+        (RetryLater(-1, done=3), Verdict(3, -1)),
         (0, Verdict(0)),
         (2, Verdict(2)),
         (3, Verdict(3)),
@@ -52,6 +54,19 @@ def test_threat_L7_junk_counts_as_failed_and_is_told(outcome: object, caplog: py
 def test_threat_L7_a_number_is_junk_from_a_listener_of_single_messages(caplog: pytest.LogCaptureFixture) -> None:
     assert judge(1, [stored(0)], batch=False, seldom=SELDOM) == Verdict(0)
     assert "the listener answered 1 for <MessageExt U000000" in caplog.text
+
+
+@pytest.mark.parametrize(("count", "batch"), [(1, False), (3, True)])
+def test_threat_L7_more_done_than_there_were_is_junk(count: int, batch: bool, caplog: pytest.LogCaptureFixture) -> None:
+    outcome = RetryLater(-1, done=4 if batch else 1)
+    assert judge(outcome, stored_range(0, count), batch=batch, seldom=SELDOM) == Verdict(0)
+    assert f"`done` counts messages of the list that it got, here {count}" in caplog.text
+
+
+@pytest.mark.parametrize("done", [-1, True, 1.0, "1", None])
+def test_what_is_done_is_a_count(done: Any) -> None:
+    with pytest.raises(ConfigError, match="done must be how many messages"):
+        RetryLater(3, done=done)
 
 
 def test_threat_L7_a_coroutine_is_never_awaited_and_does_not_go_by_unnoticed(caplog: pytest.LogCaptureFixture) -> None:

@@ -67,13 +67,39 @@ def our_admin(apache: Apache, our_servers: Cluster) -> Iterator[JavaAdmin]:
         yield opened
 
 
-@pytest.fixture(params=["java by ours", "python by ours", "python by apache"])
+WAYS = ["java by ours", "python by ours", "python by apache"]
+
+
+@pytest.fixture(params=WAYS)
 def scene(
     request: pytest.FixtureRequest,
     apache: Apache,
     our_servers: Cluster,
     our_admin: JavaAdmin,
     fresh_name: Callable[[str], str],
+) -> Iterator[Scene]:
+    yield from _scene(request, apache, our_servers, our_admin, fresh_name)
+
+
+@pytest.fixture(params=WAYS)
+def scene_in_order(
+    request: pytest.FixtureRequest,
+    apache: Apache,
+    our_servers: Cluster,
+    our_admin: JavaAdmin,
+    fresh_name: Callable[[str], str],
+) -> Iterator[Scene]:
+    yield from _scene(request, apache, our_servers, our_admin, fresh_name, orderly=True)
+
+
+def _scene(
+    request: pytest.FixtureRequest,
+    apache: Apache,
+    our_servers: Cluster,
+    our_admin: JavaAdmin,
+    fresh_name: Callable[[str], str],
+    *,
+    orderly: bool = False,
 ) -> Iterator[Scene]:
     consumer, _, broker = request.param.partition(" by ")
     cluster, admin = our_servers, our_admin
@@ -83,7 +109,11 @@ def scene(
     cluster.create_topic(topic, queues=2)
     sent = java_produce(apache, cluster.namesrv, topic, 10)
     ids = [each["offsetMsgId"] for each in sent.results]
-    started = _java(apache, cluster, topic, group) if consumer == "java" else _python(cluster, topic, group)
+    started = (
+        _java(apache, cluster, topic, group, orderly=orderly)
+        if consumer == "java"
+        else _python(cluster, topic, group, orderly=orderly)
+    )
     with started as (client_id, count):
         made = Scene(cluster, admin, topic, group, client_id, count, ids, consumer == "python")
         made.wait_count(10)
@@ -91,17 +121,21 @@ def scene(
 
 
 @contextmanager
-def _java(apache: Apache, cluster: Cluster, topic: str, group: str) -> Iterator[tuple[str, Callable[[], int]]]:
-    with java_push_consumer(apache, cluster.namesrv, group, topic) as consumer:
+def _java(
+    apache: Apache, cluster: Cluster, topic: str, group: str, *, orderly: bool
+) -> Iterator[tuple[str, Callable[[], int]]]:
+    with java_push_consumer(apache, cluster.namesrv, group, topic, orderly=orderly) as consumer:
         [ready] = consumer.of("ready")
         yield ready["clientId"], lambda: len(consumer.messages)
 
 
 @contextmanager
-def _python(cluster: Cluster, topic: str, group: str) -> Iterator[tuple[str, Callable[[], int]]]:
+def _python(cluster: Cluster, topic: str, group: str, *, orderly: bool) -> Iterator[tuple[str, Callable[[], int]]]:
     inbox = Inbox()
     where = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-    with rocketpy.sync.PushConsumer(group, namesrv=cluster.namesrv, consume_from_where=where) as consumer:
+    with rocketpy.sync.PushConsumer(
+        group, namesrv=cluster.namesrv, consume_from_where=where, orderly=orderly
+    ) as consumer:
         consumer.subscribe(topic, inbox.take)
         consumer.wait_assigned(20)
         yield consumer.status().client_id, lambda: len(inbox.messages)
@@ -125,6 +159,19 @@ def test_PC7_a_consumer_tells_how_it_is_inside(scene: Scene) -> None:
     if scene.is_python:
         assert "rocketpy.consumer.pull.QueuePuller.run(pull.py:" in info["jstack"]
         assert info["status"][scene.topic]["consumeOKTPS"] > 0
+
+
+def test_PC7_a_consumer_in_order_tells_of_its_locks(scene_in_order: Scene) -> None:
+    info = scene_in_order.run("running_info")
+    assert isinstance(info, dict)
+    assert info["properties"]["PROP_CONSUMEORDERLY"] == "true"
+    mine = [held for name, held in info["queues"].items() if name.startswith(scene_in_order.topic)]
+    assert len(mine) == 2
+    for held in mine:
+        assert held["locked"]
+        assert held["lastLockTimestamp"] > 1_600_000_000_000
+        assert (held["tryUnlockTimes"], held["transactionMsgCount"], held["droped"]) == (0, 0, False)
+    assert info["analyzed"] == ""  # what consumerStatus finds wrong
 
 
 def test_PC7_a_message_is_consumed_directly(scene: Scene) -> None:

@@ -141,8 +141,8 @@ CALLS = {
     "LitePullConsumer.seek_to_timestamp": Call(lambda w: w.lite.seek_to_timestamp(w.queue, 0), pullers=True),
     "LitePullConsumer.pause": Call(lambda w: w.lite.pause([w.queue]), pullers=True),
     "LitePullConsumer.resume": Call(lambda w: w.lite.resume([w.queue]), pullers=True),
-    "LitePullConsumer.assignment, status, config": Call(
-        lambda w: (w.lite.assignment, w.lite.status(), w.lite.config, repr(w.lite)), pullers=True
+    "LitePullConsumer.assignment, status, statistics, config": Call(
+        lambda w: (w.lite.assignment, w.lite.status(), w.lite.statistics(), w.lite.config, repr(w.lite)), pullers=True
     ),
     "LitePullConsumer.wait_assigned": Call(lambda w: w.lite.wait_assigned(5), pullers=True),
     "LitePullConsumer.start": Call(_started("LitePullConsumer")),

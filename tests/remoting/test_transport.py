@@ -189,3 +189,32 @@ async def test_a_bug_in_the_reader_ends_one_connection_loudly(
             await ours.request(RemotingCommand(ECHO), timeout=5)
         assert not ours.is_open
     assert "a bug ended the connection" in caplog.text
+
+
+@pytest.mark.parametrize("abandoned", [True, False])
+async def test_what_a_peer_has_not_read_of_an_abandoned_connection_never_reaches_it(abandoned: bool) -> None:
+    network = TcpNetwork()
+    [listener] = await network.listen("127.0.0.1", 0)
+    host, _, port = listener.address.rpartition(":")
+    stream = await network.open_stream(host, int(port))
+    peer = await listener.accept()
+    async with open_connection(stream, Peer()) as connection:
+        connection.send_oneway(RemotingCommand(SINK, body=bytes(16 * 1024)))
+        connection.flush()
+        await wait_all_tasks_blocked()
+        if abandoned:
+            connection.abandon(ConnectionLostError("it is silent"))
+        else:
+            connection.close()
+    received = b""
+    with trio.fail_after(5):
+        try:
+            while chunk := await peer.receive_some():
+                received += chunk
+        except trio.BrokenResourceError:
+            assert abandoned
+        else:
+            assert not abandoned
+            assert len(received) > 16 * 1024
+    await trio.aclose_forcefully(peer)
+    await listener.aclose()

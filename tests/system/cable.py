@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Literal
 
 import trio
 
@@ -17,6 +18,7 @@ class Cable:
     def __init__(self, network: MemoryNetwork) -> None:
         self._network = network
         self._mine: list[str] = []
+        self._silenced: list[MemoryLink] = []
         self._refused = False
         self._heard = trio.Event()
         self._heard.set()
@@ -46,15 +48,18 @@ class Cable:
         for link in self._links():
             link.cut()
 
-    def silence(self) -> None:
-        """Deliver nothing until `mend`, and tell nobody."""
+    def silence(self, toward: Literal["server", "client", "both"] = "both") -> None:
+        """Deliver nothing in a direction until `mend`, and tell nobody."""
         self._heard = trio.Event()
-        for link in self._links():
-            link.pause()
+        self._silenced += self._links()
+        for link in self._silenced:
+            link.pause(toward)
 
     def mend(self, *, lose: bool = False) -> None:
         """Deliver again, first what has gathered; or lose that, and the connections."""
         self._refused = False
         self._heard.set()
-        for link in self._links():
+        # What a member has sent and closed meanwhile arrives as well, as it would from a socket.
+        links, self._silenced = [*self._links(), *self._silenced], []
+        for link in links:
             link.cut() if lose else link.resume()

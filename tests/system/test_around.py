@@ -13,7 +13,7 @@ from rocketpy.consumer.around import Consumed
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.errors import ConfigError
 from rocketpy.message import Message, MessageExt
-from rocketpy.results import ConsumeFromWhere, ConsumeResult
+from rocketpy.results import ConsumeFromWhere, ConsumeResult, RetryLater
 from tests.consumer.brokers import world as pulling
 from tests.consumer.helpers import stored
 from tests.system.consuming import Recorder, World, wait_until, world
@@ -40,6 +40,8 @@ async def test_a_copy_with_the_same_unique_id_is_consumed_once(autojump_clock: M
             await trio.sleep(6)
             assert [message.message_id for message in got.messages] in (["A", "B"], ["A", "A", "B"])
             assert w.broker.offsets["Orders", 0] == 6
+            counts = consumer.statistics()
+            assert (counts.consumed, counts.duplicates) == (6, 6 - len(got.messages))
         # Two that came together may both be under way before one is done.
 
 
@@ -51,6 +53,7 @@ async def test_messages_with_the_same_keys_are_consumed_once(autojump_clock: Moc
                 await w.producer.send(Message("Orders", b"x", keys=keys))
             await wait_until(lambda: consumer.statistics().consumed == 7)
             assert [message.keys for message in got.messages] == [("1",), ("2",), (), (), ("1", "2")]
+            assert consumer.statistics().duplicates == 2
 
 
 async def test_what_failed_is_no_copy_when_it_comes_again(autojump_clock: MockClock) -> None:
@@ -60,11 +63,21 @@ async def test_what_failed_is_no_copy_when_it_comes_again(autojump_clock: MockCl
             await w.send(1)
             await got.wait_count(3)
             await wait_until(lambda: consumer.statistics().consumed == 1)
+            assert consumer.statistics().duplicates == 0
 
 
 @pytest.mark.parametrize(
     ("answer", "again"),
-    [(None, []), (1, [b"1", b"2"]), (0, [b"0", b"1", b"2"]), (3, []), (ConsumeResult.RETRY, [b"0", b"1", b"2"])],
+    [
+        (None, []),
+        (1, [b"1", b"2"]),
+        (0, [b"0", b"1", b"2"]),
+        (3, []),
+        (ConsumeResult.RETRY, [b"0", b"1", b"2"]),
+        (RetryLater(1, done=1), [b"1", b"2"]),
+        (RetryLater(1), [b"0", b"1", b"2"]),
+        (RetryLater(1, done=3), []),
+    ],
 )
 async def test_of_a_batch_the_copies_are_left_out(
     autojump_clock: MockClock, answer: object, again: list[bytes]
@@ -84,6 +97,7 @@ async def test_of_a_batch_the_copies_are_left_out(
             assert batches[0] == [b"0", b"1", b"2"]
             later = [body for batch in batches[1:] for body in batch]
             assert [body for body in sorted(later) if b" " not in body] == again
+            assert consumer.statistics().duplicates == 2  # each once, whatever came again
             assert all(each.commit_offset == 5 for q, each in consumer.status().queues.items() if q.topic == "Orders")
 
 

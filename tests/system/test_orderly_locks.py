@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketpy.config import PushConsumerConfig
 from rocketpy.consumer.push import PushConsumer
+from rocketpy.errors import ConfigError, ConnectionLostError
 from rocketpy.message import Message, MessageExt, MessageQueue
+from rocketpy.remoting.connection import Connection
 from rocketpy.results import ConsumeFromWhere
 from rocketpy.wire.bodies.locks import LockBatchRequestBody, LockBatchResponseBody
 from rocketpy.wire.codes import RequestCode
@@ -296,3 +300,66 @@ async def test_complaint_15_after_a_kill_the_next_one_says_who_has_the_queues_an
             assert trio.current_time() - killed <= 62
             await wait_until(lambda: all(lock.held for lock in consumer.status().locks.values()))
         assert all(message.body.startswith(b"later") for message in later.messages)
+
+
+# --- what was on its way ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hears", [False, True], ids=["all silent", "the broker is heard"])
+async def test_a_commit_that_was_stuck_never_reaches_the_broker_when_the_queue_is_another_member_s(
+    autojump_clock: MockClock, hears: bool
+) -> None:
+    async with world(queues=1) as w:
+        cable, got, later = Cable(w.cluster.network), Recorder(), Recorder()
+        [broker] = w.cluster.brokers
+
+        def committed() -> int:
+            return broker.offsets.query("billing", "Orders", 0)
+
+        async def say_something(connection: Connection) -> None:
+            while connection.is_open:
+                await trio.sleep(1)
+                with suppress(ConnectionLostError):
+                    connection.send_oneway(RemotingCommand.oneway(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {}))
+
+        await w.send(5)
+        async with trio.open_nursery() as nursery, orderly(w, got, network=cable, close_timeout=0.5):
+            await got.wait_count(5)
+            await wait_until(lambda: committed() == 5)
+            [member] = broker.clients.consumers.clients("billing")
+            cable.silence("server" if hears else "both")
+            if hears:
+                assert isinstance(member.channel, Connection)
+                nursery.start_soon(say_something, member.channel)
+            await trio.sleep(12)  # in which it commits two times
+            await w.send(5, start=5)
+            # That one it must not share with a member that the broker still counts in.
+            mine = {"allocate_strategy": lambda request: request.queues}
+            async with orderly(w, later, persist_consumer_offset_interval=5.0, **mine):
+                await later.wait_count(5)
+                await wait_until(lambda: committed() == 10)
+                cable.mend()
+                for _ in range(200):
+                    await trio.sleep(0.01)
+                    assert committed() == 10
+                nursery.cancel_scope.cancel()
+        assert [message.queue_offset for message in later.messages] == [5, 6, 7, 8, 9]
+
+
+async def test_how_long_locks_count_can_be_set(autojump_clock: MockClock) -> None:
+    async with scripted.world(queues=1) as w:
+        locks = Locks(w.broker)
+        began = trio.current_time()
+        async with orderly(w, Recorder(), lock_interval=5.0, lock_max_live_time=8.0) as consumer:
+            await trio.sleep(11)
+            assert [at - began for at in locks.times()] == pytest.approx([0, 5, 10])
+            locks.silent = True
+            await trio.sleep(5)
+            assert consumer.status().locks[scripted.queue()].held
+            await trio.sleep(3)
+            assert consumer.status().locks[scripted.queue()].expires_in == 0
+
+
+def test_a_lock_must_be_renewed_before_it_runs_out() -> None:
+    with pytest.raises(ConfigError, match="runs out before it is asked for again"):
+        PushConsumerConfig(group="g", lock_interval=30.0)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from rocketpy.consumer.lite.consumer import LitePullConsumer
-from rocketpy.consumer.lite.status import LitePullConsumerStatus
+from rocketpy.consumer.lite.status import LitePullConsumerStatistics, LitePullConsumerStatus
 
-__all__ = ["LitePullConsumer", "LitePullConsumerStatus"]
+__all__ = ["LitePullConsumer", "LitePullConsumerStatistics", "LitePullConsumerStatus"]

@@ -10,10 +10,12 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import attrs
 import trio
 
 from rocketpy.consumer.lite.handed_out import HandedOut
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
+from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.errors import BrokerError, NoPermissionError, RequestCodeNotSupportedError, RocketMQError
 from rocketpy.logs import Seldom, get_logger
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.pull import QueuePuller
     from rocketpy.message import MessageExt, MessageQueue
 
-__all__ = ["Cache", "Part"]
+__all__ = ["Cache", "CacheCounters", "Part"]
 
 logger = get_logger(__name__)
 
@@ -38,24 +40,39 @@ class Part(NamedTuple):
     messages: list[MessageExt]
 
 
+@attrs.define
+class CacheCounters:
+    """What has become of messages so far."""
+
+    handed_out: int = 0
+    """Less what was given back, since it had reached nobody."""
+    acknowledged: int = 0
+
+
 class Cache:
     """That of one consumer.
 
     Args:
         config: the limits, and whether committing is automatic.
         offsets: where it is noted how far the group is.
+        rates: where to count what is handed out.
 
     Attributes:
         assignment: the queues that are ours; set once both are made.
         arrival: set, and replaced, whenever somebody who waits should look again.
         paused: queues of which nothing is to be handed out, or pulled.
+        counters: what was handed out and acknowledged so far.
         leaving: what is about to be given up: nothing more of it is handed out.
     """
 
     lite = True
     assignment: Assignment
 
-    def __init__(self, config: LitePullConsumerConfig, offsets: NotedOffsets) -> None:
+    def __init__(
+        self, config: LitePullConsumerConfig, offsets: NotedOffsets, rates: ConsumerRates | None = None
+    ) -> None:
+        self.counters = CacheCounters()
+        self._rates = rates or ConsumerRates(trio.current_time)
         self._config = config
         self._offsets = offsets
         self._limits = FlowLimits(
@@ -207,6 +224,7 @@ class Cache:
 
     def _note(self, queue: ProcessQueue, messages: list[MessageExt]) -> None:
         queue.last_consume = trio.current_time()
+        self._count(queue, len(messages))
         book = self._books.get(queue)
         if book is None:
             book = self._books[queue] = HandedOut(queue)
@@ -216,9 +234,14 @@ class Cache:
         if not self._acknowledges:
             book.forget_oldest()
 
+    def _count(self, queue: ProcessQueue, messages: int) -> None:
+        self.counters.handed_out += messages
+        self._rates.note_consumed(queue.queue.topic, messages)
+
     def give_back(self, parts: Iterable[Part]) -> None:
         """These were handed out and have reached nobody: they are handed out next."""
         for queue, messages in parts:
+            self._count(queue, -len(messages))
             if queue.dropped or not messages:
                 continue
             queue.give_back(messages)
@@ -244,6 +267,7 @@ class Cache:
         book = None if puller is None else self._books.get(puller.process_queue)
         if puller is None or book is None or not book.acknowledge(offset):
             return False
+        self.counters.acknowledged += 1
         if puller.paused is not None:
             puller.look_again()
         return True

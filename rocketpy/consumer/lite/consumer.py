@@ -17,7 +17,12 @@ from rocketpy.config import LitePullConsumerConfig
 from rocketpy.consumer.arguments import checked_count, checked_offset, checked_queue, checked_seconds
 from rocketpy.consumer.lite.positions import Positions
 from rocketpy.consumer.lite.running import RunningLitePull
-from rocketpy.consumer.lite.status import LitePullConsumerStatus, queue_statuses
+from rocketpy.consumer.lite.status import (
+    LitePullConsumerStatistics,
+    LitePullConsumerStatus,
+    queue_statuses,
+    statistics,
+)
 from rocketpy.consumer.lite.wanted import Wishes
 from rocketpy.consumer.queue_watch import QueuesFunction, QueueWatch
 from rocketpy.consumer.start_checks import check_filters, check_name_servers, wait_shared_out
@@ -32,6 +37,7 @@ from rocketpy.wire.names import check_topic
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
+    from rocketpy.client.roles import Driven
     from rocketpy.consumer.lite.cache import Part
     from rocketpy.consumer.pull import QueuePuller
     from rocketpy.remoting.network import Network
@@ -421,6 +427,14 @@ class LitePullConsumer(Positions):
             crash=self._crash,
         )
 
+    def statistics(self) -> LitePullConsumerStatistics:
+        """What it has done since it started.
+
+        Raises:
+            ClientClosedError: it was never started.
+        """
+        return statistics(self._check_running(), self._wishes.topics)
+
     # --- what the client asks of a consumer -------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
@@ -436,6 +450,11 @@ class LitePullConsumer(Positions):
     def topics(self) -> tuple[str, ...]:
         """Topics whose routes must be kept fresh."""
         return tuple(dict.fromkeys((*self._wishes.topics, *self._watch.topics)))
+
+    @property
+    def driven(self) -> Driven | None:
+        """Carries out what brokers ask; None while it does not run."""
+        return None if self._running is None else self._running.driven
 
     def on_route_changed(self, topic: str) -> None:
         """The route of a topic is another one now."""

@@ -17,10 +17,12 @@ from rocketpy.consumer.assignment import Assignment
 from rocketpy.consumer.background import Background
 from rocketpy.consumer.filter_check import FilterCheck
 from rocketpy.consumer.lite.cache import Cache
+from rocketpy.consumer.lite.driven import DrivenLitePull
 from rocketpy.consumer.lite.offsets import NotedOffsets
 from rocketpy.consumer.offset_choice import offset_store_of
 from rocketpy.consumer.pull import PullParts
 from rocketpy.consumer.queue_hooks import QueueHooks
+from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance, Share
 from rocketpy.consumer.start_position import StartPosition
 from rocketpy.services import ticks
@@ -73,6 +75,8 @@ class RunningLitePull(Background):
 
     Attributes:
         closing: whether it is on its way to its end.
+        driven: carries out what brokers ask.
+        rates: what there was of each topic lately.
         calls: how to call functions of the user's.
         hooks: tells them which queues come and go.
     """
@@ -85,12 +89,14 @@ class RunningLitePull(Background):
         self._config = config
         self.closing = False
         self.calls = calls
-        self.cache = Cache(config, self.offsets)
+        self.rates = ConsumerRates(self.now)
+        self.cache = Cache(config, self.offsets, self.rates)
         self.hooks = LiteHooks(config, calls, self.cache)
-        self.parts = PullParts(client, config, wishes, self.offsets, self.cache, self.cache)
+        self.parts = PullParts(client, config, wishes, self.offsets, self.cache, self.cache, rates=self.rates)
         self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets), self.hooks)
         self.cache.assignment = self.assignment
         self.rebalance = LiteRebalance(client, config, wishes, self.assignment)
+        self.driven = DrivenLitePull(client, config, wishes, self, nursery=lambda: self._nursery)
 
     async def _begin(self, nursery: trio.Nursery) -> None:
         await nursery.start(self._assign)

@@ -1,12 +1,13 @@
-"""What a lite pull consumer says about itself: a plain record, made when somebody asks, in whichever thread that is."""
+"""What a lite pull consumer says about itself: plain records, made when somebody asks, in whichever thread that is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
 
+from rocketpy.consumer.rates import TopicRates
 from rocketpy.consumer.status import QueueStatus, queue_status
 from rocketpy.errors import RocketMQError, ServiceCrashedError
 from rocketpy.message import MessageQueue
@@ -14,7 +15,7 @@ from rocketpy.message import MessageQueue
 if TYPE_CHECKING:
     from rocketpy.consumer.lite.running import RunningLitePull
 
-__all__ = ["LitePullConsumerStatus", "queue_statuses"]
+__all__ = ["LitePullConsumerStatistics", "LitePullConsumerStatus", "queue_statuses", "statistics"]
 
 
 @attrs.frozen(kw_only=True)
@@ -34,6 +35,45 @@ class LitePullConsumerStatus:
     """By topic, why it cannot be consumed yet."""
     crash: ServiceCrashedError | None
     """The bug that ended it, None when it was not one."""
+
+
+@attrs.frozen(kw_only=True)
+class LitePullConsumerStatistics:
+    """What a lite pull consumer has done since it started."""
+
+    rebalances: int
+    pulls: int
+    pulled: int
+    """Messages that were pulled and wanted."""
+    filtered: int
+    """Messages that were pulled and had another tag of the same hash."""
+    undecodable: int
+    """Answers to pulls with a damaged message."""
+    offset_resets: int
+    """Times a broker moved a queue to another offset."""
+    handed_out: int
+    """Messages that polls have given. A blocking or asyncio loop over messages takes some ahead, which count at once
+    and are taken off again when they go back."""
+    acknowledged: int
+    """Messages for which `ack` was called, each once."""
+    topics: Mapping[str, TopicRates]
+    """What there was lately of each topic."""
+
+
+def statistics(running: RunningLitePull, topics: Iterable[str]) -> LitePullConsumerStatistics:
+    """The record of everything done. For any thread."""
+    pulled, handed_out = running.parts.counters, running.cache.counters
+    return LitePullConsumerStatistics(
+        rebalances=running.rebalance.rounds,
+        pulls=pulled.pulls,
+        pulled=pulled.messages,
+        filtered=pulled.filtered,
+        undecodable=pulled.undecodable,
+        offset_resets=pulled.resets,
+        handed_out=handed_out.handed_out,
+        acknowledged=handed_out.acknowledged,
+        topics={topic: running.rates.of(topic) for topic in topics},
+    )
 
 
 def queue_statuses(running: RunningLitePull | None) -> dict[MessageQueue, QueueStatus]:

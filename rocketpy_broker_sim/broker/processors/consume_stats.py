@@ -1,23 +1,29 @@
 """How far groups have come: GET_CONSUME_STATS and GET_BROKER_CONSUME_STATS. Plays AdminBrokerProcessor's part of it.
 
 What a group has yet to consume of a queue is `brokerOffset` less `consumerOffset`; what its clients have pulled of that
-and not yet committed is `pullOffset` less `consumerOffset`.
+and not yet committed is `pullOffset` less `consumerOffset`. The answer to either may tell of a hundred thousand queues:
+it is written while they are looked at, a few in each step, and what was written is all that is kept of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
+
+import attrs
 
 from rocketpy.message import MessageQueue
 from rocketpy.wire.bodies.stats import ConsumeStats, OffsetWrapper
 from rocketpy.wire.headers.admin import GetConsumeStatsInBrokerHeader, GetConsumeStatsRequestHeader
+from rocketpy.wire.json_body import members_of
 from rocketpy.wire.lenient_json import write_json
 from rocketpy_broker_sim.broker.processors.checks import check_group, check_topic, invalid
 from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND
-from rocketpy_broker_sim.serving.encoding import MOST_ENCODED, encode_steps
+from rocketpy_broker_sim.serving.encoding import append_parts, parts_of
+from rocketpy_broker_sim.serving.slices import PAUSE
 
 if TYPE_CHECKING:
+    from rocketpy.errors import BrokerError
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy.wire.command import RemotingCommand
@@ -28,6 +34,16 @@ __all__ = ["get_all_consume_stats", "get_consume_stats"]
 
 _MOST_TOPICS = 2048
 _TOPIC_SEPARATOR = ";"
+_MEMBERS = {each.attribute: each for each in members_of(ConsumeStats)}
+_TABLE, _TPS = _MEMBERS["offset_table"], _MEMBERS["consume_tps"]
+
+
+@attrs.define
+class _Totals:
+    """Of all queues that were told."""
+
+    diff: int = 0
+    in_flight: int = 0
 
 
 def get_consume_stats(broker: StatsView, connection: Connection, request: RemotingCommand) -> Steps:
@@ -38,23 +54,29 @@ def get_consume_stats(broker: StatsView, connection: Connection, request: Remoti
     """
     header = GetConsumeStatsRequestHeader.from_ext(request.ext_fields)
     group = check_group(header.consumer_group)
-    found = ConsumeStats()
-    for name in _topics(broker, header, group):
-        topic = broker.topics.get(name)
-        if topic is not None:
-            yield from _add(broker, found, group, topic, topic.read_queue_nums)
-        yield
-    return request.answer(body=(yield from encode_steps(found)))
+    found = bytearray()
+    topics = [topic for name in _topics(broker, header, group) if (topic := broker.topics.get(name)) is not None]
+    yield
+    yield from _append(broker, found, group, [(topic, topic.read_queue_nums) for topic in topics], _Totals())
+    yield PAUSE  # before all of it is copied
+    return request.answer(body=bytes(found))
 
 
 def _topics(broker: StatsView, header: GetConsumeStatsRequestHeader, group: str) -> list[str]:
-    listed = [name for name in (header.topic_list or "").split(_TOPIC_SEPARATOR) if name.strip()]
+    text = header.topic_list or ""
+    if text.count(_TOPIC_SEPARATOR) > _MOST_TOPICS:  # not split: that alone would take more memory than all else
+        raise _too_many(text.count(_TOPIC_SEPARATOR))
+    listed = [name for name in text.split(_TOPIC_SEPARATOR) if name.strip()]
     if len(listed) > _MOST_TOPICS:
-        raise invalid(f"the request lists {len(listed)} topics, {_MOST_TOPICS} are allowed: send several requests")
+        raise _too_many(len(listed))
     if listed:
         return [check_topic(name) for name in dict.fromkeys(listed)]
-    names = [check_topic(header.topic)] if header.topic else sorted(broker.offsets.topics_of(group))
+    names = [check_topic(header.topic)] if header.topic else broker.offsets.each_topic_of(group)
     return [name for name in names if _may_be_consumed(broker, group, name)]
+
+
+def _too_many(count: int) -> BrokerError:
+    return invalid(f"the request lists {count} topics, {_MOST_TOPICS} are allowed: send several requests")
 
 
 def _may_be_consumed(broker: StatsView, group: str, topic: str) -> bool:
@@ -63,46 +85,63 @@ def _may_be_consumed(broker: StatsView, group: str, topic: str) -> bool:
     return members is None or not members.subscriptions or topic in members.subscriptions
 
 
-def _add(
-    broker: StatsView, found: ConsumeStats, group: str, topic: TopicConfig, queues: int
+def _append(
+    broker: StatsView, found: bytearray, group: str, topics: Sequence[tuple[TopicConfig, int]], totals: _Totals
 ) -> Generator[None, None, None]:
-    name, reads = topic.topic_name, broker.reads
-    for number in range(queues):
-        consumed = max(0, broker.offsets.query(group, name, number))
-        pulled = reads.position(name, group, number)
-        found.offset_table[MessageQueue(name, broker.config.broker_name, number)] = OffsetWrapper(
-            broker_offset=max(0, broker.store.max_offset(name, number)),
-            consumer_offset=consumed,
-            pull_offset=max(consumed, NOT_FOUND if pulled is None else pulled),
-            last_timestamp=max(0, broker.store.store_time(name, number, consumed - 1)) if consumed else 0,
-        )
-        yield
-    found.consume_tps += reads.per_second(name, group)
+    """Write the ConsumeStats of a group on some topics, each with its number of queues."""
+    tps = sum(broker.reads.per_second(topic.topic_name, group) for topic, _ in topics)
+    found += b'{"consumeTps":%s,"offsetTable":' % write_json(_TPS.write(tps)).encode()
+    queues = (_entry(broker, group, topic, number, totals) for topic, count in topics for number in range(count))
+    yield from append_parts(found, b"{}", (write_json(_TABLE.write(dict(part))) for part in parts_of(queues)))
+    found += b"}"
+
+
+def _entry(
+    broker: StatsView, group: str, topic: TopicConfig, number: int, totals: _Totals
+) -> tuple[MessageQueue, OffsetWrapper]:
+    name = topic.topic_name
+    consumed = max(0, broker.offsets.query(group, name, number))
+    pulled = broker.reads.position(name, group, number)
+    told = OffsetWrapper(
+        broker_offset=max(0, broker.store.max_offset(name, number)),
+        consumer_offset=consumed,
+        pull_offset=max(consumed, NOT_FOUND if pulled is None else pulled),
+        last_timestamp=max(0, broker.store.store_time(name, number, consumed - 1)) if consumed else 0,
+    )
+    totals.diff += told.broker_offset - told.consumer_offset
+    totals.in_flight += told.pull_offset - told.consumer_offset
+    return MessageQueue(name, broker.config.broker_name, number), told
 
 
 def get_all_consume_stats(broker: StatsView, connection: Connection, request: RemotingCommand) -> Steps:
     """How far every group has come on every topic, those in order only when that is asked for. A sliced processor."""
     header = GetConsumeStatsInBrokerHeader.from_ext(request.ext_fields)
-    parts: list[bytes] = []
-    size, total, in_flight = 0, 0, 0
+    found, totals = bytearray(b'{"brokerAddr":%b,"consumeStatsList":[' % _json(broker.identity.address)), _Totals()
+    is_first = True
     for group in list(broker.groups.all()):
-        of_group: list[bytes] = []
-        for name in sorted(broker.offsets.topics_of(group)):
-            topic = broker.topics.get(name)
-            yield
-            if topic is None or (header.is_order and not topic.order) or not _may_be_consumed(broker, group, name):
-                continue
-            stats = ConsumeStats()
-            yield from _add(broker, stats, group, topic, topic.write_queue_nums)
-            for each in stats.offset_table.values():
-                total += each.broker_offset - each.consumer_offset
-                in_flight += each.pull_offset - each.consumer_offset
-            of_group.append((yield from encode_steps(stats)))
-            size += len(of_group[-1])
-            if size > MOST_ENCODED:
-                raise invalid(f"the answer would have more than {MOST_ENCODED} bytes: ask for single groups")
-        parts.append(b"{" + write_json(group).encode() + b":[" + b",".join(of_group) + b"]}")
+        found += b"{%b:[" % _json(group) if is_first else b",{%b:[" % _json(group)
+        is_first = False
+        yield from _append_topics(broker, found, group, totals, only_ordered=bool(header.is_order))
+        found += b"]}"
         yield
-    address = write_json(broker.identity.address).encode()
-    body = b'{"brokerAddr":%b,"consumeStatsList":[%b],"totalDiff":%d,"totalInflightDiff":%d}'
-    return request.answer(body=body % (address, b",".join(parts), total, in_flight))
+    found += b'],"totalDiff":%d,"totalInflightDiff":%d}' % (totals.diff, totals.in_flight)
+    yield PAUSE
+    return request.answer(body=bytes(found))
+
+
+def _append_topics(
+    broker: StatsView, found: bytearray, group: str, totals: _Totals, *, only_ordered: bool
+) -> Generator[None, None, None]:
+    separator = b""
+    for name in broker.offsets.each_topic_of(group):
+        topic = broker.topics.get(name)
+        yield
+        if topic is None or (only_ordered and not topic.order) or not _may_be_consumed(broker, group, name):
+            continue
+        found += separator
+        separator = b","
+        yield from _append(broker, found, group, [(topic, topic.write_queue_nums)], totals)
+
+
+def _json(text: str) -> bytes:
+    return write_json(text).encode()

@@ -114,6 +114,10 @@ class ConsumerOffsetTable(StoredTable):
         """The topics that a group has committed on."""
         return set(self._topics.get(group, ()))
 
+    def each_topic_of(self, group: str) -> list[str]:
+        """The topics that a group has committed on, in the order in which it did so first."""
+        return list(self._topics.get(group, ()))
+
     def groups_of(self, topic: str) -> set[str]:
         """The groups that have committed on a topic."""
         return set(self._groups.get(topic, ()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
 import pytest
 import trio
@@ -12,11 +14,17 @@ from rocketpy.message import MessageQueue
 from rocketpy.seams import wall_clock
 from rocketpy.wire.bodies.stats import ConsumeStats, ConsumeStatsList, OffsetWrapper
 from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.admin import GetConsumeStatsInBrokerHeader, GetConsumeStatsRequestHeader
+from rocketpy.wire.steps import run_steps
+from rocketpy_broker_sim.broker.processors.consume_stats import get_all_consume_stats, get_consume_stats
 from rocketpy_broker_sim.broker.tables import group_reads
 from rocketpy_broker_sim.broker.tables.group_reads import GroupReads
 from tests.broker_sim.broker.kit import Client, broker_and_client
 from tests.virtual_time import loop_time
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
 
 EPOCH = 1_800_000_000_000
 
@@ -155,3 +163,38 @@ def test_what_groups_read_is_remembered_within_bounds(monkeypatch: pytest.Monkey
         reads.note("T", "wide", number, 0, 1)
     assert len(reads) == 1  # the bound on queues is one on tables of many queues too
     assert reads.per_second("T", "steady") == 0
+
+
+async def test_OF5_a_list_of_separators_is_refused_unread(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (_, client):
+        fields = {"consumerGroup": "g", "topicList": ";" * 2049}
+        answer = await client.ask(RequestCode.GET_CONSUME_STATS, fields)
+        assert answer.code != 0
+        assert answer.remark is not None
+        assert "lists 2049 topics, 2048 are allowed" in answer.remark
+        assert (await stats(client, listed=";" * 2048)).offset_table == {}
+
+
+async def test_P8_the_answer_is_all_that_is_kept_of_forty_thousand_queues(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        topics = ["T1", "T2"]
+        await client.heartbeat("g", *topics)
+        for topic in topics:
+            fields = {"topic": topic, "readQueueNums": "20000", "writeQueueNums": "20000", "perm": "6"}
+            fields |= {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": "false"}
+            assert (await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)).code == 0
+            await commit(client, 0, topic=topic)
+        view = broker._views.consume_stats
+        for processor, fields in (
+            (get_consume_stats, {"consumerGroup": "g"}),
+            (get_all_consume_stats, {"isOrder": "false"}),
+        ):
+            tracemalloc.start()
+            steps = processor(view, cast("Connection", None), RemotingCommand(0, fields))
+            answer = run_steps(steps)
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert isinstance(answer, RemotingCommand)
+            assert answer.body.count(b'"consumerOffset"') == 40_000
+            # The buffer that it is written in has some room to grow, and is copied once.
+            assert peak < 2.4 * len(answer.body)

@@ -43,6 +43,7 @@ final class Inside {
         found.put("subscriptions", info.getSubscriptionSet().size());
         found.put("jstack", info.getJstack());
         found.put("formatted", info.formatString());
+        found.put("analyzed", info.analyzeProcessQueue(client, info));
         return found;
     }
 
