@@ -181,7 +181,7 @@ class LocalFileOffsetStore:
 
 
 def _table_in(data: bytes) -> dict[MessageQueue, int]:
-    """What a file says. One that says something else than offsets is damaged: to read nothing there would skip messages.
+    """What a file says. One without offsets is damaged, not empty: to read nothing there would skip messages.
 
     Raises:
         RemoteProtocolError: it is no such file.
