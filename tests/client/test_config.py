@@ -61,6 +61,8 @@ JAVA_DEFAULTS = {
     "CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND": 30_000,
     "pullTimeDelayMillsWhenException": 3_000,
     "maxReconsumeTimes": -1,
+    "lockInterval": 20_000,
+    "lockMaxLiveTime": 30_000,
 }
 # Other than Java on purpose, or without a plain default there.
 OWN_DEFAULTS = {
