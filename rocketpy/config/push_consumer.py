@@ -18,6 +18,8 @@ from rocketpy.errors import ConfigError
 
 __all__ = ["PushConsumerConfig"]
 
+_WHAT_IT_GETS = "the message (or the list of messages)"
+
 
 @attrs.frozen(kw_only=True)
 class PushConsumerConfig(SharingConfig):
@@ -47,12 +49,14 @@ class PushConsumerConfig(SharingConfig):
     dedupe_size: int = attrs.field(default=10_000, validator=whole(1, 10_000_000), metadata={"java": None})
     """Consumed messages that `dedupe` knows; some 200 bytes each."""
     before_consume: Callable[..., Any] | None = attrs.field(
-        default=None, validator=function_or_none, metadata={"java": None}
+        default=None, validator=function_or_none(_WHAT_IT_GETS), metadata={"java": None}
     )
     """Called before a listener, where that is called, with what it gets. An async one is awaited, and wants async
     listeners. What it raises counts as raised by the listener, which is not called."""
     after_consume: Callable[..., Any] | None = attrs.field(
-        default=None, validator=function_or_none, metadata={"java": None}
+        default=None,
+        validator=function_or_none(_WHAT_IT_GETS, "what the listener returned"),
+        metadata={"java": None},
     )
     """Called after a listener that has returned, with what it got and what it returned. What it raises counts as raised
     by the listener."""

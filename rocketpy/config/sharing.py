@@ -59,12 +59,12 @@ class SharingConfig(ClientConfig):
     """Folder for the files with the offsets of consumers that broadcast (in Java the system property
     rocketmq.client.localOffsetStoreDir). None: .rocketmq_offsets in the home folder."""
     on_assigned: Callable[..., Any] | None = attrs.field(
-        default=None, validator=function_or_none, metadata={"java": "messageQueueListener"}
+        default=None, validator=function_or_none("a tuple of queues"), metadata={"java": "messageQueueListener"}
     )
     """A plain or async function that is told of queues which this consumer has got, before the first pull of them: a
     tuple of `MessageQueue`."""
     on_revoked: Callable[..., Any] | None = attrs.field(
-        default=None, validator=function_or_none, metadata={"java": None}
+        default=None, validator=function_or_none("a tuple of queues"), metadata={"java": None}
     )
     """A plain or async function that is told of queues which are taken from this consumer, or given up as it closes.
     Until it returns they are ours; they are not pulled any more."""
