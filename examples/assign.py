@@ -1,4 +1,4 @@
-"""Read a topic again from a moment on, beside whatever its groups do: `python -m examples.assign [NAMESRV TOPIC]`.
+"""Read a topic again from a given time on, without disturbing its groups: `python -m examples.assign [NAMESRV TOPIC]`.
 
 The queues are assigned, so no other member takes any of them, and nothing is committed. Without a name server the
 program starts a cluster of its own, with some messages.
@@ -14,7 +14,7 @@ from rocketpy.sync import LitePullConsumer, MessageExt
 
 
 def read_since(namesrv: str, topic: str, timestamp: int) -> list[MessageExt]:
-    """The messages that were stored at that moment (ms since 1970) or later, up to what is there now."""
+    """Return the messages stored at that time (ms since 1970) or later, up to the newest one now."""
     consumer = LitePullConsumer("reading-again", namesrv=namesrv, auto_commit=False)
     consumer.assign(consumer.fetch_message_queues(topic))
     found: list[MessageExt] = []
@@ -29,7 +29,7 @@ def read_since(namesrv: str, topic: str, timestamp: int) -> list[MessageExt]:
 
 
 def main() -> None:
-    """Read what has been stored within the last hour."""
+    """Read what was stored within the last hour."""
     with servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv:
         topic = sys.argv[2] if len(sys.argv) > 2 else "Orders"
         if len(sys.argv) < 3:

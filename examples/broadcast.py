@@ -1,4 +1,4 @@
-"""Every instance of a service hears of every price: `python -m examples.broadcast [NAMESRV]`.
+"""Every instance of a service gets every price: `python -m examples.broadcast [NAMESRV]`.
 
 Two instances live in this program. Each keeps its offsets in a file of its own, so one that is started again is not
 told the same price twice. Without a name server the program starts a cluster of its own.
@@ -15,7 +15,7 @@ from rocketpy.sync import Message, MessageExt, MessageModel, Producer, PushConsu
 
 
 class Cache:
-    """What one instance knows; its listener is called in a thread."""
+    """The prices that one instance knows; its listener is called in a thread."""
 
     def __init__(self) -> None:
         self.prices: dict[str, str] = {}
@@ -28,7 +28,7 @@ class Cache:
 
 
 def instance(name: str, namesrv: str, folder: str, cache: Cache) -> PushConsumer:
-    """A member of the group: its name is the same at every start, and no other member on this host has it."""
+    """A member of the group. Its name is the same at every start, and unique on this host."""
     consumer = PushConsumer(
         "price-caches",
         namesrv=namesrv,
@@ -41,7 +41,7 @@ def instance(name: str, namesrv: str, folder: str, cache: Cache) -> PushConsumer
 
 
 def main() -> None:
-    """Tell two instances two prices."""
+    """Send two prices to two instances."""
     one, two = Cache(), Cache()
     with servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv, tempfile.TemporaryDirectory() as folder:
         with Producer("price-office", namesrv=namesrv) as producer:

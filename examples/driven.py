@@ -1,9 +1,9 @@
-"""What brokers have a running consumer do: `python -m examples.driven`, and in another terminal an operator's commands.
+"""What an operator can do to a running consumer: `python -m examples.driven`, and in another terminal one of these.
 
 Apache's tools reach it, by the group and the client id that it prints:
 
 mqadmin resetOffsetByTime -n 127.0.0.1:9876 -g driven -t Orders -s 0      # everything again, while it consumes
-mqadmin consumerStatus -n 127.0.0.1:9876 -g driven -i CLIENT_ID -s        # how it is inside, with stacks
+mqadmin consumerStatus -n 127.0.0.1:9876 -g driven -i CLIENT_ID -s        # its internals, with stacks
 mqadmin queryMsgById -n 127.0.0.1:9876 -i MESSAGE_ID -g driven -d CLIENT_ID    # this message once more, at once
 
 With `--demo` it starts a cluster of its own and plays the operator too: it has the broker set the group back once.
@@ -27,7 +27,7 @@ from rocketpy_broker_sim import LocalCluster
 
 
 async def show(message: MessageExt) -> None:
-    """The listener. It notices nothing of being driven: messages come again."""
+    """The listener. It does not notice what the operator does: messages simply come again."""
     print(f"{message.queue_id}:{message.queue_offset} {message.body.decode()}", flush=True)
 
 
@@ -47,7 +47,7 @@ async def set_back(client: rocketpy.MQClientInstance, group: str, topic: str) ->
 
 
 async def demo() -> None:
-    """Consume three messages, have the group set back, and consume them again."""
+    """Consume three messages, have the group reset, and consume them again."""
     came: list[bytes] = []
     enough = trio.Event()
 
@@ -80,7 +80,7 @@ async def serve(namesrv: str | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="driven")
     parser.add_argument("-n", "--namesrv", default=None, help='"host:port;host:port"; NAMESRV_ADDR when left out')
-    parser.add_argument("--demo", action="store_true", help="with servers and an operator of its own")
+    parser.add_argument("--demo", action="store_true", help="run with servers and an operator of its own")
     options = parser.parse_args()
     trio.run(demo if options.demo else partial(serve, options.namesrv))
 

@@ -1,4 +1,4 @@
-"""Prints the messages of a topic that an SQL92 expression lets through, or tags, until Ctrl-C.
+"""Print the messages of a topic that match an SQL92 expression, or tags, until Ctrl-C.
 
 python -m examples.filters Orders "amount > 1000 AND region IN ('north', 'south')" [-n 127.0.0.1:9876]
 python -m examples.filters Orders --tags "paid || refunded"
@@ -14,21 +14,19 @@ from rocketpy.sync import ConsumeFromWhere, MessageExt, PushConsumer
 
 
 def show(message: MessageExt) -> None:
-    """A listener: called in a thread, with one message after the other."""
+    """The listener: called in a thread, with one message at a time."""
     print(f"{message.topic} {message.tags or '-'} {message.body.decode(errors='replace')}", flush=True)
 
 
 def main() -> int:
     """Consume; the exit status is 2 when the expression is wrong or the broker cannot filter by it."""
     parser = argparse.ArgumentParser(prog="filters")
-    parser.add_argument("topic", help="whose messages")
+    parser.add_argument("topic", help="the topic to consume")
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("sql", nargs="?", help="which of them, by their properties")
-    which.add_argument("--tags", help='which of them, by their tags: "paid || refunded"')
+    which.add_argument("sql", nargs="?", help="an SQL92 expression over properties")
+    which.add_argument("--tags", help='tags instead of an expression: "paid || refunded"')
     parser.add_argument("-n", "--namesrv", default=None, help='"host:port;host:port"; NAMESRV_ADDR when left out')
-    parser.add_argument(
-        "-g", "--group", default="filters", help="the consumer group; the broker remembers how far it is"
-    )
+    parser.add_argument("-g", "--group", default="filters", help="the consumer group, whose offsets the broker keeps")
     options = parser.parse_args()
     consumer = PushConsumer(
         options.group,

@@ -1,4 +1,4 @@
-"""Functions around every listener, and when queues come and go: `python -m examples.hooks [NAMESRV]`.
+"""Functions called around listeners, and when queues come and go: `python -m examples.hooks [NAMESRV]`.
 
 Here they measure how long a listener takes, and keep a state for each queue that a member has. Without a name server
 the program starts a cluster of its own, with some messages.
@@ -16,7 +16,7 @@ from rocketpy.sync import ConsumeFromWhere, MessageExt, MessageQueue, PushConsum
 
 
 class Bookkeeping:
-    """The functions, and what they write down; they are called in threads."""
+    """The functions, and what they record; they are called in threads."""
 
     def __init__(self, wanted: int) -> None:
         self.counts: dict[MessageQueue, int] = {}
@@ -26,20 +26,20 @@ class Bookkeeping:
         self._wanted = wanted
 
     def on_assigned(self, queues: tuple[MessageQueue, ...]) -> None:
-        """Before anything of these queues is pulled."""
+        """Called before anything is pulled from these queues."""
         self.counts |= dict.fromkeys(queues, 0)
         print(f"got {len(queues)} queues")
 
     def on_revoked(self, queues: tuple[MessageQueue, ...]) -> None:
-        """Before these queues go; the consumer waits for it."""
+        """Called before these queues go; the consumer waits for it."""
         print(f"gave up {len(queues)} queues with {sum(self.counts.pop(queue) for queue in queues)} messages")
 
     def before(self, message: MessageExt) -> None:
-        """In the thread of the listener, right before it."""
+        """Called in the thread of the listener, right before it."""
         self._began.at = time.perf_counter()
 
     def after(self, message: MessageExt, outcome: Any) -> None:
-        """Likewise after it, with what it returned."""
+        """Called after it, in the same thread, with what it returned."""
         self.took.append(time.perf_counter() - self._began.at)
         if len(self.took) == self._wanted:
             self.done.set()

@@ -12,12 +12,12 @@ from rocketpy_broker_sim import BlockingLocalCluster
 
 
 def work(bodies: list[bytes]) -> int:
-    """Stands for what is done with a batch; its result and the offsets should be stored together."""
+    """Stands for real work on a batch. Its result and the offsets should be stored together."""
     return sum(map(len, bodies))
 
 
 def consume(namesrv: str, topic: str, group: str, *, until_idle: float) -> int:
-    """Work on everything there is, and return how many messages that were."""
+    """Work on everything there is, and return the number of messages."""
     done = 0
     consumer = LitePullConsumer(
         group,
@@ -30,9 +30,9 @@ def consume(namesrv: str, topic: str, group: str, *, until_idle: float) -> int:
         consumer.wait_assigned(30)
         while batch := consumer.poll(100, timeout=until_idle):
             size = work([message.body for message in batch])
-            consumer.commit()  # when the work is done: a batch that was cut off comes again
+            consumer.commit()  # after the work is done, so that an interrupted batch comes again
             done += len(batch)
-            print(f"{len(batch)} messages, {size} bytes; {sum(consumer.lag().values())} are left")
+            print(f"{len(batch)} messages, {size} bytes; {sum(consumer.lag().values())} left")
     return done
 
 

@@ -1,4 +1,4 @@
-"""Steps of orders, consumed in order: each order in one queue, each queue one message after the other, until Ctrl-C.
+"""Consume the steps of orders in order: each order in one queue, each queue one message at a time, until Ctrl-C.
 
 Run it twice to see the queues move; end one of the two, or kill it. It needs a name server and a broker:
 

@@ -1,4 +1,4 @@
-"""Offsets beside the results, in one database: each message counts exactly once. `python -m examples.own_offsets`.
+"""Store offsets and results in one database, so each message counts exactly once: `python -m examples.own_offsets`.
 
 A listener adds what it gets to a sum, and writes down in the same transaction which messages the sum has. A copy that
 comes after a crash is known by that. Without a name server as an argument the program starts a cluster of its own.
@@ -16,7 +16,7 @@ from rocketpy.sync import ConsumeFromWhere, MessageExt, MessageQueue, PushConsum
 
 
 class Ledger:
-    """A sum, and how far each queue is in it: an offset store and a listener in one. For any thread."""
+    """A sum, and the offset up to which it includes each queue. An offset store and a listener. For any thread."""
 
     def __init__(self, path: str) -> None:
         self._connection = sqlite3.connect(path, check_same_thread=False)
@@ -32,7 +32,7 @@ class Ledger:
         return self._row(queue)[0]
 
     def write(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """The listener has written them already."""
+        """Nothing to do: the listener has already written them."""
 
     # --- the listener ---------------------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ class Ledger:
         with self._lock, self._connection:
             following, total = self._row(message.queue)
             if following is not None and message.queue_offset < following:
-                return  # a copy
+                return  # a duplicate
             row = (str(message.queue), message.queue_offset + 1, total + int(message.body))
             self._connection.execute("insert or replace into totals values (?, ?, ?)", row)
 
@@ -54,7 +54,7 @@ class Ledger:
 
 
 def consume(namesrv: str, ledger: Ledger, until: int) -> None:
-    """Consume in order, so that what comes next in a queue is all there is to remember."""
+    """Consume in order, so that one offset for each queue is all there is to remember."""
     reached = threading.Event()
 
     def listener(message: MessageExt) -> None:
@@ -75,12 +75,12 @@ def consume(namesrv: str, ledger: Ledger, until: int) -> None:
 
 
 def main() -> None:
-    """Add up a hundred amounts in two lives of a consumer."""
+    """Add up a hundred amounts with two consumers, one after the other."""
     ledger = Ledger(":memory:")
     with servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv:
         fill(namesrv, "Amounts", [str(amount) for amount in range(1, 101)])
         consume(namesrv, ledger, until=100)
-        print("a consumer has ended, and the next one goes on where the ledger says")
+        print("the first consumer has ended; the next one continues where the ledger says")
         consume(namesrv, ledger, until=5050)
     print("sum:", ledger.total())
 

@@ -1,4 +1,4 @@
-"""A strategy of one's own: a member on a large machine gets three times as much. `python -m examples.own_strategy`.
+"""A custom strategy that gives members on large machines three times as much: `python -m examples.own_strategy`.
 
 What a member is goes into its `instance_name`, which is a part of the client id that all members see. Without a name
 server as an argument the program starts a cluster of its own.
@@ -21,7 +21,7 @@ def weight(client_id: str) -> int:
 
 
 def by_weight(request: AllocateRequest) -> list[MessageQueue]:
-    """The same in every member: deal the queues out to a circle in which large members stand three times."""
+    """Deal the queues out to a circle in which large members appear three times; it is the same in every member."""
     circle = [client_id for client_id in request.client_ids for _ in range(weight(client_id))]
     return [queue for at, queue in enumerate(request.queues) if circle[at % len(circle)] == request.client_id]
 
@@ -37,7 +37,7 @@ def member(name: str, namesrv: str) -> PushConsumer:
 
 
 def main() -> None:
-    """Let a large member and a small one share eight queues, and say how many each has."""
+    """Let a large member and a small one share eight queues, and print how many each has."""
     with servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv:
         fill(namesrv, "Shared", [], queues=8)
         with member("one-large", namesrv) as large, member("two-small", namesrv) as small:

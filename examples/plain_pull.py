@@ -1,4 +1,4 @@
-"""Walk through one queue by its offsets, without a group that shares: `python -m examples.plain_pull [NAMESRV TOPIC]`.
+"""Read queues offset by offset, without sharing them in a group: `python -m examples.plain_pull [NAMESRV TOPIC]`.
 
 The program says where each pull begins and what the group has done; nothing runs in the background. Without a name
 server it starts a cluster of its own, with some messages.
@@ -13,7 +13,7 @@ from rocketpy.sync import MessageQueue, PullConsumer, PullStatus
 
 
 def walk(consumer: PullConsumer, queue: MessageQueue) -> int:
-    """Go on where the group stopped, up to the end; how many messages there were."""
+    """Continue where the group stopped, up to the end. Return how many messages there were."""
     offset, count = consumer.fetch_consume_offset(queue) or 0, 0
     while True:
         result = consumer.pull(queue, offset, max_messages=32)
@@ -25,11 +25,11 @@ def walk(consumer: PullConsumer, queue: MessageQueue) -> int:
         elif result.status is PullStatus.NO_NEW_MSG:
             consumer.update_consume_offset(queue, offset)
             return count
-        # The other statuses only say where to go on.
+        # Whatever the status is, the answer has the offset to pull from next.
 
 
 def main() -> None:
-    """Walk through every queue of the topic."""
+    """Read every queue of the topic."""
     with servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv:
         topic = sys.argv[2] if len(sys.argv) > 2 else "Orders"
         if len(sys.argv) < 3:

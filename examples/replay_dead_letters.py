@@ -1,4 +1,4 @@
-"""Look at the dead letters of a group, and send those of one topic again.
+"""List the dead letters of a group, and send those of one topic again.
 
 python -m examples.replay_dead_letters billing --topic Orders -n 127.0.0.1:9876          # only lists and counts
 python -m examples.replay_dead_letters billing --topic Orders -n 127.0.0.1:9876 --send
@@ -30,7 +30,7 @@ def main() -> None:
         options.group, namesrv=options.namesrv, wanted=wanted, limit=options.limit, dry_run=not options.send
     )
     count = f"{done.replayed} {'sent' if options.send else 'to send'}"
-    print(f"{count}, {done.passed_over} passed over, {done.remaining} left")
+    print(f"{count}, {done.passed_over} skipped, {done.remaining} left")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where the examples find servers: those that the user names, or a small cluster of the program's own."""
+"""Servers for the examples: those that the user names, or a small cluster in the same process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rocketpy_broker_sim import BlockingLocalCluster
 
 @contextmanager
 def servers(namesrv: str | None) -> Iterator[str]:
-    """Name servers: these, or for the length of the block those of a cluster in this process."""
+    """Yield these name servers, or those of a cluster that runs in this process during the block."""
     if namesrv is not None:
         yield namesrv
         return
@@ -20,7 +20,7 @@ def servers(namesrv: str | None) -> Iterator[str]:
 
 
 def fill(namesrv: str, topic: str, bodies: list[str], *, queues: int = 2) -> None:
-    """Make a topic with some messages, one after the other in each queue."""
+    """Create a topic, and send messages to its queues in turn."""
     with Producer("examples", namesrv=namesrv) as producer:
         producer.create_topic(topic, queues=queues)
         places = producer.queues(topic)

@@ -101,18 +101,18 @@ class ConsumeResult(Enum):
 
     SUCCESS = "SUCCESS"
     RETRY = "RETRY"
-    """Again later, at a time of the broker's choice; in order, after `suspend_current_queue_time`."""
+    """Try again later, when the broker decides, or with `orderly` after `suspend_current_queue_time`."""
     COMMIT = "COMMIT"
-    """Success that commits everything of the queue up to here; in order with `auto_commit=False`."""
+    """Success; commits everything in the queue up to this message. For `orderly` with `auto_commit=False`."""
     ROLLBACK = "ROLLBACK"
-    """Everything of the queue since its last COMMIT again after a pause; in order with `auto_commit=False`."""
+    """After a pause, try everything since the queue's last COMMIT again. For `orderly` with `auto_commit=False`."""
 
 
 @attrs.frozen
 class RetryLater:
-    """Returned by a listener: again later, at a delay level of its own choice.
+    """Returned by a listener: try the message again after the delay of a level.
 
-    From a listener of lists it is all of the list, or what follows the messages that are `done`.
+    From a listener that takes lists, it applies to the whole list, or to what follows the first `done` messages.
     """
 
     delay_level: int = attrs.field(default=0)
@@ -124,7 +124,7 @@ class RetryLater:
             raise ConfigError(f"delay_level must be -1, 0 or a level of the broker's table, not {value!r}")
 
     done: int = attrs.field(default=0, kw_only=True)
-    """How many messages of a list, from the first on, are dealt with and do not come again."""
+    """How many messages of the list, counted from the first, are done and do not come again."""
 
     @done.validator
     def _check_done(self, _: attrs.Attribute[int], value: object) -> None:
@@ -134,7 +134,7 @@ class RetryLater:
 
 @attrs.frozen
 class Suspend:
-    """Returned by a listener that consumes in order: its queue pauses, then the same messages come again."""
+    """Returned by a listener of an orderly consumer: its queue pauses, then the same messages come again."""
 
     seconds: float = attrs.field()
     """0.01 to 30, as in Java."""

@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 @final
 class LitePullConsumer(Fetching[TrioConsumer]):
-    """Hands out messages when it is asked: ``async with rocketpy.aio.LitePullConsumer("billing") as consumer:``.
+    """Hands out messages on demand: ``async with rocketpy.aio.LitePullConsumer("billing") as consumer:``.
 
     Arguments and methods are those of `rocketpy.LitePullConsumer`; `commit_soon`, `pause` and `resume` have to be
     awaited here. ``async for message in consumer`` gives messages one by one until another task closes it; it fetches
@@ -83,7 +83,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     # --- what it consumes -----------------------------------------------------------------------------
 
     def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
-        """Have the group share out the queues of a topic. See `rocketpy.LitePullConsumer.subscribe`.
+        """Consume a topic whose queues the group shares. See `rocketpy.LitePullConsumer.subscribe`.
 
         Raises:
             ConfigError: an argument cannot be used, or `assign` was used before.
@@ -93,17 +93,17 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._inner.subscribe(topic, tags=tags, sql=sql)
 
     def unsubscribe(self, topic: str) -> None:
-        """Get no more messages of a topic.
+        """Stop consuming a topic.
 
         Raises:
-            ConfigError: it is not subscribed.
+            ConfigError: the topic is not subscribed.
             ClientClosedError: it is closed, or was made before a fork.
         """
         self._check_home()
         self._inner.unsubscribe(topic)
 
     def assign(self, queues: Iterable[MessageQueue], *, tags: str | None = None, sql: str | None = None) -> None:
-        """Have these queues and no others. See `rocketpy.LitePullConsumer.assign`.
+        """Consume exactly these queues. See `rocketpy.LitePullConsumer.assign`.
 
         Raises:
             ConfigError: an argument cannot be used, or `subscribe` was used before.
@@ -113,7 +113,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._inner.assign(queues, tags=tags, sql=sql)
 
     def on_queues_changed(self, topic: str, function: QueuesFunction) -> None:
-        """Have a function called with a topic and its queues whenever these have become others.
+        """Have a function called with a topic and its queues whenever the queues of the topic change.
 
         An async function is called in the loop, a plain one in a thread. See
         `rocketpy.LitePullConsumer.on_queues_changed`.
@@ -133,13 +133,13 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     # --- messages -------------------------------------------------------------------------------------
 
     async def poll(self, max_messages: int | None = None, *, timeout: float | None = None) -> list[MessageExt]:
-        """The next messages, as soon as there are any. See `rocketpy.LitePullConsumer.poll`.
+        """Return the next messages, as soon as there are any. See `rocketpy.LitePullConsumer.poll`.
 
         Raises:
             ConfigError: an argument cannot be used, or nothing is subscribed or assigned.
-            NoPermissionError, RequestCodeNotSupportedError: a broker gives nothing to lite pull consumers.
-            ClientClosedError: the consumer is not open, or closes.
-            ServiceCrashedError: a bug in the background ended it.
+            NoPermissionError, RequestCodeNotSupportedError: a broker refuses lite pulls.
+            ClientClosedError: the consumer is not open, or is closing.
+            ServiceCrashedError: a bug in the background stopped the consumer.
         """
         lent: list[Part] = []
 
@@ -156,11 +156,11 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         return [message for part in lent for message in part.messages]
 
     def __aiter__(self) -> Self:
-        """Messages one by one, until the consumer closes; see the class for what is committed meanwhile."""
+        """Iterate over messages until the consumer closes; see the class for what is committed meanwhile."""
         return self
 
     async def __anext__(self) -> MessageExt:
-        """Wait for the next message; asking for it says that the one before is dealt with."""
+        """Wait for the next message; asking for it means that the previous one is done."""
         self._bridge.check()
         while True:
             while self._rest:
@@ -204,12 +204,12 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     # --- how far the group is -------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
-        """Commit, and wait until the brokers have it. See `rocketpy.LitePullConsumer.commit`.
+        """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.
 
         Raises:
             ConfigError: an argument cannot be used.
-            QueueNotAssignedError: one of `offsets` is for a queue that is not ours; nothing is committed then.
-            RocketMQError: a broker cannot be reached, does not answer, or refuses. It will be told once more.
+            QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
+            RocketMQError: a broker cannot be reached, does not answer, or refuses. The commit is repeated soon.
         """
         self._ready()
         await self._call(self._inner.commit, offsets, timeout=timeout)
@@ -219,19 +219,19 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
         Raises:
             ConfigError: an argument cannot be used.
-            QueueNotAssignedError: one of `offsets` is for a queue that is not ours; nothing is committed then.
+            QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
         """
         await self._do(self._inner.commit_soon, offsets)
 
     def ack(self, message: MessageExt) -> None:
-        """One message is dealt with; does not wait for the background. See `rocketpy.LitePullConsumer.ack`.
+        """Mark one message as done; does not wait for the background. See `rocketpy.LitePullConsumer.ack`.
 
         Raises:
-            ConfigError: this is no message.
+            ConfigError: this is not a message.
             ClientClosedError: the consumer is not open.
         """
         if not isinstance(message, MessageExt):
-            raise ConfigError(f"what is acknowledged must be a message that was handed out, not {message!r:.100}")
+            raise ConfigError(f"ack needs a message that this consumer handed out, not {message!r:.100}")
         self._bridge.check()
         self._inner.check_open()
         self._bridge.portal.post(self._inner.acknowledge, message)
@@ -239,27 +239,27 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     # --- single queues --------------------------------------------------------------------------------
 
     def position(self, queue: MessageQueue) -> int:
-        """The offset of the next message that will be handed out of a queue.
+        """The offset of the next message that a poll will hand out from a queue.
 
         Raises:
-            ConfigError: this is no queue.
-            QueueNotAssignedError: the queue is not ours.
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
         """
         self._check_home()
         ahead = [message.queue_offset for held, message in tuple(self._rest) if held.queue == queue]
         return min([self._inner.position(queue), *ahead])
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Where the group would go on in a queue. See `rocketpy.LitePullConsumer.committed`.
+        """The committed offset of a queue. See `rocketpy.LitePullConsumer.committed`.
 
         Raises:
-            ConfigError: this is no queue.
+            ConfigError: this is not a queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return await self._call(self._inner.committed, queue)
 
     async def lag(self) -> dict[MessageQueue, int]:
-        """How many messages lie in each queue that is ours from its `position` on, those for others included.
+        """For each queue of this consumer, how many messages there are from its `position` on, unwanted ones included.
 
         Raises:
             RocketMQError: a broker cannot be reached, does not answer, or refuses.
@@ -268,64 +268,64 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         return await self._call(self._inner.lag)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at an offset. See `rocketpy.LitePullConsumer.seek`.
+        """Continue at an offset. See `rocketpy.LitePullConsumer.seek`.
 
         Raises:
             ConfigError: an argument cannot be used.
-            OffsetOutOfRangeError: the queue does not reach so far.
-            QueueNotAssignedError: the queue is not ours.
+            OffsetOutOfRangeError: the offset lies outside of the queue.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._ready()
         await self._call(self._inner.seek, queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the oldest message that a queue still has.
+        """Continue at the oldest message that a queue still has.
 
         Raises:
-            ConfigError: this is no queue.
-            QueueNotAssignedError: the queue is not ours.
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._ready()
         await self._call(self._inner.seek_to_begin, queue)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on at the next message that comes to a queue.
+        """Continue at the next message that comes to a queue.
 
         Raises:
-            ConfigError: this is no queue.
-            QueueNotAssignedError: the queue is not ours.
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._ready()
         await self._call(self._inner.seek_to_end, queue)
 
     async def seek_to_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> None:
-        """Go on at the first message stored at a time (ms since 1970, or a datetime with a time zone) or after it.
+        """Continue at the first message stored at a time (ms since 1970, or a datetime with a time zone) or later.
 
         Raises:
             ConfigError: an argument cannot be used.
-            QueueNotAssignedError: the queue is not ours.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._ready()
         await self._call(self._inner.seek_to_timestamp, queue, timestamp)
 
     async def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Hand out nothing more of these queues, and pull no more of them, until `resume`; they stay ours.
+        """Hand out and pull nothing more from these queues until `resume`. They stay with this consumer.
 
         Raises:
-            ConfigError: these are no queues.
-            QueueNotAssignedError: one of them is not ours; none is paused then.
+            ConfigError: these are not queues.
+            QueueNotAssignedError: this consumer does not have one of them; none is paused.
         """
         await self._do(self._inner.pause, queues)
 
     async def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Go on with queues where they are; with those that were not paused nothing changes.
+        """Continue with paused queues where they are. Queues that are not paused are unaffected.
 
         Raises:
-            ConfigError: these are no queues.
+            ConfigError: these are not queues.
         """
         await self._do(self._inner.resume, queues)
 
@@ -333,21 +333,21 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
-        """The queues that are ours now."""
+        """The queues that this consumer has now."""
         return self._inner.assignment
 
     async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """Wait until at least one queue is ours. See `rocketpy.LitePullConsumer.wait_assigned`.
+        """Wait until this consumer has at least one queue. See `rocketpy.LitePullConsumer.wait_assigned`.
 
         Raises:
             RequestTimeoutError: it took longer than `timeout` seconds.
             ClientClosedError: the consumer is not open.
-            ServiceCrashedError: a bug in the background ended it.
+            ServiceCrashedError: a bug in the background stopped the consumer.
         """
         return await self._call(self._inner.wait_assigned, timeout)
 
     def status(self) -> LitePullConsumerStatus:
-        """How it is: topics, queues, what is held of them, and what goes wrong."""
+        """The current state: topics, queues, the messages held from them, and errors."""
         return self._inner.status()
 
     def statistics(self) -> LitePullConsumerStatistics:

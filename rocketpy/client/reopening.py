@@ -34,5 +34,5 @@ class Reopenable(NotPicklable):
 
 def _refuse(thing: object) -> NoReturn:
     raise ClientClosedError(
-        f"{thing!r} was made in this process: reopen() is for the children of a fork; elsewhere make a new one"
+        f"{thing!r} was made in this process: reopen() works only in the child of a fork; make a new one here"
     )

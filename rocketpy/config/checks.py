@@ -105,7 +105,7 @@ def one_of_or_function(*choices: str) -> Check:
                 f"{field.name} must be an object, not the class {value.__name__}: write {value.__name__}()"
             )
         if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004
-            raise ConfigError(f"{field.name} must be a plain function: nobody awaits what {value!r:.100} gives")
+            raise ConfigError(f"{field.name} must be a plain function, and {value!r:.100} is async")
 
     return check
 
@@ -160,7 +160,7 @@ def offset_storage_or_none(_: object, field: attrs.Attribute[Any], value: object
         raise ConfigError(f"{field.name} must be an object, not the class {value.__name__}")
     missing = [name for name in ("read", "write") if not callable(getattr(value, name, None))]
     if missing:
-        raise ConfigError(f"{field.name} must have functions read and write, and {value!r:.100} has no {missing[0]}")
+        raise ConfigError(f"{field.name} must have the methods read and write, and {value!r:.100} has no {missing[0]}")
 
 
 def folder_or_none(value: str | os.PathLike[str] | None) -> str | None:

@@ -71,7 +71,7 @@ _REASONS = {
     "the broker that is asked is the one that the last answer suggested": "connectBrokerByUser defaultBrokerId",
     "each queue is pulled by a task of its own": "pullThreadNums",
     "changes are seen with the routes, every poll_name_server_interval": "topicMetadataCheckIntervalMillis",
-    "a pull consumer has no share of a topic; LitePullConsumer has": """
+    "a PullConsumer shares no queues with its group; use LitePullConsumer": """
         enableRebalance registerSubscriptions registerTopics
     """,
 }  # fmt: skip
@@ -79,7 +79,7 @@ _REASONS = {
 NOT_THERE: Mapping[str, str] = {key: reason for reason, keys in _REASONS.items() for key in keys.split()}
 """Setting of Java's -> why there is none here."""
 
-_NO_SHARE = "a pull consumer has no share of a topic; LitePullConsumer has"
+_NO_SHARE = "a PullConsumer shares no queues with its group; use LitePullConsumer"
 NOT_THERE_OF: Mapping[type[ClientConfig], Mapping[str, str]] = {
     LitePullConsumerConfig: {
         "consumerPullTimeoutMillis": "brokers hold every lite pull; consumer_timeout_when_suspend bounds it",
@@ -88,8 +88,8 @@ NOT_THERE_OF: Mapping[type[ClientConfig], Mapping[str, str]] = {
         "allocateMessageQueueStrategy": _NO_SHARE,
         "messageModel": _NO_SHARE,
         "messageQueueListener": _NO_SHARE,
-        "offsetStore": "offsets are at the brokers; a program that keeps its own says where each pull begins",
-        "maxReconsumeTimes": "nothing is given back",
+        "offsetStore": "offsets are kept on the brokers; a program with its own passes one to each pull",
+        "maxReconsumeTimes": "pull consumers do not send messages back",
         "pullTimeDelayMillsWhenException": "a pull that fails raises, and the program decides when to pull again",
     },
 }
@@ -112,10 +112,10 @@ OTHER_DEFAULTS: Mapping[str, str] = {
 """Why a default is not Java's, by Java's name."""
 
 SYSTEM_PROPERTIES: Mapping[str, str] = {
-    "rocketmq.client.maxTimeConsumeContinuously": "workers change between queues by themselves, after milliseconds",
+    "rocketmq.client.maxTimeConsumeContinuously": "workers move on to other queues after milliseconds anyway",
     "rocketmq.client.pull.pullMaxIdleTime": "a queue that is not pulled for 120 s without a reason is taken again",
-    "rocketmq.client.rebalance.minInterval": "changes are acted upon at once, what is missing is looked for after 1 s",
-    "rocketmq.client.unlockDelayTimeMills": "a queue is unlocked once its listener is out of it and it is committed",
+    "rocketmq.client.rebalance.minInterval": "changes are acted upon at once, and failures retried after 1 s",
+    "rocketmq.client.unlockDelayTimeMills": "a queue is unlocked once its listener has returned and it is committed",
 }
 """System property of Java's clients -> why there is no setting for it here. Others have become settings, see below."""
 

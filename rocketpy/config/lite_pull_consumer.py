@@ -16,33 +16,33 @@ class LitePullConsumerConfig(SharingConfig):
     """How a lite pull consumer pulls ahead, and when it commits."""
 
     auto_commit: bool = attrs.field(default=True, validator=member(bool), metadata={"java": "autoCommit"})
-    """Whether what was handed out before the last poll is committed by itself, every `auto_commit_interval`."""
+    """Whether to commit, every `auto_commit_interval`, everything handed out before the last poll."""
     auto_commit_interval: float = attrs.field(
         default=5.0, validator=seconds(0.01, 3600), metadata={"java": "autoCommitIntervalMillis", "scale": 1000}
     )
-    """Seconds between two commits that come by themselves."""
+    """Seconds between two automatic commits."""
     poll_timeout: float = attrs.field(
         default=5.0, validator=seconds(0, 86_400), metadata={"java": "pollTimeoutMillis", "scale": 1000}
     )
-    """Seconds that a poll waits for messages when it is not told otherwise."""
+    """Seconds that `poll` waits for messages when it is called without a timeout."""
     pull_batch_size: int = attrs.field(default=10, validator=whole(1, 1024), metadata={"java": "pullBatchSize"})
-    """Messages to ask for in one pull; and what a poll hands out at most when it is not told otherwise."""
+    """Messages to ask for in one pull, and the most that `poll` returns when it is called without `max_messages`."""
     pull_threshold_for_all: int = attrs.field(
         default=10_000, validator=whole(1), metadata={"java": "pullThresholdForAll"}
     )
-    """Messages held of all queues together, above which pulling waits."""
+    """Messages held from all queues together, above which pulling pauses."""
     pull_threshold_for_queue: int = attrs.field(
         default=1000, validator=whole(1, 65_535), metadata={"java": "pullThresholdForQueue"}
     )
-    """Messages held of a queue, above which pulling waits; where messages are acknowledged one by one, also those
-    that are handed out and not acknowledged."""
+    """Messages held from a queue, above which pulling pauses. Once `ack` is used, messages handed out and not yet
+    acknowledged count too."""
     pull_threshold_size_for_queue: int = attrs.field(
         default=100, validator=whole(1, 1024), metadata={"java": "pullThresholdSizeForQueue"}
     )
-    """MiB held of a queue, above which pulling waits."""
+    """MiB held from a queue, above which pulling pauses."""
     consume_max_span: int = attrs.field(default=2000, validator=whole(1, 65_535), metadata={"java": "consumeMaxSpan"})
-    """Distance between the lowest and the highest offset held of a queue, above which pulling waits; where messages
-    are acknowledged one by one, also of those that are handed out and not acknowledged."""
+    """Distance between the lowest and the highest offset held from a queue, above which pulling pauses. Once `ack` is
+    used, messages handed out and not yet acknowledged count too."""
     broker_suspend_max_time: float = attrs.field(
         default=20.0, validator=seconds(0.001, 600), metadata={"java": "brokerSuspendMaxTimeMillis", "scale": 1000}
     )
@@ -52,7 +52,7 @@ class LitePullConsumerConfig(SharingConfig):
         validator=seconds(0.01, 600),
         metadata={"java": "consumerTimeoutMillisWhenSuspend", "scale": 1000},
     )
-    """Seconds to wait for the answer to a pull; longer than `broker_suspend_max_time`."""
+    """Seconds to wait for the answer to a pull; must be longer than `broker_suspend_max_time`."""
 
     def __attrs_post_init__(self) -> None:
         """Fields that only make sense together."""

@@ -20,13 +20,13 @@ def check_patience(hold: float, wait: float) -> None:
     if wait <= hold:
         raise ConfigError(
             f"consumer_timeout_when_suspend ({wait:g} s) must be longer than broker_suspend_max_time ({hold:g} s), or "
-            "held pulls never get their answer"
+            "pulls time out while held"
         )
 
 
 @attrs.frozen(kw_only=True)
 class PullConsumerConfig(ClientConfig):
-    """How a pull consumer asks."""
+    """The settings of a pull consumer."""
 
     group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
     """Name under which offsets are kept."""
@@ -39,11 +39,11 @@ class PullConsumerConfig(ClientConfig):
         validator=seconds(0.01, 600),
         metadata={"java": "consumerTimeoutMillisWhenSuspend", "scale": 1000},
     )
-    """Seconds that `pull_block_if_not_found` waits for its answer; longer than `broker_suspend_max_time`."""
+    """Seconds that `pull_block_if_not_found` waits for its answer; must be longer than `broker_suspend_max_time`."""
     consumer_pull_timeout: float = attrs.field(
         default=10.0, validator=seconds(0.01, 600), metadata={"java": "consumerPullTimeoutMillis", "scale": 1000}
     )
-    """Seconds that `pull` may take when it is not told otherwise."""
+    """Seconds that `pull` may take when it is called without a timeout."""
 
     def __attrs_post_init__(self) -> None:
         """Fields that only make sense together."""

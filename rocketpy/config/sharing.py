@@ -29,55 +29,55 @@ class SharingConfig(ClientConfig):
     """Where a group begins, how it shares queues, where its offsets are, and who is told of what comes and goes."""
 
     group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
-    """Name that the consumers of one purpose share; they share the messages too, save those of queues that a
-    `LitePullConsumer` has assigned to itself."""
+    """Name of the consumer group. Its members share the messages, except those of queues that a `LitePullConsumer` has
+    assigned to itself."""
     message_model: MessageModel = attrs.field(
         default=MessageModel.CLUSTERING, validator=member(MessageModel), metadata={"java": "messageModel"}
     )
-    """Whether the group shares the messages or every consumer gets all."""
+    """Whether the members of the group share the messages (CLUSTERING) or each gets all of them (BROADCASTING)."""
     consume_from_where: ConsumeFromWhere = attrs.field(
         default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
         validator=member(ConsumeFromWhere),
         metadata={"java": "consumeFromWhere"},
     )
-    """Where a group begins in a queue for which it has no offset yet."""
+    """Where a group starts in a queue for which it has no offset yet."""
     consume_timestamp: str | None = attrs.field(
         default=None, validator=consume_timestamp, metadata={"java": "consumeTimestamp"}
     )
-    """Local time yyyyMMddHHmmss for CONSUME_FROM_TIMESTAMP; left out, half an hour before the start."""
+    """Local time yyyyMMddHHmmss for CONSUME_FROM_TIMESTAMP. None: half an hour before the consumer starts."""
     allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]] = attrs.field(
         default="averagely",
         validator=one_of_or_function("averagely", "by_circle", "consistent_hash"),
         metadata={"java": "allocateMessageQueueStrategy"},
     )
     """How the queues of a subscribed topic are shared out: "averagely", "by_circle", "consistent_hash", a strategy such
-    as `AllocateByMachineRoom`, or a function. All consumers of a group must say the same."""
+    as `AllocateByMachineRoom`, or a function. All consumers of a group must use the same one."""
     offset_store: Any = attrs.field(default=None, validator=offset_storage_or_none, metadata={"java": "offsetStore"})
-    """Keeps offsets instead of the brokers (instead of a file when broadcasting): an object with the functions `read`
-    and `write` of `OffsetStorage`. None: brokers, or the file."""
+    """Where to keep offsets: an object with the methods `read` and `write` of `OffsetStorage`. None: on the brokers, or
+    when broadcasting in a file."""
     local_offset_store_dir: str | None = attrs.field(default=None, converter=folder_or_none, metadata={"java": None})
-    """Folder for the files with the offsets of consumers that broadcast (in Java the system property
+    """Folder for the offset files of broadcasting consumers (in Java the system property
     rocketmq.client.localOffsetStoreDir). None: .rocketmq_offsets in the home folder."""
     on_assigned: Callable[..., Any] | None = attrs.field(
         default=None, validator=function_or_none("a tuple of queues"), metadata={"java": "messageQueueListener"}
     )
-    """A plain or async function that is told of queues which this consumer has got, before the first pull of them: a
-    tuple of `MessageQueue`."""
+    """A plain or async function, called with a tuple of the queues (`MessageQueue`) that this consumer has just got,
+    before anything is pulled from them."""
     on_revoked: Callable[..., Any] | None = attrs.field(
         default=None, validator=function_or_none("a tuple of queues"), metadata={"java": None}
     )
-    """A plain or async function that is told of queues which are taken from this consumer, or given up as it closes.
-    Until it returns they are ours; they are not pulled any more."""
+    """A plain or async function, called with a tuple of the queues that are taken from this consumer, or that it gives
+    up as it closes. Until it returns they still belong to this consumer, but are no longer pulled."""
     rebalance_hook_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 60), metadata={"java": None})
-    """Seconds that a call of `on_assigned` or `on_revoked` may take; then queues come and go all the same. While a
-    consumer closes it is half of `close_timeout` at most."""
+    """Seconds that a call of `on_assigned` or `on_revoked` may take; then the consumer goes on without waiting for it.
+    While a consumer closes it is at most half of `close_timeout`."""
     rebalance_interval: float = attrs.field(
         default=20.0, validator=seconds(0.01, 3600), metadata={"java": "waitInterval", "scale": 1000}
     )
-    """Seconds between two looks at who consumes which queue; changes are acted upon at once."""
+    """Seconds between two regular rebalances; known changes are acted upon at once."""
     pull_time_delay_when_exception: float = attrs.field(
         default=3.0, validator=seconds(0.001, 600), metadata={"java": "pullTimeDelayMillsWhenException", "scale": 1000}
     )
     """Seconds to wait before a queue is pulled again after an error."""
     start_timeout: float = attrs.field(default=5.0, validator=seconds(0.001, 600), metadata={"java": None})
-    """Seconds that a start may take. Queues of a broker that does not answer by then are taken once it does."""
+    """Seconds that starting may take. Queues of a broker that does not answer by then are taken once it does."""

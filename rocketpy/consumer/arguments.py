@@ -57,9 +57,7 @@ def checked_timestamp(value: object) -> int:
     """
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise ConfigError(
-                f"a datetime must have a time zone, as astimezone() gives: {value!r} may mean many moments"
-            )
+            raise ConfigError(f"a datetime must have a time zone, and {value!r} has none: use astimezone()")
         return int(value.timestamp() * 1000)
     if type(value) is not int or not 0 <= value <= _MOST_OFFSET:
         raise ConfigError(f"a time must be milliseconds since 1970, or a datetime with a time zone, not {value!r:.100}")
@@ -70,7 +68,7 @@ def checked_queues(queues: object) -> frozenset[MessageQueue]:
     """Queues as they were given, each once.
 
     Raises:
-        ConfigError: these are no queues.
+        ConfigError: these are not queues.
     """
     given = [queues] if isinstance(queues, MessageQueue) else queues
     if not isinstance(given, Iterable) or isinstance(given, str | bytes):
@@ -93,10 +91,8 @@ def checked_queue(queue: object) -> MessageQueue:
         )
     kinds = tuple(map(type, queue))
     if kinds != (str, str, int):
-        raise ConfigError(
-            f"a queue must be made of a topic, the name of a broker and a number, not {tuple(queue)!r:.200}"
-        )
+        raise ConfigError(f"a queue consists of a topic, a broker name and a queue id, not {tuple(queue)!r:.200}")
     check_topic(queue.topic)
     if not 0 <= queue.queue_id < 2**31:
-        raise ConfigError(f"the number of a queue must be between 0 and {2**31 - 1}, not {queue.queue_id}")
+        raise ConfigError(f"a queue id must be between 0 and {2**31 - 1}, not {queue.queue_id}")
     return queue

@@ -106,7 +106,7 @@ class Around:
             return self._wrap_async(listener)
         for name, hook in (("before_consume", self._before), ("after_consume", self._after)):
             if hook is not None and is_async_listener(hook):
-                raise ConfigError(f"{name} is async, so that a plain listener, in its thread, cannot await it")
+                raise ConfigError(f"{name} is async and the listener is plain: make both plain, or both async")
         return self._wrap_plain(listener)
 
     def _wrap_plain(self, listener: Listener) -> Listener:

@@ -150,8 +150,8 @@ class Background(ABC):
         left = await self._offsets.commit_all(queues, deadline=now + (deadline - now) / 2)
         if left:
             logger.warning(
-                "consumer %s closes, and the offsets of %d queues are not committed (%s): what was consumed of them "
-                "since the last commit comes again",
+                "consumer %s closes, and the offsets of %d queues are not committed (%s): messages consumed since the "
+                "last commit come again",
                 self._group,
                 len(left),
                 ", ".join(map(str, left[:3])) + (", ..." if len(left) > 3 else ""),

@@ -195,7 +195,7 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
         self._seldom.error(
             ("late", messages[0].topic),
             "the listener has not returned from %r for %g seconds: the message comes again later, and what the "
-            "listener says of it counts no more",
+            "listener returns is ignored",
             messages[0],
             self._config.consume_timeout,
         )

@@ -203,8 +203,8 @@ class ConsumeMessageOrderlyService(ConsumeService):
                 if len(call[1]) > self._config.pull_threshold_for_queue:
                     self._seldom.warning(
                         ("uncommitted", call[1].queue),
-                        "%d messages of %s are held and none is committed: nothing more is pulled until a listener "
-                        "returns ConsumeResult.COMMIT",
+                        "%d messages of %s are held uncommitted: nothing more is pulled until a listener returns "
+                        "ConsumeResult.COMMIT",
                         len(call[1]),
                         call[1].queue,
                     )

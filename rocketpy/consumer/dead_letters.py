@@ -68,16 +68,16 @@ _OF_THE_DEAD = (RESERVED_PROPERTIES - _KEPT) | {
 
 @attrs.frozen(kw_only=True)
 class DeadLetterReplay:
-    """What a replay came to."""
+    """The result of a replay of dead letters."""
 
     replayed: int
-    """Messages that were sent again; with `dry_run`, that would have been."""
+    """Messages sent again; with `dry_run`, those that would have been sent."""
     passed_over: int
     """Messages that were not wanted, or do not say which topic they come from. The next replay does not see them."""
     remaining: int
-    """Messages that had died before the replay began and are left for the next one."""
+    """Messages that were dead letters before the replay began, and are left for the next one."""
     topics: Mapping[str, int]
-    """How many went to each topic."""
+    """How many messages were sent to each topic."""
 
 
 class DeadLetters:
@@ -86,7 +86,7 @@ class DeadLetters:
     Args:
         client: how to reach brokers; it is open.
         group: whose they are.
-        limit: send no more than so many; no bound when None.
+        limit: how many to send at most; no bound when None.
         dry_run: look, and neither send nor commit.
     """
 
@@ -221,7 +221,7 @@ class DeadLetters:
 
     async def _settle_one(self, message: MessageExt, *, is_wanted: bool) -> None:
         if message.topic == self._topic:
-            logger.warning("%r does not say which topic it comes from: passed over", message)
+            logger.warning("%r does not say which topic it comes from: skipped", message)
             is_wanted = False
         if not is_wanted:
             self._passed_over += 1
@@ -251,7 +251,7 @@ class DeadLetters:
     def _master(self, queue: MessageQueue) -> str:
         address = self._client.routes.broker_address(queue.broker_name)
         if address is None:
-            remark = f"the broker {queue.broker_name} has no master now, which has dead letters of {self._group}"
+            remark = f"the broker {queue.broker_name} with dead letters of {self._group} has no master: start it"
             raise BrokerUnreachableError(remark, topic=self._topic)
         return address
 

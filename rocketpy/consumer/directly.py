@@ -86,7 +86,7 @@ class DirectCall:
     def _note(self, outcome: object, began: float) -> None:
         """What the listener said. From here on the queue is dropped, so that nobody acts upon it but `wait`."""
         if isinstance(outcome, Raised):
-            logger.warning("a listener failed that a broker had called", exc_info=outcome.error)
+            logger.warning("a listener failed that was called for a broker", exc_info=outcome.error)
         self._outcome, self._seconds = outcome, self._clock() - began
         self.process_queue.dropped = True
         self._in_loop(self._ended.set)

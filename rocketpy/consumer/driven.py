@@ -61,7 +61,7 @@ def offsets_to_take(
     wanted = {queue: offset for queue, offset in offsets.items() if queue.topic == topic and offset >= 0 and subscribed}
     if len(wanted) < len(offsets) or not subscribed:
         logger.warning(
-            "%s: %d of %d offsets in a reset are not of a topic that is subscribed, or negative: left alone",
+            "%s: ignoring %d of %d offsets in a reset: their topic is not subscribed, or they are negative",
             group,
             len(offsets) - len(wanted),
             len(offsets),
@@ -140,7 +140,7 @@ class DrivenConsumer:
                 store.update(queue, wanted[queue])
             left = await store.commit_all(queues, deadline=trio.current_time() + self._config.request_timeout)
             logger.warning(
-                "%s goes on from other offsets, as a broker asked: %s%s",
+                "%s continues at other offsets, as a broker asked: %s%s",
                 self._config.group,
                 {str(queue): wanted[queue] for queue in queues[:5]},
                 f"; {len(left)} of {len(queues)} could not be committed and stay as they were" if left else "",

@@ -41,11 +41,11 @@ class Fetching(Opening):
         return QueueOffsets(self.client, self._group)
 
     async def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """The queues of a topic that can be read, in order; before the start too, over connections for this call.
+        """The readable queues of a topic, sorted. Before the start it opens connections for this call alone.
 
         Args:
             topic: the topic.
-            timeout: seconds for the whole call; left out, `request_timeout`.
+            timeout: seconds for the whole call; `request_timeout` when None.
 
         Raises:
             ConfigError: an argument cannot be used.
@@ -72,25 +72,25 @@ class Fetching(Opening):
     # --- of one queue ---------------------------------------------------------------------------------
 
     async def beginning_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message that a queue still has; the queue need not be ours.
+        """The offset of the oldest message in a queue; this consumer need not have the queue.
 
         Raises:
-            ConfigError: this is no queue.
+            ConfigError: this is not a queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return await self._offsets_of(queue).beginning(queue)
 
     async def end_offset(self, queue: MessageQueue) -> int:
-        """The offset that the next message of a queue will get; the queue need not be ours.
+        """The offset that the next message of a queue will get; this consumer need not have the queue.
 
         Raises:
-            ConfigError: this is no queue.
+            ConfigError: this is not a queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return await self._offsets_of(queue).end(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> int:
-        """The offset of the first message that was stored at a time or after it; the queue need not be ours.
+        """The offset of the first message stored at a time or later; this consumer need not have the queue.
 
         Args:
             queue: the queue.

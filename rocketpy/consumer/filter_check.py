@@ -81,7 +81,7 @@ class FilterCheck:
         except FilterRefusedError:
             raise
         except RocketMQError as error:
-            logger.debug("%s has not said yet whether it can filter %s: %s", address, wanted.topic, error)
+            logger.debug("%s has not confirmed yet that it can filter %s: %s", address, wanted.topic, error)
         else:
             self._agreed.add((wanted.sub_version, address))
 

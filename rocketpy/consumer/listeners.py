@@ -133,7 +133,7 @@ def _complain(
         advice = "a listener that has to be awaited must be an `async def` function itself"
     seldom.error(
         (topic, type(outcome)),
-        "the listener answered %.100r for %s, which it cannot mean: %s",
+        "the listener returned %.100r for %s, which means nothing here: %s",
         outcome,
         what,
         advice,

@@ -63,16 +63,16 @@ def offset_file(config: SharingConfig, local_ip: str) -> Path:
     try:
         folder = config.local_offset_store_dir or Path.home() / ".rocketmq_offsets"
     except RuntimeError as error:
-        raise ConfigError(f"set local_offset_store_dir, for this user has no home folder: {error}") from error
+        raise ConfigError(f"this user has no home folder: set local_offset_store_dir ({error})") from error
     parts = [config.client_ip or local_ip, config.instance_name or "DEFAULT", *filter(None, [config.unit_name])]
     client = "@".join(parts)
     if Path(client).name != client:
-        raise ConfigError(f"client_ip, instance_name and unit_name become the name of a folder, and {client!r} is none")
+        raise ConfigError(f"client_ip, instance_name and unit_name name a folder, which cannot be {client!r}")
     return Path(folder) / client / config.group / "offsets.json"
 
 
 class LocalFileOffsetStore:
-    """Keeps offsets in a file. It blocks, so it is called in threads.
+    """Keeps offsets in a file, locked while in use, in the format of Java's broadcasting consumers. Its methods block.
 
     Args:
         path: the file.
@@ -94,10 +94,10 @@ class LocalFileOffsetStore:
         return f"<LocalFileOffsetStore {self.path}>"
 
     def open(self) -> None:
-        """Take the file and read it.
+        """Lock the file and read it.
 
         Raises:
-            OffsetStoreError: the folder cannot be written, somebody else has the file, or it cannot be read.
+            OffsetStoreError: the folder is not writable, another consumer uses the file, or it cannot be read.
         """
         with self._guard:
             try:
@@ -105,13 +105,13 @@ class LocalFileOffsetStore:
                 self._release = self._files.lock(self._name + ".lock")
             except BlockingIOError as error:
                 raise OffsetStoreError(
-                    f"another consumer keeps its offsets in {self._where}: give each consumer of a group that runs on "
-                    "the same host an instance_name of its own, the same at every start"
+                    f"another consumer keeps its offsets in {self._where}: give each consumer of a group on this host "
+                    "its own instance_name, the same at every start"
                 ) from error
             except OSError as error:
                 raise OffsetStoreError(
-                    f"offsets cannot be kept in {self._where} ({error}): set local_offset_store_dir to a folder that "
-                    "can be written"
+                    f"offsets cannot be kept in {self._where} ({error}): set local_offset_store_dir to a writable "
+                    "folder"
                 ) from error
             try:
                 self._table = self._load()
@@ -130,10 +130,10 @@ class LocalFileOffsetStore:
             return self._table.get(queue)
 
     def write(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Put offsets into the file; the others stay as they are.
+        """Write these offsets to the file; others stay as they are.
 
         Raises:
-            OffsetStoreError: the disk refused; the file or its .bak is whole.
+            OffsetStoreError: an I/O error; the file or its .bak is still intact.
         """
         with self._guard:
             table = {**self._table, **offsets}
@@ -170,13 +170,13 @@ class LocalFileOffsetStore:
                 continue
             self._keeps_backup = name != self._name
             if self._keeps_backup:
-                logger.warning("going on with %s", self._files.describe(name))
+                logger.warning("using %s instead", self._files.describe(name))
             return table
         if problem is None:
             return {}
         raise OffsetStoreError(
             f"neither {self._where} nor its .bak can be read ({problem}); nothing was changed. Put back a copy, or "
-            "move both away to begin where consume_from_where says"
+            "move both away to start where consume_from_where says"
         ) from problem
 
 

@@ -145,8 +145,8 @@ class Membership:
         self._told_addresses |= addresses
         logger.warning(
             "the client id %s of group %s is used from several addresses: %s. Brokers take such clients for one, so "
-            "that queues are consumed twice or not at all. Give each an instance_name of its own, or none at all; or "
-            "one of them is what is left of a client that ended within the last two minutes",
+            "queues are consumed twice or not at all. Give each client its own instance_name, or none at all. (This "
+            "warning can also come from a client that ended within the last two minutes.)",
             self._client.client_id,
             self._config.group,
             ", ".join(sorted(addresses)[:_MOST_SAID]),
@@ -157,9 +157,8 @@ class Membership:
         others = sorted({each.client_id or "?" for each in group.connection_set} - {self._client.client_id})
         for topic, (ours, theirs) in sorted(wrong.items())[:_MOST_SAID]:
             logger.warning(
-                "the members of group %s do not subscribe alike, so messages are passed over: of %s this one (%s) "
-                "wants %s, and another wants %s. All members must subscribe the same; what wants something else is a "
-                "group of its own. The others: %s",
+                "the members of group %s subscribe differently, so messages are skipped: of %s this one (%s) wants %s, "
+                "and another wants %s. Subscribe alike in all members, or use another group. The others: %s",
                 self._config.group,
                 topic,
                 self._client.client_id,

@@ -30,23 +30,23 @@ _MAX_OFFSET = 2**63 - 1
 
 @runtime_checkable
 class OffsetStorage(Protocol):
-    """Where a consumer may keep its offsets instead of at the brokers: give one as `offset_store=`.
+    """A place other than the brokers where a consumer keeps its offsets: pass an object like this as `offset_store=`.
 
-    An offset is the number of the next message of a queue to consume. Both functions may be plain, and are called in a
-    thread then, or `async def`. There may be two more without arguments: `open`, called when the consumer starts, and
-    `close`, called at its end when everything is written, and also when `open` failed. What `open` raises ends the
-    start.
+    The offset of a queue is that of the next message to consume. Both methods may be plain functions, which are called
+    in a thread, or `async def`. Two more methods without arguments are optional: `open` is called when the consumer
+    starts, and `close` when it has written everything at its end, or when `open` failed. An exception of `open` makes
+    the start fail.
     """
 
     def read(self, queue: MessageQueue) -> int | Awaitable[int | None] | None:
-        """The offset of a queue; None when there is none, and `consume_from_where` decides.
+        """Return the offset of a queue, or None if there is none, and `consume_from_where` should decide.
 
-        An exception means that it cannot be told now: the queue is not consumed, and asked for again soon.
+        If it raises, the queue is not consumed for now, and `read` is called again soon.
         """
         ...
 
     def write(self, offsets: Mapping[MessageQueue, int]) -> Awaitable[None] | None:
-        """Keep these offsets, all of them new. An exception means that none is kept: they come again, or newer ones."""
+        """Store these offsets, which have changed. If it raises, they are passed again, or newer ones instead."""
         ...
 
 
@@ -125,8 +125,8 @@ class KeptOffsetStore:
             return None
         if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset <= _MAX_OFFSET:
             raise OffsetStoreError(
-                f"the offset store of {self._group} says that {queue} stands at {offset!r:.100}: an offset is a whole "
-                "number from 0 on, or None"
+                f"the offset store of {self._group} returned {offset!r:.100} as the offset of {queue}: read must "
+                "return an int of 0 or more, or None"
             )
         return offset
 
@@ -136,7 +136,7 @@ class KeptOffsetStore:
             await self._write(queues)
         except OffsetStoreError as error:
             if not self._failing:
-                self._seldom.warning("write", "%s; what was consumed is written the next time", error)
+                self._seldom.warning("write", "%s; the offsets are written with the next call", error)
             self._failing = True
 
     async def commit(self, queues: Collection[MessageQueue]) -> None:

@@ -27,8 +27,8 @@ class Opening(Reopenable):
     Args:
         what: how error texts name it.
         config: the settings of the client that it has of its own.
-        client: a client to share; without it the consumer has one of its own.
-        network: where connections come from, for a client of its own.
+        client: a client to share; None for one of its own.
+        network: where a client of its own gets its connections.
 
     Raises:
         ConfigError: the client cannot be shared.

@@ -101,7 +101,7 @@ class OrderlyAssignment(Assignment):
         if puller is None:
             return
         logger.warning(
-            "the lock on %s is lost: another member of %s consumes it from the last committed offset, %d messages held "
+            "the lock on %s is lost: another member of %s continues at the last committed offset, and %d messages held "
             "here are dropped",
             queue,
             self._parts.config.group,
@@ -189,7 +189,7 @@ class OrderlyAssignment(Assignment):
         leaving = [queue for queue in queues if queue in self._leaving]
         if leaving:
             failures.append(
-                QueueLockedError(f"a listener of this consumer is still at work in {', '.join(map(str, leaving))}")
+                QueueLockedError(f"a listener of this consumer is still running on {', '.join(map(str, leaving))}")
             )
         free = [queue for queue in queues if queue not in self._leaving]
         failures += await self._locks.take(free)
@@ -210,7 +210,7 @@ class OrderlyAssignment(Assignment):
         ours = [queue for queue in (*self._pullers, *self._leaving) if queue not in busy]
         if busy:
             logger.warning(
-                "listeners of %s are still at work in %s: the broker keeps them locked for up to 60 s more",
+                "listeners of %s are still running on %s: the broker keeps these queues locked for up to 60 s more",
                 self._parts.config.group,
                 ", ".join(map(str, sorted(busy))),
             )

@@ -31,11 +31,11 @@ def checked(what: Pausable, topics: Iterable[str]) -> frozenset[str] | frozenset
         return frozenset([what])
     given: object = [what] if isinstance(what, MessageQueue) else what
     if not isinstance(given, Iterable):
-        raise ConfigError(f"pause and resume want a topic, queues, or nothing for all, not {what!r:.100}")
+        raise ConfigError(f"pause and resume take a topic, queues, or nothing for all, not {what!r:.100}")
     found = list(given)
     for each in found:
         if not isinstance(each, MessageQueue):
-            raise ConfigError(f"pause and resume want a topic, queues, or nothing for all, not {each!r:.100}")
+            raise ConfigError(f"pause and resume take a topic, queues, or nothing for all, not {each!r:.100}")
     return frozenset(found)
 
 

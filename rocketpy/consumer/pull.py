@@ -230,7 +230,7 @@ class QueuePuller:
         manner = self._parts.manner
         while (reason := self.process_queue.excess() or manner.brake(self.process_queue)) is not None:
             if self.paused is None:
-                self._parts.seldom.info(("waits", self.queue), "pulling %s waits: %s", self.queue, reason)
+                self._parts.seldom.info(("waits", self.queue), "pulling %s pauses: %s", self.queue, reason)
             self.paused = reason
             self._room = trio.Event()
             if self.process_queue.excess() is not None:
@@ -394,7 +394,9 @@ class QueuePuller:
     def _tell_moved(self, old: int, new: int, result: PullResult) -> None:
         """Say why: there is no such offset, or somebody has given the group another one."""
         why = (
-            "has been told so for this group" if result.min_offset <= old <= result.max_offset else "has no such offset"
+            "was given another one for this group"
+            if result.min_offset <= old <= result.max_offset
+            else "has no such offset"
         )
         self._parts.seldom.warning(
             ("moved", self.queue),

@@ -34,16 +34,16 @@ _MOST_MESSAGES = 1024
 
 @final
 class PullConsumer(Fetching):
-    """Gives the messages of a queue from an offset on: ``async with rocketpy.PullConsumer("audit") as consumer:``.
+    """Gets messages of one queue from an offset on: ``async with rocketpy.PullConsumer("audit") as consumer:``.
 
     It pulls only when it is asked, knows no positions, and commits only what it is told to. To have messages pulled
     ahead and queues shared out, use `LitePullConsumer`.
 
     Args:
         group: name under which offsets are kept.
-        config: the settings; `group` and `fields` count over them.
-        client: a client to share; without it the consumer has one of its own.
-        network: where connections come from, for a client of its own.
+        config: the settings; `group` and `fields` override them.
+        client: a client to share; None for one of its own.
+        network: where a client of its own gets its connections.
         fields: settings by name, as in `PullConsumerConfig`.
 
     Raises:
@@ -101,23 +101,23 @@ class PullConsumer(Fetching):
         sql: str | None = None,
         timeout: float | None = None,
     ) -> PullResult:
-        """What a queue has from an offset on, now.
+        """Get the messages of a queue from an offset on, without waiting for any.
 
         Args:
             queue: the queue.
-            offset: where to begin.
-            max_messages: how many at most; brokers give fewer when these are many bytes.
+            offset: where to start.
+            max_messages: how many at most; brokers return fewer if messages are large.
             tags: which messages, such as "created || paid"; all when None.
-            sql: which messages, as SQL92 over their properties; brokers must be set up for it.
-            timeout: seconds for the whole call; left out, `consumer_pull_timeout`.
+            sql: which messages, as an SQL92 expression; brokers must have `enablePropertyFilter`.
+            timeout: seconds for the whole call; `consumer_pull_timeout` when None.
 
         Returns:
-            The messages, and in any case the offset to go on at. The status is FOUND; NO_NEW_MSG behind the last
-            message; NO_MATCHED_MSG where nothing is wanted; OFFSET_ILLEGAL outside of the queue.
+            The messages, and in any case the offset to pull from next. The status is FOUND; NO_NEW_MSG at the end of
+            the queue; NO_MATCHED_MSG if the filter matches none; OFFSET_ILLEGAL outside of the queue.
 
         Raises:
             ConfigError: an argument cannot be used.
-            MessageDecodeError: a message is damaged; `decoded` holds those before it.
+            MessageDecodeError: a message is damaged; its attribute `decoded` has those before it.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         budget = self.config.consumer_pull_timeout if timeout is None else checked_seconds("timeout", timeout)
@@ -132,20 +132,20 @@ class PullConsumer(Fetching):
         tags: str | None = None,
         sql: str | None = None,
     ) -> PullResult:
-        """What a queue has from an offset on; where there is nothing, as soon as something comes.
+        """Get the messages of a queue from an offset on; if there are none, wait until one arrives.
 
-        The broker waits for `broker_suspend_max_time` at most; then the status is NO_NEW_MSG.
+        The broker holds the request for `broker_suspend_max_time` at most; then the status is NO_NEW_MSG.
 
         Args:
             queue: the queue.
-            offset: where to begin.
+            offset: where to start.
             max_messages: how many at most.
             tags: which messages, such as "created || paid"; all when None.
-            sql: which messages, as SQL92 over their properties; brokers must be set up for it.
+            sql: which messages, as an SQL92 expression; brokers must have `enablePropertyFilter`.
 
         Raises:
             ConfigError: an argument cannot be used.
-            MessageDecodeError: a message is damaged; `decoded` holds those before it.
+            MessageDecodeError: a message is damaged; its attribute `decoded` has those before it.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         config = self.config
@@ -195,7 +195,7 @@ class PullConsumer(Fetching):
     # --- offsets --------------------------------------------------------------------------------------
 
     async def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Commit the offset that comes next in a queue, and wait until its broker has it.
+        """Commit the offset of the next message to consume, and wait until the broker has confirmed it.
 
         Raises:
             ConfigError: an argument cannot be used.
@@ -206,12 +206,12 @@ class PullConsumer(Fetching):
         await RemoteBrokerOffsetStore(self.client, self.config.group).tell(queue, offset, wait=True)
 
     async def fetch_consume_offset(self, queue: MessageQueue) -> int | None:
-        """The offset that comes next in a queue, as its broker has it; None when nothing was ever committed.
+        """The committed offset of a queue, as its broker has it; None when nothing was ever committed.
 
-        For a group without an offset a broker says 0 where the queue still has its first message.
+        For a group without an offset, a broker answers 0 if the queue still has its first message.
 
         Raises:
-            ConfigError: this is no queue.
+            ConfigError: this is not a queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return await self._offsets_of(queue).committed(queue)

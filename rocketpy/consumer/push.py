@@ -49,10 +49,10 @@ class PushConsumer(Sharing[RunningConsumer]):
     run as tasks of the loop.
 
     Args:
-        group: name that the consumers of one purpose share.
-        config: the settings; `group` and `fields` count over them.
-        client: a client to share; without it the consumer has one of its own.
-        network: where connections come from, for a client of its own.
+        group: name of the consumer group.
+        config: the settings; `group` and `fields` override them.
+        client: a client to share; None for one of its own.
+        network: where a client of its own gets its connections.
         plain_runner: calls plain listeners; for surfaces that have a place of their own for them.
         async_runner: calls async listeners; likewise.
         async_caller: calls other async functions; likewise.
@@ -145,7 +145,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         """
         if self.in_listener:
             raise ConfigError(
-                f"run_forever in a listener of {self!r} would wait for that very listener: call it elsewhere"
+                f"run_forever in a listener of {self!r} would wait for that same listener: call it elsewhere"
             )
         # Listening before the start: a signal that comes while it starts ends it in good order as well.
         with listen_to_signals() as first_signal:
@@ -179,18 +179,18 @@ class PushConsumer(Sharing[RunningConsumer]):
     # --- subscriptions --------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, listener: Listener, *, tags: str | None = None, sql: str | None = None) -> None:
-        """Let a listener get the messages of a topic, before the start or after it.
+        """Have a listener called with the messages of a topic. May be called before or after the start.
 
-        The listener is a plain or an async function of one message; of a list of them when
+        The listener is a plain or async function of one message, or of a list of messages if
         `consume_message_batch_max_size` is over 1. Returning None is success; an exception, `ConsumeResult.RETRY`,
         `RetryLater` and taking longer than `consume_timeout` mean that the message comes again later.
 
         Args:
             topic: the topic.
-            listener: who gets the messages.
+            listener: the function to call.
             tags: which messages, such as "created || paid"; all when None.
-            sql: which messages, as SQL92 over their properties; brokers must be set up for it. What a broker refuses is
-                raised at the start as FilterRefusedError; later it is in the log and in the errors of `status`.
+            sql: which messages, as an SQL92 expression; brokers must have `enablePropertyFilter`. If a broker refuses
+                it, the start raises FilterRefusedError; later the error is in the log and in `status().errors`.
 
         Raises:
             ConfigError: one of these cannot be used.
@@ -198,31 +198,31 @@ class PushConsumer(Sharing[RunningConsumer]):
         self._subscriptions.add(topic, listener, tags=tags, sql=sql)
 
     def unsubscribe(self, topic: str) -> None:
-        """Get no more messages of a topic.
+        """Stop consuming a topic.
 
         Raises:
-            ConfigError: it is not subscribed.
+            ConfigError: the topic is not subscribed.
         """
         self._subscriptions.remove(topic)
 
     # --- steering -------------------------------------------------------------------------------------
 
     def pause(self, what: Pausable = None) -> None:
-        """Get no more messages of a topic, of queues, or of everything, until `resume`. For any thread.
+        """Stop getting messages of a topic, of queues, or of everything, until `resume`. For any thread.
 
-        What was pulled before is still consumed. It holds for queues that this consumer gets later, too; members of the
-        group that pause nothing do not take over.
+        Messages that were already pulled are still consumed. Queues that this consumer gets later are paused as well.
+        Other members of the group do not take over.
 
         Raises:
-            ConfigError: this is no topic that is subscribed, and no queues.
+            ConfigError: this is neither a subscribed topic nor queues.
         """
         self._steer(self._pauses.add, what)
 
     def resume(self, what: Pausable = None) -> None:
-        """Get messages again; without an argument, of everything. For any thread.
+        """Get messages again; of everything if called without an argument. For any thread.
 
         Raises:
-            ConfigError: this is no topic that is subscribed, and no queues.
+            ConfigError: this is neither a subscribed topic nor queues.
         """
         self._steer(self._pauses.remove, what)
 
@@ -240,38 +240,38 @@ class PushConsumer(Sharing[RunningConsumer]):
         running.in_loop(steer)
 
     def set_consume_thread_max(self, most: int) -> None:
-        """Let so many listeners run at the same time from now on, while it runs. For any thread.
+        """Change how many listeners may run at the same time, while the consumer runs. For any thread.
 
         Args:
-            most: 1 to twice the `consume_thread_max` that it was made with. Listeners under way are left alone.
+            most: 1 to twice the `consume_thread_max` of the config. Running listeners are not interrupted.
 
         Raises:
-            ConfigError: it is no such number.
+            ConfigError: it is not such a number.
             ClientClosedError: the consumer is not open.
         """
         limit = 2 * self.config.consume_thread_max
         number("consume_thread_max", most, (int,))
         if not 1 <= most <= limit:
             raise ConfigError(
-                f"consume_thread_max may become 1 to {limit}, twice what the consumer was made with, not {most!r:.100}"
+                f"consume_thread_max must be between 1 and {limit}, twice its value at the start, not {most!r:.100}"
             )
         self._lifecycle.check_open()
         running = self._check_running()
         running.in_loop(partial(running.consume.set_most, most))
 
     async def commit(self, timeout: float | None = None) -> None:
-        """Commit what is consumed by now, of every queue that is ours, and wait until the brokers have it.
+        """Commit what is consumed so far in all queues of this consumer, and wait until the brokers confirm it.
 
-        There is no need to: it is done every `persist_consumer_offset_interval`, when queues go, and on closing. It
-        works in `on_revoked`, too.
+        You rarely need it: the consumer commits every `persist_consumer_offset_interval`, when queues go, and on
+        closing. It also works in `on_revoked`.
 
         Args:
-            timeout: seconds for it; `request_timeout` when None.
+            timeout: seconds to wait; `request_timeout` when None.
 
         Raises:
             RequestTimeoutError: some of it is not committed; the log says why, and the next commit repeats it.
             ClientClosedError: the consumer is not open.
-            ServiceCrashedError: a bug in the background ended it.
+            ServiceCrashedError: a bug in the background stopped the consumer.
         """
         running = self._running
         if running is None or running.ended.is_set():
@@ -292,11 +292,11 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
-        """The queues of the subscribed topics that are ours now."""
+        """The queues of the subscribed topics that this consumer has now."""
         return tuple(queue for queue in super().assignment if queue.topic != self._subscriptions.retry_topic)
 
     def status(self) -> PushConsumerStatus:
-        """How it is: topics, queues, what is held of them, and what goes wrong."""
+        """The current state: topics, queues, the messages held from them, and errors."""
         running = self._running
         return PushConsumerStatus(
             state=self._lifecycle.state.value,

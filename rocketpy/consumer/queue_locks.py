@@ -103,18 +103,19 @@ class _Lock:
 
 @attrs.frozen(kw_only=True)
 class LockStatus:
-    """What is known of the lock on one queue that this consumer has, or wants."""
+    """The lock on one queue that an orderly consumer has, or wants."""
 
     held: bool
-    """Whether the broker has given it to us, and has confirmed that lately enough for it to count."""
+    """Whether the broker has given the lock to this consumer, and has confirmed it recently enough for it to be
+    valid."""
     expires_in: float | None
-    """Seconds until it counts no more unless the broker confirms it again; 0.0 when that has happened, and nothing of
-    the queue is pulled, consumed or committed until it has. None when the lock is not ours."""
+    """Seconds until the lock expires unless the broker confirms it. 0.0 when it has expired, so that nothing is pulled,
+    consumed or committed until the broker confirms it. None when another member has the lock."""
     refused_for: float | None
-    """Seconds since the broker first said that another member has it, None when it is ours."""
+    """Seconds since the broker first said that another member has the lock. None when this consumer has it."""
     free_in: float | None
-    """Seconds until the broker gives it to us if the member that has it is gone without a word, None when it is ours.
-    0.0 means that this member lives, and has not given it up."""
+    """Seconds until the broker frees the lock, if the member that has it was killed. 0.0 when that member is alive and
+    has not released it. None when this consumer has the lock."""
 
 
 class QueueLocks:
@@ -200,7 +201,7 @@ class QueueLocks:
             f"{', '.join(f'{queue.topic}:{queue.queue_id}' for queue in refused)} of {name} locked by another member "
             f"of {self._group} for {waited:.0f} s; "
             + (
-                f"should that member be gone, the broker gives them to us within {free_in:.0f} s"
+                f"if that member is gone, the broker frees them within {free_in:.0f} s"
                 if free_in > 0
                 else "that member lives, and a listener of it is still at work there"
             )

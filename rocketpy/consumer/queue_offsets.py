@@ -126,7 +126,7 @@ class QueueOffsets:
             address = routes.broker_address(routes.broker_name(queue))
         if address is None:
             raise BrokerUnreachableError(
-                f"the broker {queue.broker_name} of {queue} has no master now, which alone knows its offsets",
+                f"the broker {queue.broker_name} of {queue} has no master now, which alone knows its offsets: start it",
                 topic=queue.topic,
             )
         return address

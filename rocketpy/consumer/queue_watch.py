@@ -36,13 +36,13 @@ class QueueWatch:
         self._changed = trio.Event()
 
     def add(self, topic: str, function: QueuesFunction) -> None:
-        """Call a function when a topic has other queues than it has now; one that was there is replaced.
+        """Call a function when the queues of a topic change. It replaces the topic's previous function.
 
         Raises:
             ConfigError: it cannot be called with a topic and its queues.
         """
         if not callable(function):
-            raise ConfigError(f"what is told of the queues of {topic} must be a function, not {function!r:.100}")
+            raise ConfigError(f"on_queues_changed needs a function for {topic}, not {function!r:.100}")
         try:
             inspect.signature(function).bind(topic, ())
         except TypeError as exc:
@@ -88,4 +88,4 @@ class QueueWatch:
         except BaseException as error:  # whatever it raises is its own affair, SystemExit included
             if must_pass(error):
                 raise
-            logger.error("the function that is told of the queues of %s failed", topic, exc_info=error)
+            logger.error("the function given to on_queues_changed for %s failed", topic, exc_info=error)

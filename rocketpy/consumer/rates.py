@@ -20,23 +20,23 @@ MOST_TOPICS = 1024
 
 @attrs.frozen(kw_only=True)
 class TopicRates:
-    """One topic of a consumer. Without other words, a figure is that of the last minute.
+    """Recent figures for one topic of a consumer, over the last minute unless they say otherwise.
 
-    Polls take the place of listeners in a lite pull consumer: what they hand out counts as consumed, and nothing fails
-    or takes time.
+    In a lite pull consumer, messages that polls hand out count as consumed; failures and listener times stay 0.
     """
 
     pulled_per_second: float = 0.0
-    """Messages."""
+    """Messages pulled."""
     pull_seconds: float = 0.0
-    """How long a pull took that brought messages, in the mean; what a broker held it for counts."""
+    """Mean duration of pulls that returned messages, the time that a broker held them included."""
     consumed_per_second: float = 0.0
-    """Messages with which listeners succeeded."""
+    """Messages that listeners consumed successfully."""
     failed_per_second: float = 0.0
-    """Messages with which they failed, or took too long."""
+    """Messages whose listener call failed or took too long."""
     consume_seconds: float = 0.0
-    """How long a listener call took, in the mean; that of the last hour when there was none in the last minute."""
+    """Mean duration of listener calls; over the last hour if there was none in the last minute."""
     failed_in_hour: int = 0
+    """Messages whose listener call failed or took too long in the last hour."""
 
     def as_status(self) -> ConsumeStatus:
         """As it travels, in ms."""

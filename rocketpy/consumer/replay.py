@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Wanted", "check_replay", "check_settings", "replay_dead_letters"]
 
 Wanted = Callable[[MessageExt], object]
-"""Says of a dead letter whether it is to be sent again; its topic is the one to which it would go."""
+"""A function that tells whether to send a dead letter again. Its `topic` is the one that it would be sent to."""
 
 
 async def replay_dead_letters(
@@ -33,28 +33,29 @@ async def replay_dead_letters(
     network: Network | None = None,
     **fields: Any,
 ) -> DeadLetterReplay:
-    """Send the dead letters of a group to the topics that they came from, for all who subscribe those to get again.
+    """Send the dead letters of a group to the topics that they came from, where all subscribers get them again.
 
-    They are read from `%DLQ%` and the name of the group, from where the last replay ended, up to what has died by now,
-    and committed after every few. Body, tags, keys, sharding key, unique id and the user's own properties stay as they
-    were; `RETRY_TOPIC` and `ORIGIN_MESSAGE_ID` among the properties tell a listener that it has such a message.
+    A replay reads the topic `%DLQ%` followed by the name of the group, from where the last replay ended up to the last
+    message that is there when it starts, and commits after every few messages. Body, tags, keys, sharding key, unique
+    id and your own properties stay as they were. The properties `RETRY_TOPIC` and `ORIGIN_MESSAGE_ID` tell a listener
+    that a message was a dead letter.
 
-    A replay that fails, is cancelled or killed is simply started again. It sends a message a second time when nobody
-    knows whether the first time succeeded; after a kill that may be 32 of them. Start one at a time.
+    If a replay fails, is cancelled or is killed, start it again. It sends a message a second time if it is unknown
+    whether the first attempt succeeded; after a kill that may be up to 32 messages. Run only one replay at a time.
 
     Args:
         group: the consumer group that gave the messages up.
-        wanted: which of them; what it does not want is passed over for good. All when None.
+        wanted: tells which of them to send; the others are skipped for good. All when None.
         limit: how many to send at most.
-        dry_run: count, and neither send nor commit.
-        client: a client to share; without it there is one for the time of the replay.
-        network: where connections come from, for a client of its own.
+        dry_run: only count; send and commit nothing.
+        client: a client to share; None for one that lasts as long as the replay.
+        network: where a client of its own gets its connections.
         fields: settings of a client of its own, as in `ClientConfig`.
 
     Raises:
         ConfigError: an argument cannot be used.
-        NoPermissionError: the dead letters may not be read; brokers of 4.x have to give their topic the permission 6.
-        RocketMQError: a broker could not be asked, or a message not be sent; what was done before is committed.
+        NoPermissionError: the dead-letter topic is not readable; on brokers of 4.x give it permission 6 first.
+        RocketMQError: a broker could not be asked, or a message could not be sent; what was done before is committed.
     """
     check_replay(group, limit, wanted)
     check_shared(client, network)
@@ -83,7 +84,7 @@ def check_replay(group: object, limit: object, wanted: object = None) -> None:
     if group.startswith((DLQ_PREFIX, RETRY_PREFIX)):
         raise ConfigError(f"the group must be named itself, not a topic of it: leave out the beginning of {group!r}")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        raise ConfigError(f"limit must be a number from 1 on, or None for all dead letters, not {limit!r:.100}")
+        raise ConfigError(f"limit must be an int of 1 or more, or None for all dead letters, not {limit!r:.100}")
 
 
 def check_settings(client: object, fields: Mapping[str, object]) -> None:
@@ -94,4 +95,4 @@ def check_settings(client: object, fields: Mapping[str, object]) -> None:
     """
     if client is not None and fields:
         names = ", ".join(sorted(fields))
-        raise ConfigError(f"a client that is shared has its settings already: leave out {names}, or the client")
+        raise ConfigError(f"a shared client already has its own settings: leave out {names}, or leave out the client")

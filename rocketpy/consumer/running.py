@@ -182,7 +182,7 @@ class RunningConsumer(Background):
                     await self.consume.stop()
                 if waiting.cancelled_caught:
                     logger.warning(
-                        "listeners of %s are still at work after %g s: what they have not finished comes again",
+                        "listeners of %s are still running after %g s: messages that they have not finished come again",
                         config.group,
                         config.await_termination,
                     )

@@ -89,7 +89,7 @@ class SendBack:
         except RocketMQError as error:
             self._seldom.info(
                 "as new",
-                "%r is sent to the retry topic, for its broker did not take it back: %s",
+                "%r is sent to the retry topic as a new message, because its broker did not take it back: %s",
                 message,
                 error,
             )
@@ -143,7 +143,7 @@ class SendBack:
                 timeout=self._core.config.send_timeout,
             )
         except RocketMQError as error:
-            self._seldom.warning("kept", "no broker takes %r back, it is kept here: %s", message, error)
+            self._seldom.warning("kept", "no broker takes %r back, so this consumer retries it: %s", message, error)
             return False
         self.as_new_message += 1
         return True

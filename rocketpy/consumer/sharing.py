@@ -68,17 +68,17 @@ class Sharing(Opening, Generic[R]):
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
-        """The queues that are ours now."""
+        """The queues that this consumer has now."""
         return () if self._running is None else self._running.assignment.queues()
 
     async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """Wait until at least one queue is ours. In a group with more members than queues that may be never.
+        """Wait until this consumer has at least one queue. With more members than queues that may never happen.
 
         Raises:
             ConfigError: an argument cannot be used.
             RequestTimeoutError: it took longer than `timeout` seconds.
             ClientClosedError: the consumer is not open.
-            ServiceCrashedError: a bug in the background ended it.
+            ServiceCrashedError: a bug in the background stopped the consumer.
         """
         patience = math.inf if timeout is None else checked_seconds("timeout", timeout)
         rebalance = self._check_waiting().rebalance

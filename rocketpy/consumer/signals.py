@@ -28,6 +28,6 @@ def listen_to_signals() -> Iterator[Callable[[], Awaitable[None]]]:
         async def first() -> None:
             number = await anext(signals)
             listening.close()
-            logger.info("stopping, for %s came", signal.Signals(number).name)
+            logger.info("stopping on %s", signal.Signals(number).name)
 
         yield first

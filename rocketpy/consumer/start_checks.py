@@ -64,7 +64,7 @@ async def wait_shared_out(
         await rebalance.wait_round()
     if not rebalance.rounds:
         logger.warning(
-            "consumer %s has started within %g s without all of its topics, and goes on looking: %s",
+            "consumer %s started after %g s without all of its topics, and keeps trying: %s",
             config.group,
             config.start_timeout,
             rebalance.missing(),

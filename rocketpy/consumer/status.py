@@ -24,22 +24,22 @@ class QueueStatus:
     """One queue that is ours."""
 
     held_messages: int
-    """Pulled and not dealt with."""
+    """Pulled, and not done yet."""
     held_bytes: int
     span: int
     """Distance between the lowest and the highest offset held."""
     next_offset: int
-    """Where the next pull begins."""
+    """Offset at which the next pull starts."""
     commit_offset: int
-    """Where the group would go on if this consumer ended now."""
+    """Offset at which the group would continue if this consumer ended now."""
     last_pull_age: float
     """Seconds since the last pull began."""
     last_consume_age: float
-    """Seconds since something was consumed, or since the queue became ours."""
+    """Seconds since a message was last consumed, or since this consumer got the queue."""
     paused: str | None
-    """Why pulling waits, None when it does not."""
+    """Why pulling has paused, None when it has not."""
     listener_age: float | None
-    """Seconds for which the oldest call of a listener under way has run, None when there is none."""
+    """Seconds that the longest running listener call has taken so far, None when no listener is running."""
     error: RocketMQError | None
     """Why the last pull failed, None when it did not."""
 
@@ -54,15 +54,15 @@ class PushConsumerStatus:
     topics: tuple[str, ...]
     """What is subscribed, without the retry topic."""
     balanced: bool
-    """Whether the last look at who consumes what left nothing to be desired."""
+    """Whether the last rebalance succeeded for every topic."""
     queues: Mapping[MessageQueue, QueueStatus]
-    """The queues that are ours, those of the retry topic included."""
+    """The queues that this consumer has, those of the retry topic included."""
     locks: Mapping[MessageQueue, LockStatus]
-    """The locks that this consumer has, or waits for, when it consumes in order."""
+    """With `orderly`: the locks that this consumer has or waits for."""
     errors: Mapping[str, RocketMQError]
-    """By topic, why it cannot be consumed yet."""
+    """For each topic that cannot be consumed yet, the reason."""
     crash: ServiceCrashedError | None
-    """The bug that ended it, None when it was not one."""
+    """The bug that stopped the consumer, if one did."""
 
 
 @attrs.frozen(kw_only=True)
@@ -72,30 +72,30 @@ class PushConsumerStatistics:
     rebalances: int
     pulls: int
     pulled: int
-    """Messages that were pulled and wanted."""
+    """Messages pulled, without those in `filtered`."""
     filtered: int
-    """Messages that were pulled and had another tag of the same hash."""
+    """Messages pulled and discarded, because they have another tag with the same hash."""
     undecodable: int
-    """Answers to pulls with a damaged message."""
+    """Pull answers that contained a damaged message."""
     offset_resets: int
-    """Times a broker moved a queue to another offset."""
+    """How often a broker moved a queue to another offset."""
     consumed: int
     failed: int
-    """Messages of listener calls that failed or took too long."""
+    """Messages whose listener call failed or took too long."""
     timed_out: int
     sent_back: int
-    """Messages that a broker took back."""
+    """Messages sent back to a broker to be retried."""
     sent_as_new: int
-    """Those of them that had to be sent as new messages."""
+    """Those of them that could only be sent back as new messages."""
     dropped: int
     """Messages that failed while broadcasting, which has no retries."""
     retried_here: int
-    """Messages that no broker took back, so that they are tried again here."""
+    """Messages that no broker took back, so that this consumer retries them itself."""
     duplicates: int
-    """Messages that no listener got because a copy was consumed already, see `dedupe`; `consumed` counts them too."""
+    """Messages kept from listeners because a copy was already consumed, see `dedupe`; `consumed` counts them too."""
     topics: Mapping[str, TopicRates]
-    """What there was lately of each topic that is subscribed; messages that come again count for the retry topic,
-    but for the time that listeners take."""
+    """Recent figures for each subscribed topic. Retried messages count for the retry topic, but the time that listeners
+    take for them counts for their own topic."""
 
 
 def queue_status(puller: QueuePuller, now: float, listener_since: float | None) -> QueueStatus:

@@ -24,7 +24,7 @@ from rocketpy.wire.names import check_topic, retry_topic
 __all__ = ["Listener", "Subscription", "Subscriptions", "subscription_data"]
 
 Listener: TypeAlias = Callable[[Any], Any]
-"""A plain or async function of one message, or of a list of messages where batches were asked for."""
+"""A plain or async function of one message, or of a list if `consume_message_batch_max_size` is over 1."""
 
 
 @attrs.frozen
@@ -100,7 +100,7 @@ class Subscriptions:
         """
         check_topic(topic)
         if topic == self.retry_topic:
-            raise ConfigError(f"the retry topic {topic} is consumed by itself: subscribe the topics it comes from")
+            raise ConfigError(f"the retry topic {topic} is subscribed automatically: subscribe to the original topics")
         _check_listener(topic, listener)
         if tags is not None and sql is not None:
             raise ConfigError(f"subscribe {topic} by tags or by sql, not by both")

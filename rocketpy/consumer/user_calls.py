@@ -22,7 +22,7 @@ from rocketpy.services import runs_blocking_in_place
 __all__ = ["AsyncCaller", "UserCalls", "call_in_this_loop"]
 
 AsyncCaller: TypeAlias = Callable[[Callable[..., Any], tuple[Any, ...]], Awaitable[Any]]
-"""Calls an async function of the user's in the loop where it belongs, and waits for it. Cancelled, it cancels that."""
+"""Calls an async function of the user in its event loop, and waits for it. Cancelling it cancels the function."""
 
 _THREADS = 4
 """Plain functions of one consumer that run at the same time. One that hangs keeps its place."""

@@ -106,12 +106,12 @@ class ServiceCrashedError(RocketMQError):
 
 
 class OffsetOutOfRangeError(ConfigError):
-    """A queue does not reach as far as the offset that was asked for.
+    """The offset to seek to lies outside of its queue.
 
     Attributes:
-        offset: What was asked for.
-        min_offset: Of the oldest message that the queue has.
-        max_offset: What the next message of the queue will get.
+        offset: The offset that was asked for.
+        min_offset: Offset of the oldest message in the queue.
+        max_offset: Offset that the next message of the queue will get.
     """
 
     def __init__(self, message: str, *, offset: int, min_offset: int, max_offset: int) -> None:
@@ -122,7 +122,7 @@ class OffsetOutOfRangeError(ConfigError):
 
 
 class QueueNotAssignedError(RocketMQError):
-    """A queue is not, or not any more, one of those that a consumer has; nothing was changed.
+    """A queue does not, or no longer, belong to this consumer; nothing was changed. Look at `assignment`.
 
     Attributes:
         queue: The MessageQueue.
@@ -283,7 +283,10 @@ class SendAttempt:
 
 
 class QueueLockedError(RocketMQError):
-    """Queues that are to be consumed in order cannot be taken yet: another member has them, or a listener of ours."""
+    """Queues of an orderly consumer cannot be taken yet: another member has the locks, or a listener still runs.
+
+    It is found in `status().errors`; the consumer keeps trying.
+    """
 
 
 class SendError(RocketMQError):
@@ -360,7 +363,7 @@ def _of_keys(keys: tuple[str, ...]) -> str:
 
 
 class OffsetStoreError(RocketMQError):
-    """Offsets that are kept outside of brokers, in a file or by an `offset_store`, cannot be read or written."""
+    """Offsets kept outside the brokers, in a file or an `offset_store`, cannot be read or written."""
 
 
 class StoreError(RocketMQError):

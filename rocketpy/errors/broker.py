@@ -116,12 +116,13 @@ class InvalidParameterError(BrokerError):
 
 
 class FilterRefusedError(BrokerError):
-    """A broker cannot filter as a subscription by SQL wants it; no message of the topic comes from it.
+    """A broker refuses the SQL92 expression of a subscription, and so delivers no messages of the topic.
 
     Attributes:
-        topic: What is subscribed.
-        expression: How.
-        position: The character that is wrong, counted from 1; None when the broker does not say, or none is.
+        topic: The topic of the subscription.
+        expression: The expression that was refused.
+        position: The character where the mistake is, counted from 1; None when the broker does not say, or when the
+            broker does not filter by SQL92 at all.
     """
 
     def __init__(self, code: int, remark: str, *, address: str, topic: str, expression: str) -> None:

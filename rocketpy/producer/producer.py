@@ -50,9 +50,9 @@ class Producer(Reopenable):
 
     Args:
         group: name that the producers of one purpose share.
-        config: the settings; `group` and `fields` count over them.
+        config: the settings; `group` and `fields` override them.
         client: a client to share; without it the producer has one of its own.
-        network: where connections come from, for a client of its own.
+        network: where a client of its own gets its connections.
         fields: settings by name, as in `ProducerConfig`.
 
     Raises:

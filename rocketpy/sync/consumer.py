@@ -70,7 +70,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
     # --- subscriptions --------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, listener: Listener, *, tags: str | None = None, sql: str | None = None) -> None:
-        """Let a listener get the messages of a topic, before the start or after it.
+        """Have a listener called with the messages of a topic. May be called before or after the start.
 
         See `rocketpy.PushConsumer.subscribe`. A plain listener is called in a thread. An async one is called in a trio
         loop that is the consumer's own, in a thread: it may use trio but not asyncio, and what blocks there blocks
@@ -84,10 +84,10 @@ class PushConsumer(Lifetime[TrioConsumer]):
         self._inner.subscribe(topic, listener, tags=tags, sql=sql)
 
     def unsubscribe(self, topic: str) -> None:
-        """Get no more messages of a topic.
+        """Stop consuming a topic.
 
         Raises:
-            ConfigError: it is not subscribed.
+            ConfigError: the topic is not subscribed.
             ClientClosedError: it was made before a fork.
         """
         self._check_process()
@@ -96,37 +96,37 @@ class PushConsumer(Lifetime[TrioConsumer]):
     # --- steering -------------------------------------------------------------------------------------
 
     def pause(self, what: Pausable = None) -> None:
-        """Get no more messages of a topic, of queues, or of everything. See `rocketpy.PushConsumer.pause`.
+        """Stop getting messages of a topic, of queues, or of everything. See `rocketpy.PushConsumer.pause`.
 
         Raises:
-            ConfigError: this is no topic that is subscribed, and no queues.
+            ConfigError: this is neither a subscribed topic nor queues.
             ClientClosedError: it was made before a fork.
         """
         self._check_process()
         self._inner.pause(what)
 
     def resume(self, what: Pausable = None) -> None:
-        """Get messages again; without an argument, of everything.
+        """Get messages again; of everything if called without an argument.
 
         Raises:
-            ConfigError: this is no topic that is subscribed, and no queues.
+            ConfigError: this is neither a subscribed topic nor queues.
             ClientClosedError: it was made before a fork.
         """
         self._check_process()
         self._inner.resume(what)
 
     def set_consume_thread_max(self, most: int) -> None:
-        """Let so many listeners run at the same time from now on. See `rocketpy.PushConsumer.set_consume_thread_max`.
+        """Change how many listeners may run at the same time. See `rocketpy.PushConsumer.set_consume_thread_max`.
 
         Raises:
-            ConfigError: it is no such number.
+            ConfigError: it is not such a number.
             ClientClosedError: the consumer is not open.
         """
         self._check_process()
         self._inner.set_consume_thread_max(most)
 
     def commit(self, timeout: float | None = None) -> None:
-        """Commit what is consumed by now, and wait until the brokers have it. See `rocketpy.PushConsumer.commit`.
+        """Commit what is consumed so far, and wait until the brokers confirm it. See `rocketpy.PushConsumer.commit`.
 
         Raises:
             RequestTimeoutError: some of it is not committed; the log says why, and the next commit repeats it.
@@ -139,11 +139,11 @@ class PushConsumer(Lifetime[TrioConsumer]):
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
-        """The queues of the subscribed topics that are ours now."""
+        """The queues of the subscribed topics that this consumer has now."""
         return self._inner.assignment
 
     def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """Wait until at least one queue is ours. See `rocketpy.PushConsumer.wait_assigned`.
+        """Wait until this consumer has at least one queue. See `rocketpy.PushConsumer.wait_assigned`.
 
         Raises:
             RequestTimeoutError: it took longer than `timeout` seconds.
@@ -153,7 +153,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         return self._portal.call(self._inner.wait_assigned, timeout)
 
     def status(self) -> PushConsumerStatus:
-        """How it is: topics, queues, what is held of them, and what goes wrong."""
+        """The current state: topics, queues, the messages held from them, and errors."""
         return self._inner.status()
 
     def statistics(self) -> PushConsumerStatistics:

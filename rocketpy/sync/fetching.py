@@ -22,7 +22,7 @@ class Fetching(Lifetime[F]):
     """Consumers that are asked for messages. The arguments are those of `Lifetime`."""
 
     def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """The queues of a topic that can be read, in order; before the start too.
+        """The readable queues of a topic, sorted. May be called before the start.
 
         Raises:
             ConfigError: an argument cannot be used.
@@ -34,19 +34,19 @@ class Fetching(Lifetime[F]):
         return home.call(self._inner.fetch_message_queues, topic, timeout=timeout)
 
     def beginning_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message that a queue still has; the queue need not be ours.
+        """The offset of the oldest message in a queue; this consumer need not have the queue.
 
         Raises:
-            ConfigError: this is no queue.
+            ConfigError: this is not a queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return self._portal.call(self._inner.beginning_offset, queue)
 
     def end_offset(self, queue: MessageQueue) -> int:
-        """The offset that the next message of a queue will get; the queue need not be ours.
+        """The offset that the next message of a queue will get; this consumer need not have the queue.
 
         Raises:
-            ConfigError: this is no queue.
+            ConfigError: this is not a queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return self._portal.call(self._inner.end_offset, queue)

@@ -36,10 +36,10 @@ R = TypeVar("R")
 
 @final
 class LitePullConsumer(Fetching[TrioConsumer]):
-    """Hands out messages when it is asked: ``with rocketpy.sync.LitePullConsumer("billing") as consumer:``.
+    """Hands out messages on demand: ``with rocketpy.sync.LitePullConsumer("billing") as consumer:``.
 
-    Arguments and methods are those of `rocketpy.LitePullConsumer`, without `await`. ``for message in consumer`` gives
-    messages one by one until another thread closes it; it fetches some ahead, which every other call gives back first.
+    Arguments and methods are those of `rocketpy.LitePullConsumer`, without `await`. ``for message in consumer`` yields
+    messages one by one until another thread closes it. It fetches some ahead; any other call gives those back first.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     # --- what it consumes -----------------------------------------------------------------------------
 
     def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
-        """Have the group share out the queues of a topic. See `rocketpy.LitePullConsumer.subscribe`.
+        """Consume a topic whose queues the group shares. See `rocketpy.LitePullConsumer.subscribe`.
 
         Raises:
             ConfigError: an argument cannot be used, or `assign` was used before.
@@ -86,17 +86,17 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._inner.subscribe(topic, tags=tags, sql=sql)
 
     def unsubscribe(self, topic: str) -> None:
-        """Get no more messages of a topic.
+        """Stop consuming a topic.
 
         Raises:
-            ConfigError: it is not subscribed.
+            ConfigError: the topic is not subscribed.
             ClientClosedError: it is closed, or was made before a fork.
         """
         self._check_process()
         self._inner.unsubscribe(topic)
 
     def assign(self, queues: Iterable[MessageQueue], *, tags: str | None = None, sql: str | None = None) -> None:
-        """Have these queues and no others. See `rocketpy.LitePullConsumer.assign`.
+        """Consume exactly these queues. See `rocketpy.LitePullConsumer.assign`.
 
         Raises:
             ConfigError: an argument cannot be used, or `subscribe` was used before.
@@ -106,7 +106,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._inner.assign(queues, tags=tags, sql=sql)
 
     def on_queues_changed(self, topic: str, function: QueuesFunction) -> None:
-        """Have a plain function called, in a thread, with a topic and its queues whenever these have become others.
+        """Have a plain function called, in a thread, whenever the queues of a topic change, with the topic and them.
 
         Raises:
             ConfigError: an argument cannot be used.
@@ -120,13 +120,13 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     # --- messages -------------------------------------------------------------------------------------
 
     def poll(self, max_messages: int | None = None, *, timeout: float | None = None) -> list[MessageExt]:
-        """The next messages, as soon as there are any. See `rocketpy.LitePullConsumer.poll`.
+        """Return the next messages, as soon as there are any. See `rocketpy.LitePullConsumer.poll`.
 
         Raises:
             ConfigError: an argument cannot be used, or nothing is subscribed or assigned.
-            NoPermissionError, RequestCodeNotSupportedError: a broker gives nothing to lite pull consumers.
-            ClientClosedError: the consumer is not open, or closes.
-            ServiceCrashedError: a bug in the background ended it.
+            NoPermissionError, RequestCodeNotSupportedError: a broker refuses lite pulls.
+            ClientClosedError: the consumer is not open, or is closing.
+            ServiceCrashedError: a bug in the background stopped the consumer.
         """
         portal = self._ready()
         lent: list[Part] = []
@@ -143,11 +143,11 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             raise
 
     def __iter__(self) -> Self:
-        """Messages one by one, until the consumer closes; see the class for what is committed meanwhile."""
+        """Iterate over messages until the consumer closes; see the class for what is committed meanwhile."""
         return self
 
     def __next__(self) -> MessageExt:
-        """Wait for the next message; asking for it says that the one before is dealt with."""
+        """Wait for the next message; asking for it means that the previous one is done."""
         while True:
             try:
                 queue, message = self._rest.popleft()
@@ -192,12 +192,12 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     # --- how far the group is -------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
-        """Commit, and wait until the brokers have it. See `rocketpy.LitePullConsumer.commit`.
+        """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.
 
         Raises:
             ConfigError: an argument cannot be used.
-            QueueNotAssignedError: one of `offsets` is for a queue that is not ours; nothing is committed then.
-            RocketMQError: a broker cannot be reached, does not answer, or refuses. It will be told once more.
+            QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
+            RocketMQError: a broker cannot be reached, does not answer, or refuses. The commit is repeated soon.
         """
         self._ready().call(self._inner.commit, offsets, timeout=timeout)
 
@@ -206,19 +206,19 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
         Raises:
             ConfigError: an argument cannot be used.
-            QueueNotAssignedError: one of `offsets` is for a queue that is not ours; nothing is committed then.
+            QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
         """
         self._do(self._inner.commit_soon, offsets)
 
     def ack(self, message: MessageExt) -> None:
-        """One message is dealt with; does not wait for the background. See `rocketpy.LitePullConsumer.ack`.
+        """Mark one message as done; does not wait for the background. See `rocketpy.LitePullConsumer.ack`.
 
         Raises:
-            ConfigError: this is no message.
+            ConfigError: this is not a message.
             ClientClosedError: the consumer is not open.
         """
         if not isinstance(message, MessageExt):
-            raise ConfigError(f"what is acknowledged must be a message that was handed out, not {message!r:.100}")
+            raise ConfigError(f"ack needs a message that this consumer handed out, not {message!r:.100}")
         portal = self._portal
         self._inner.check_open()
         portal.post(self._inner.acknowledge, message)
@@ -226,27 +226,27 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     # --- single queues --------------------------------------------------------------------------------
 
     def position(self, queue: MessageQueue) -> int:
-        """The offset of the next message that will be handed out of a queue.
+        """The offset of the next message that a poll will hand out from a queue.
 
         Raises:
-            ConfigError: this is no queue.
-            QueueNotAssignedError: the queue is not ours.
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
         """
         self._check_process()
         ahead = [message.queue_offset for held, message in tuple(self._rest) if held.queue == queue]
         return min([self._inner.position(queue), *ahead])
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """Where the group would go on in a queue. See `rocketpy.LitePullConsumer.committed`.
+        """The committed offset of a queue. See `rocketpy.LitePullConsumer.committed`.
 
         Raises:
-            ConfigError: this is no queue.
+            ConfigError: this is not a queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return self._portal.call(self._inner.committed, queue)
 
     def lag(self) -> dict[MessageQueue, int]:
-        """How many messages lie in each queue that is ours from its `position` on, those for others included.
+        """For each queue of this consumer, how many messages there are from its `position` on, unwanted ones included.
 
         Raises:
             RocketMQError: a broker cannot be reached, does not answer, or refuses.
@@ -254,60 +254,60 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         return self._ready().call(self._inner.lag)
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at an offset. See `rocketpy.LitePullConsumer.seek`.
+        """Continue at an offset. See `rocketpy.LitePullConsumer.seek`.
 
         Raises:
             ConfigError: an argument cannot be used.
-            OffsetOutOfRangeError: the queue does not reach so far.
-            QueueNotAssignedError: the queue is not ours.
+            OffsetOutOfRangeError: the offset lies outside of the queue.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._ready().call(self._inner.seek, queue, offset)
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the oldest message that a queue still has.
+        """Continue at the oldest message that a queue still has.
 
         Raises:
-            ConfigError: this is no queue.
-            QueueNotAssignedError: the queue is not ours.
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._ready().call(self._inner.seek_to_begin, queue)
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on at the next message that comes to a queue.
+        """Continue at the next message that comes to a queue.
 
         Raises:
-            ConfigError: this is no queue.
-            QueueNotAssignedError: the queue is not ours.
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._ready().call(self._inner.seek_to_end, queue)
 
     def seek_to_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> None:
-        """Go on at the first message stored at a time (ms since 1970, or a datetime with a time zone) or after it.
+        """Continue at the first message stored at a time (ms since 1970, or a datetime with a time zone) or later.
 
         Raises:
             ConfigError: an argument cannot be used.
-            QueueNotAssignedError: the queue is not ours.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._ready().call(self._inner.seek_to_timestamp, queue, timestamp)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Hand out nothing more of these queues, and pull no more of them, until `resume`; they stay ours.
+        """Hand out and pull nothing more from these queues until `resume`. They stay with this consumer.
 
         Raises:
-            ConfigError: these are no queues.
-            QueueNotAssignedError: one of them is not ours; none is paused then.
+            ConfigError: these are not queues.
+            QueueNotAssignedError: this consumer does not have one of them; none is paused.
         """
         self._do(self._inner.pause, queues)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Go on with queues where they are; with those that were not paused nothing changes.
+        """Continue with paused queues where they are. Queues that are not paused are unaffected.
 
         Raises:
-            ConfigError: these are no queues.
+            ConfigError: these are not queues.
         """
         self._do(self._inner.resume, queues)
 
@@ -315,21 +315,21 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
-        """The queues that are ours now."""
+        """The queues that this consumer has now."""
         return self._inner.assignment
 
     def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """Wait until at least one queue is ours. See `rocketpy.LitePullConsumer.wait_assigned`.
+        """Wait until this consumer has at least one queue. See `rocketpy.LitePullConsumer.wait_assigned`.
 
         Raises:
             RequestTimeoutError: it took longer than `timeout` seconds.
             ClientClosedError: the consumer is not open.
-            ServiceCrashedError: a bug in the background ended it.
+            ServiceCrashedError: a bug in the background stopped the consumer.
         """
         return self._portal.call(self._inner.wait_assigned, timeout)
 
     def status(self) -> LitePullConsumerStatus:
-        """How it is: topics, queues, what is held of them, and what goes wrong."""
+        """The current state: topics, queues, the messages held from them, and errors."""
         return self._inner.status()
 
     def statistics(self) -> LitePullConsumerStatistics:

@@ -20,7 +20,7 @@ __all__ = ["PullConsumer"]
 
 @final
 class PullConsumer(Fetching[TrioConsumer]):
-    """Gives the messages of a queue from an offset on: ``with rocketpy.sync.PullConsumer("audit") as consumer:``.
+    """Gets messages of one queue from an offset on: ``with rocketpy.sync.PullConsumer("audit") as consumer:``.
 
     Arguments and methods are those of `rocketpy.PullConsumer`, without `await`.
     """
@@ -54,11 +54,11 @@ class PullConsumer(Fetching[TrioConsumer]):
         sql: str | None = None,
         timeout: float | None = None,
     ) -> PullResult:
-        """What a queue has from an offset on, now. See `rocketpy.PullConsumer.pull`.
+        """Get the messages of a queue from an offset on, without waiting for any. See `rocketpy.PullConsumer.pull`.
 
         Raises:
             ConfigError: an argument cannot be used.
-            MessageDecodeError: a message is damaged; `decoded` holds those before it.
+            MessageDecodeError: a message is damaged; its attribute `decoded` has those before it.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return self._portal.call(
@@ -74,13 +74,13 @@ class PullConsumer(Fetching[TrioConsumer]):
         tags: str | None = None,
         sql: str | None = None,
     ) -> PullResult:
-        """What a queue has from an offset on; where there is nothing, as soon as something comes.
+        """Get the messages of a queue from an offset on; if there are none, wait until one arrives.
 
         See `rocketpy.PullConsumer.pull_block_if_not_found`.
 
         Raises:
             ConfigError: an argument cannot be used.
-            MessageDecodeError: a message is damaged; `decoded` holds those before it.
+            MessageDecodeError: a message is damaged; its attribute `decoded` has those before it.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return self._portal.call(
@@ -88,7 +88,7 @@ class PullConsumer(Fetching[TrioConsumer]):
         )
 
     def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Commit the offset that comes next in a queue, and wait until its broker has it.
+        """Commit the offset of the next message to consume, and wait until the broker has confirmed it.
 
         Raises:
             ConfigError: an argument cannot be used.
@@ -97,10 +97,10 @@ class PullConsumer(Fetching[TrioConsumer]):
         self._portal.call(self._inner.update_consume_offset, queue, offset)
 
     def fetch_consume_offset(self, queue: MessageQueue) -> int | None:
-        """The offset that comes next in a queue. See `rocketpy.PullConsumer.fetch_consume_offset`.
+        """The committed offset of a queue. See `rocketpy.PullConsumer.fetch_consume_offset`.
 
         Raises:
-            ConfigError: this is no queue.
+            ConfigError: this is not a queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return self._portal.call(self._inner.fetch_consume_offset, queue)

@@ -81,7 +81,7 @@ async def test_a_listener_that_hangs_at_closing_is_cut_off_and_its_message_comes
         # Neither acknowledged nor given back.
         assert w.broker.offsets["Orders", 0] == 0
         assert w.broker.sent_back == []
-        assert "are still at work after 7 s" in caplog.text
+        assert "are still running after 7 s" in caplog.text
         second, again = w.consumer(), Slow(0.1)
         second.subscribe("Orders", again)
         async with second:

@@ -47,13 +47,13 @@ def test_RT1_what_listeners_may_return(outcome: object, verdict: Verdict, caplog
 @pytest.mark.parametrize("outcome", [4, -1, True, False, "ok", b"", {}, 1.0, ConsumeResult, RetryLater])
 def test_threat_L7_junk_counts_as_failed_and_is_told(outcome: object, caplog: pytest.LogCaptureFixture) -> None:
     assert judge(outcome, stored_range(0, 3), batch=True, seldom=SELDOM) == Verdict(0)
-    assert "which it cannot mean: return None, ConsumeResult.SUCCESS" in caplog.text
+    assert "which means nothing here: return None, ConsumeResult.SUCCESS" in caplog.text
     assert "and 2 more" in caplog.text
 
 
 def test_threat_L7_a_number_is_junk_from_a_listener_of_single_messages(caplog: pytest.LogCaptureFixture) -> None:
     assert judge(1, [stored(0)], batch=False, seldom=SELDOM) == Verdict(0)
-    assert "the listener answered 1 for <MessageExt U000000" in caplog.text
+    assert "the listener returned 1 for <MessageExt U000000" in caplog.text
 
 
 @pytest.mark.parametrize(("count", "batch"), [(1, False), (3, True)])
@@ -138,7 +138,7 @@ def listener(message: object) -> None: ...
         (("Orders", listener), {"tags": ["a"]}, "tags must be a text"),
         (("Orders", listener), {"tags": "a", "sql": "a = 1"}, "by tags or by sql"),
         (("Orders", listener), {"sql": "  "}, "must be an expression"),
-        (("%RETRY%billing", listener), {}, "is consumed by itself"),
+        (("%RETRY%billing", listener), {}, "is subscribed automatically"),
     ],
 )
 def test_PC1_what_cannot_be_subscribed(arguments: tuple[Any, ...], keywords: dict[str, Any], text: str) -> None:
@@ -160,7 +160,7 @@ def test_PC1_what_cannot_be_subscribed(arguments: tuple[Any, ...], keywords: dic
         ({"consume_concurrently_max_span": 0}, "consume_concurrently_max_span"),
         ({"consume_timestamp": "yesterday"}, "must look like 20240131235959"),
         ({"allocate_strategy": "nearby"}, "allocate_strategy"),
-        ({"offset_store": object()}, "functions read and write, and .* has no read"),
+        ({"offset_store": object()}, "methods read and write, and .* has no read"),
         ({"offset_store": dict}, "not the class dict"),
         ({"local_offset_store_dir": 7}, "path of a folder"),
         ({"local_offset_store_dir": ""}, "path of a folder"),

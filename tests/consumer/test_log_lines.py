@@ -75,7 +75,7 @@ async def test_messages_that_no_broker_takes_back(autojump_clock: MockClock, cap
         async with consumer:
             await trio.sleep(4)
             assert consumer.statistics().retried_here == 200
-        assert len(said(caplog, "it is kept here")) <= 4
+        assert len(said(caplog, "so this consumer retries it")) <= 4
 
 
 async def test_a_broker_that_moves_a_queue_again_and_again(
@@ -113,7 +113,7 @@ async def test_a_queue_that_somebody_has_set_back_is_told_from_one_without_the_o
         assert sorted(message.queue_offset for message in got) == [4, 5, 6, 7, 8, 9]
     (back,) = said(caplog, "moves Orders@broker-a:0 from offset 10 to 4")
     (gone,) = said(caplog, "moves Orders@broker-a:1 from offset 10 to 0")
-    assert "has been told so for this group (it has 0 to 10)" in back
+    assert "was given another one for this group (it has 0 to 10)" in back
     assert "has no such offset (it has 0 to 0)" in gone
 
 

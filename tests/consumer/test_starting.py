@@ -120,7 +120,7 @@ async def test_closing_has_one_deadline_and_says_what_is_left(
         assert trio.current_time() - began <= 2 + 3 + 1
         assert a.offsets["T01", 0] == 1
         assert [each.consumer_group for each in a.left] == ["billing"]
-        assert "listeners of billing are still at work after 2 s" in caplog.text
+        assert "listeners of billing are still running after 2 s" in caplog.text
         # Of both retry topics, which have a queue on each broker, that of the hung one is among them.
         assert "the offsets of 21 queues are not committed" in caplog.text
         assert f"these brokers have not said in time that they know: {b.address}" in caplog.text

@@ -42,9 +42,9 @@ def test_dead_letters_are_listed_and_then_sent() -> None:
             *rows, total = run(cluster)
             assert len(rows) == 2
             assert all(row.startswith("Payments ") for row in rows)
-            assert total == "2 to send, 0 passed over, 0 left"
-            assert run(cluster, "--send", "--limit", "1")[-1] == "1 sent, 0 passed over, 1 left"
-            assert run(cluster, "--send", "--topic", "Payments")[-1] == "1 sent, 0 passed over, 0 left"
-            assert run(cluster, "--send", "--topic", "Other")[-1] == "0 sent, 0 passed over, 0 left"
+            assert total == "2 to send, 0 skipped, 0 left"
+            assert run(cluster, "--send", "--limit", "1")[-1] == "1 sent, 0 skipped, 1 left"
+            assert run(cluster, "--send", "--topic", "Payments")[-1] == "1 sent, 0 skipped, 0 left"
+            assert run(cluster, "--send", "--topic", "Other")[-1] == "0 sent, 0 skipped, 0 left"
             cluster.wait_consumed("bank", "Payments")
     assert sorted(paid) == [b"coffee", b"tea"]

@@ -24,7 +24,7 @@ PRINTED = {
         "gave up 2 queues with 10 messages",
         "10 calls of the listener, the longest took under 1 s",
     ],
-    "own_offsets": ["a consumer has ended, and the next one goes on where the ledger says", "sum: 5050"],
+    "own_offsets": ["the first consumer has ended; the next one continues where the ledger says", "sum: 5050"],
     "own_strategy": ["large: 6 queues, small: 2"],
     "plain_pull": ["0:0 coffee", "0:1 cake", "1:0 tea", "3 messages"],
 }
@@ -48,7 +48,7 @@ def test_an_example_prints_what_it_is_about(example: str) -> None:
     if name != "driven":  # which is told of the reset by a warning
         assert ran.stderr == ""
     else:
-        assert "has been told so for this group" in ran.stderr
+        assert "was given another one for this group" in ran.stderr
 
 
 def test_the_strategy_gives_each_queue_to_one_member() -> None:

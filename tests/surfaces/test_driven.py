@@ -114,7 +114,7 @@ def test_dead_letters_are_replayed(surface, namesrv, topic):
             assert (found.replayed, heard) == (4, [])
             async with entered(surface.module.MQClientInstance(namesrv=namesrv)) as client:
                 done = await call(replay(group, client=client, wanted=wanted))
-                with pytest.raises(ConfigError, match="has its settings already"):
+                with pytest.raises(ConfigError, match="already has its own settings"):
                     await call(replay(group, client=client, namesrv=namesrv))
             assert (done.replayed, done.passed_over, done.topics) == (3, 1, {topic: 3})
             assert asked == [(topic, threading.get_ident())] * 4

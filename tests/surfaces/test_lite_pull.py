@@ -137,7 +137,7 @@ def test_what_cannot_be_is_told(surface, cluster, namesrv, topic):
             consumer.unsubscribe(topic)
             await until(surface, lambda: not consumer.assignment)
             for function in (consumer.seek, lambda queue, offset: consumer.commit({queue: offset})):
-                await refused(errors.QueueNotAssignedError, "not any more, a queue", function, queue, 1)
+                await refused(errors.QueueNotAssignedError, "no longer, belong", function, queue, 1)
             await refused(errors.ConfigError, "nothing is subscribed", consumer.poll)
             with pytest.raises(errors.RequestTimeoutError, match="nothing is subscribed"):
                 await call(consumer.wait_assigned(0.01))
@@ -161,8 +161,8 @@ def test_an_offset_that_nothing_was_pulled_up_to_is_committed_with_a_warning(sur
             assert await call(consumer.committed(queue)) == 5
 
     surface.run(main)
-    (said,) = [record.message for record in caplog.records if "is committed, and it was pulled" in record.message]
-    assert "comes to nobody; seek to pass over messages" in said
+    (said,) = [record.message for record in caplog.records if ", which was pulled only up to" in record.message]
+    assert "To skip messages on purpose, use seek" in said
 
 
 def test_a_pull_consumer_is_asked_for_the_bounds_of_queues(surface, cluster, namesrv, topic):

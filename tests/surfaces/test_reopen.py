@@ -117,10 +117,10 @@ def test_complaint_12_reopen_is_for_children(surface, namesrv):
     async def main():
         for kind in ("Producer", "PushConsumer", "LitePullConsumer", "PullConsumer", "MQClientInstance"):
             made = getattr(surface.module, kind)(*(() if kind == "MQClientInstance" else ("g",)), namesrv=namesrv)
-            with pytest.raises(ClientClosedError, match=r"reopen\(\) is for the children of a fork"):
+            with pytest.raises(ClientClosedError, match=r"reopen\(\) works only in the child of a fork"):
                 made.reopen()
             async with entered(made):
-                with pytest.raises(ClientClosedError, match=r"reopen\(\) is for the children of a fork"):
+                with pytest.raises(ClientClosedError, match=r"reopen\(\) works only in the child of a fork"):
                     made.reopen()
 
     surface.run(main)

@@ -100,7 +100,7 @@ def test_a_listener_that_hangs_delays_closing_by_await_termination_only(surface,
         surface.run(main)
     finally:
         release.set()
-    assert "still at work" in caplog.text
+    assert "still running" in caplog.text
 
 
 @pytest.mark.waits("blocking code and asyncio have no virtual clock, and nobody answers a goodbye")

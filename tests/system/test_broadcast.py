@@ -176,7 +176,7 @@ async def test_two_of_one_name_are_told_so_at_the_start(autojump_clock: MockCloc
     async with world() as w:
         async with member(w, "one", Recorder()):
             second = member(w, "one", Recorder())
-            with pytest.raises(OffsetStoreError, match="an instance_name of its own"):
+            with pytest.raises(OffsetStoreError, match="its own instance_name"):
                 async with second:
                     raise AssertionError("nobody gets here")
             assert second.status().state == "not started"

@@ -61,7 +61,7 @@ async def test_PL8_manual_commits(autojump_clock: MockClock) -> None:
             await trio.sleep(0.1)
             assert await committed(consumer) == [7, 8]
             stranger = MessageQueue("Orders", "broker-a", 9)
-            with pytest.raises(QueueNotAssignedError, match="not, or not any more, a queue") as info:
+            with pytest.raises(QueueNotAssignedError, match="does not, or no longer, belong") as info:
                 await consumer.commit({zero: 1, stranger: 3})
             assert info.value.queue == stranger
             for wrong in ([zero], {zero: -1}, {zero: 1.5}, {"Orders": 3}):
@@ -91,7 +91,7 @@ async def test_PL8_acknowledgements_hold_the_offset_at_the_lowest_gap(autojump_c
                 consumer.ack(message)
             await consumer.commit()
             assert await committed(consumer) == [16]
-            with pytest.raises(ConfigError, match="must be a message"):
+            with pytest.raises(ConfigError, match="ack needs a message"):
                 consumer.ack(b"16")  # type: ignore[arg-type]
         async with w.lite() as second:
             second.subscribe("Orders")
@@ -158,8 +158,8 @@ async def test_of_a_queue_that_was_given_up_nothing_is_handed_out_or_committed(
                 assert await second.committed(lost) == 0
                 assert len(await drain(second, 30)) == 30
                 first.ack(next(message for message in before if message.queue == lost))
-                assert "is acknowledged in vain" in caplog.text
-        assert "was given up with 10 messages handed out and not committed" in caplog.text
+                assert " is ignored: it was not handed out" in caplog.text
+        assert "moves to another member with 10 messages handed out and not committed" in caplog.text
 
 
 async def test_commits_say_when_a_broker_does_not_answer(autojump_clock: MockClock) -> None:
@@ -169,7 +169,7 @@ async def test_commits_say_when_a_broker_does_not_answer(autojump_clock: MockClo
         async with consumer:
             await w.send(5)
             await drain(consumer, 5)
-            with pytest.raises(RequestTimeoutError, match="not every broker has answered within 0 s"):
+            with pytest.raises(RequestTimeoutError, match=r"not every broker confirmed the offsets of .* within 0 s"):
                 await consumer.commit(timeout=0)
             await consumer.commit(timeout=1)
             assert await committed(consumer) == [5]

@@ -106,7 +106,7 @@ async def test_without_automatic_commits_the_store_is_not_written_by_itself(auto
 
 
 def test_a_store_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match="must have functions read and write"):
+    with pytest.raises(ConfigError, match="must have the methods read and write"):
         LitePullConsumer("billing", offset_store=object())
 
 
@@ -175,7 +175,7 @@ async def test_two_of_one_name_are_told_so_at_the_start(autojump_clock: MockCloc
     async with world() as w:
         async with member(w, "one"):
             second = member(w, "one")
-            with pytest.raises(OffsetStoreError, match="an instance_name of its own"):
+            with pytest.raises(OffsetStoreError, match="its own instance_name"):
                 await second.__aenter__()
             assert second.status().state == "not started"
         async with second:

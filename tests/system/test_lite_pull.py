@@ -75,7 +75,7 @@ async def test_PL8_subscribe_and_assign_exclude_each_other(autojump_clock: MockC
     async with world(topics=("Orders", "Bills")) as w:
         consumer = w.lite()
         consumer.subscribe("Orders")
-        with pytest.raises(ConfigError, match="exclude each other, and this consumer has used subscribe"):
+        with pytest.raises(ConfigError, match="either subscribe or assign, and this one has used subscribe"):
             consumer.assign(queues_of(1))
         consumer.subscribe("Bills", tags="paid")
         other = w.lite()

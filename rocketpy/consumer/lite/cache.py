@@ -132,7 +132,8 @@ class Cache:
                 del self._books[queue]
                 if book.is_open and len(book) and self.assignment.get(queue.queue) is None:
                     logger.warning(
-                        "%s was given up with %d messages handed out and not committed: its new owner gets them again",
+                        "%s moves to another member with %d messages handed out and not committed: that member gets "
+                        "them again",
                         queue.queue,
                         len(book),
                     )

@@ -52,28 +52,28 @@ MOST_MESSAGES = 1_000_000
 
 @final
 class LitePullConsumer(Positions):
-    """Hands out messages when it is asked: ``async with rocketpy.LitePullConsumer("billing") as consumer:``.
+    """Hands out messages on demand: ``async with rocketpy.LitePullConsumer("billing") as consumer:``.
 
-    It either shares the queues of topics with its group (`subscribe`) or has queues of its own choice (`assign`), pulls
-    ahead from all of them, and hands out what it has: with `poll`, or one by one with ``async for message in
-    consumer``. Messages of a queue come in order. Its methods may be used by any task of its trio loop; when several
-    tasks poll, each message goes to one of them.
+    It either shares the queues of topics with its group (`subscribe`), or has queues that you choose (`assign`). It
+    pulls ahead from all of them, and hands out messages with `poll`, or one by one with ``async for message in
+    consumer``. Messages of a queue come in order. Any task of its trio loop may use its methods; when several tasks
+    poll, each message goes to one of them.
 
-    How far the group has got is committed in one of three ways:
+    There are three ways to commit offsets:
 
-    * By itself (`auto_commit`): who polls again says that everything handed out before is dealt with, and every
-      `auto_commit_interval` that is committed. What the last poll has handed out is never committed so, not even when
-      the consumer closes; a program that ends, or dies, before it polls again gets those messages again.
-    * By `commit` or `commit_soon`: everything handed out so far is dealt with.
-    * By `ack`, message by message. From the first one on, in whatever way it is committed, nothing is committed from
-      the lowest message on that was handed out and not acknowledged. This is the way where several tasks work on what
-      they have polled, together with ``auto_commit=True``, or with `commit`.
+    * Automatically (`auto_commit`): polling again means that everything handed out before is done, and this is
+      committed every `auto_commit_interval`. Messages from the last poll are never committed automatically, not even
+      when the consumer closes: a program that ends or dies before it polls again gets them again.
+    * With `commit` or `commit_soon`: everything handed out so far is done.
+    * With `ack`, message by message. Once `ack` has been called, a commit of any kind stops before the lowest message
+      that was handed out and not acknowledged. Use it when several tasks work on messages, together with
+      ``auto_commit=True`` or with `commit`.
 
     Args:
-        group: name that the consumers of one purpose share.
-        config: the settings; `group` and `fields` count over them.
-        client: a client to share; without it the consumer has one of its own.
-        network: where connections come from, for a client of its own.
+        group: name of the consumer group.
+        config: the settings; `group` and `fields` override them.
+        client: a client to share; None for one of its own.
+        network: where a client of its own gets its connections.
         async_caller: calls async functions of the user's; for surfaces that have a place of their own for them.
         fields: settings by name, as in `LitePullConsumerConfig`.
 
@@ -149,7 +149,7 @@ class LitePullConsumer(Positions):
     def check_open(self) -> None:
         """Refuse use while it is not open. For any thread.
 
-        It is open while `on_assigned` or `on_revoked` is called, also when it starts or closes at that moment.
+        While `on_assigned` or `on_revoked` runs it counts as open, even during its start or close.
 
         Raises:
             ClientClosedError: it is not open, or was opened before a fork.
@@ -169,12 +169,12 @@ class LitePullConsumer(Positions):
     # --- what it consumes -----------------------------------------------------------------------------
 
     def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
-        """Have the group share out the queues of a topic, before the start or after it.
+        """Consume a topic whose queues the group shares. May be called before or after the start.
 
         Args:
             topic: the topic.
             tags: which messages, such as "created || paid"; all when None.
-            sql: which messages, as SQL92 over their properties; brokers must be set up for it.
+            sql: which messages, as an SQL92 expression; brokers must have `enablePropertyFilter`.
 
         Raises:
             ConfigError: one of these cannot be used, or `assign` was used before.
@@ -184,22 +184,22 @@ class LitePullConsumer(Positions):
         self._wishes.subscribe(topic, tags, sql)
 
     def unsubscribe(self, topic: str) -> None:
-        """Get no more messages of a topic.
+        """Stop consuming a topic.
 
         Raises:
-            ConfigError: it is not subscribed.
+            ConfigError: the topic is not subscribed.
         """
         self._wishes.unsubscribe(topic)
 
     def assign(self, queues: Iterable[MessageQueue], *, tags: str | None = None, sql: str | None = None) -> None:
-        """Have these queues and no others, whatever other members of the group have; before the start or after it.
+        """Consume exactly these queues, whatever other members of the group have. Before or after the start.
 
-        Queues that it has already go on where they are. One that is given twice is taken once.
+        Queues that it already has continue where they are. A queue given twice is taken once.
 
         Args:
             queues: such as `fetch_message_queues` gives.
             tags: which messages, such as "created || paid"; all when None.
-            sql: which messages, as SQL92 over their properties; brokers must be set up for it.
+            sql: which messages, as an SQL92 expression; brokers must have `enablePropertyFilter`.
 
         Raises:
             ConfigError: one of these cannot be used, there is no queue, or `subscribe` was used before.
@@ -213,9 +213,10 @@ class LitePullConsumer(Positions):
             self._lifecycle.check_open()
 
     def on_queues_changed(self, topic: str, function: QueuesFunction) -> None:
-        """Have a function called with a topic and its queues whenever these have become others.
+        """Have a function called with a topic and its queues whenever the queues of the topic change.
 
-        An async function is awaited in the loop, a plain one is called in a thread. There is one for each topic.
+        An async function is awaited in the loop, a plain one is called in a thread. A topic has one function; another
+        call replaces it.
 
         Args:
             topic: any topic; it need not be consumed.
@@ -241,19 +242,19 @@ class LitePullConsumer(Positions):
     # --- messages -------------------------------------------------------------------------------------
 
     async def poll(self, max_messages: int | None = None, *, timeout: float | None = None) -> list[MessageExt]:
-        """The next messages, as soon as there are any; an empty list when there are none in time.
+        """Return the next messages, as soon as there are any, or an empty list if none arrive in time.
 
-        A task that is cancelled here has lost nothing: the messages go to the next poll.
+        Cancelling it loses nothing: the messages go to the next poll.
 
         Args:
-            max_messages: how many at most; left out, `pull_batch_size`.
-            timeout: seconds to wait for the first one; left out, `poll_timeout`. With 0 it gives what is there.
+            max_messages: how many at most; `pull_batch_size` when None.
+            timeout: seconds to wait for the first one; `poll_timeout` when None. 0 returns what is there at once.
 
         Raises:
             ConfigError: an argument cannot be used, or nothing is subscribed or assigned.
-            NoPermissionError, RequestCodeNotSupportedError: a broker gives nothing to lite pull consumers.
-            ClientClosedError: the consumer is not open, or closes.
-            ServiceCrashedError: a bug in the background ended it.
+            NoPermissionError, RequestCodeNotSupportedError: a broker refuses lite pulls.
+            ClientClosedError: the consumer is not open, or is closing.
+            ServiceCrashedError: a bug in the background stopped the consumer.
         """
         return [message for part in await self.lend(max_messages, timeout) for message in part.messages]
 
@@ -293,11 +294,11 @@ class LitePullConsumer(Positions):
         running.cache.check_refused()
 
     def __aiter__(self) -> Self:
-        """Messages one by one, until the consumer closes; see the class for what is committed meanwhile."""
+        """Iterate over messages until the consumer closes; see the class for what is committed meanwhile."""
         return self
 
     async def __anext__(self) -> MessageExt:
-        """Wait for the next message; asking for it says that the one before is dealt with."""
+        """Wait for the next message; asking for it means that the previous one is done."""
         try:
             parts = await self.lend(1, math.inf)
         except ClientClosedError:
@@ -313,22 +314,22 @@ class LitePullConsumer(Positions):
     # --- how far the group is -------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
-        """Commit, and wait until the brokers have it.
+        """Commit, and wait until the brokers have confirmed it.
 
-        Everything handed out so far is committed, of all queues that are ours; where messages are acknowledged, as far
-        as that goes without a gap. A queue that another member has got meanwhile is left out: that member gets again
-        what was not committed before.
+        This commits everything handed out so far, from all queues that this consumer has; once `ack` is used, only
+        up to the first message that is not acknowledged. Queues that have moved to another member are left out: that
+        member gets again what was not committed before.
 
         Args:
-            offsets: to commit these, and nothing else: for each queue the offset that comes next. One that lies behind
-                everything that was pulled is committed as it is, with a warning.
-            timeout: seconds to wait; left out, `request_timeout`.
+            offsets: commit these and nothing else: for each queue the offset of the next message to consume. An offset
+                beyond everything pulled so far is committed too, with a warning.
+            timeout: seconds to wait; `request_timeout` when None.
 
         Raises:
             ConfigError: an argument cannot be used.
-            QueueNotAssignedError: one of `offsets` is for a queue that is not ours; nothing is committed then.
-            RequestTimeoutError: a broker has not answered in time. It will be told once more.
-            RocketMQError: a broker cannot be reached, or refuses. It will be told once more.
+            QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
+            RequestTimeoutError: a broker has not answered in time. The commit is repeated soon.
+            RocketMQError: a broker cannot be reached, or refuses. The commit is repeated soon.
         """
         running = self._check_usable()
         budget = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
@@ -337,20 +338,20 @@ class LitePullConsumer(Positions):
             await running.offsets.commit(wanted)
         if waiting.cancelled_caught:
             raise RequestTimeoutError(
-                f"not every broker has answered within {budget:g} s that the offsets of {self.config.group} are "
-                "committed; they are told again soon",
+                f"not every broker confirmed the offsets of {self.config.group} within {budget:g} s; the commit is "
+                "repeated soon",
                 timeout=budget,
             )
 
     def commit_soon(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Commit, without waiting; what fails is logged, and repeated at the next interval.
+        """Commit without waiting; a failure is logged, and the commit repeated at the next interval.
 
         Args:
             offsets: as for `commit`.
 
         Raises:
             ConfigError: an argument cannot be used.
-            QueueNotAssignedError: one of `offsets` is for a queue that is not ours; nothing is committed then.
+            QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
         """
         running = self._check_usable()
         running.commit_soon(tuple(self._settle(running, offsets)))
@@ -370,8 +371,8 @@ class LitePullConsumer(Positions):
             if offset > pulled:
                 self._seldom.warning(
                     ("ahead", queue),
-                    "offset %d of %s is committed, and it was pulled up to %d: what lies between comes to nobody; seek "
-                    "to pass over messages",
+                    "committing offset %d of %s, which was pulled only up to %d: nobody gets the messages in between. "
+                    "To skip messages on purpose, use seek",
                     offset,
                     queue,
                     pulled,
@@ -380,16 +381,16 @@ class LitePullConsumer(Positions):
         return wanted
 
     def ack(self, message: MessageExt) -> None:
-        """One message is dealt with. It is committed when everything before it in its queue is acknowledged as well.
+        """Mark one message as done. It is committed once everything before it in its queue is acknowledged too.
 
-        This does not commit by itself: `auto_commit` does, or `commit`. Of a queue that another member has got
-        meanwhile it changes nothing; that is logged.
+        This does not commit by itself: `auto_commit` or `commit` does. If the queue has moved to another member, it
+        has no effect, and that is logged.
 
         Raises:
-            ConfigError: this is no message.
+            ConfigError: this is not a message.
         """
         if not isinstance(message, MessageExt):
-            raise ConfigError(f"what is acknowledged must be a message that was handed out, not {message!r:.100}")
+            raise ConfigError(f"ack needs a message that this consumer handed out, not {message!r:.100}")
         self._check_usable()
         self.acknowledge(message)
 
@@ -401,8 +402,8 @@ class LitePullConsumer(Positions):
         if not running.cache.acknowledge(message.queue, message.queue_offset):
             self._seldom.warning(
                 message.queue,
-                "offset %d of %s is acknowledged in vain: it was not handed out, was acknowledged before, or the queue "
-                "is not ours any more",
+                "the ack of offset %d of %s is ignored: it was not handed out, was acknowledged before, or the queue "
+                "now belongs to another member",
                 message.queue_offset,
                 message.queue,
             )
@@ -414,7 +415,7 @@ class LitePullConsumer(Positions):
         return self.config.group
 
     def status(self) -> LitePullConsumerStatus:
-        """How it is: topics, queues, what is held of them, and what goes wrong."""
+        """The current state: topics, queues, the messages held from them, and errors."""
         running = self._running
         return LitePullConsumerStatus(
             state=self._lifecycle.state.value,

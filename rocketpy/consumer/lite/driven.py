@@ -88,10 +88,10 @@ class DrivenLitePull:
             deadline = trio.current_time() + self._client.config.request_timeout
             left = await self._running.offsets.commit_all(queues, deadline=deadline)
             logger.warning(
-                "%s goes on from other offsets, as a broker asked: %s%s",
+                "%s continues at other offsets, as a broker asked: %s%s",
                 self._config.group,
                 {str(queue): wanted[queue] for queue in queues[:5]},
-                f"; {len(left)} of {len(queues)} are not committed yet, which is tried again" if left else "",
+                f"; {len(left)} of {len(queues)} are not committed yet and will be tried again" if left else "",
             )
 
     def _go_to(self, queue: MessageQueue, offset: int) -> bool:
@@ -135,5 +135,5 @@ class DrivenLitePull:
         Raises:
             BrokerError: always.
         """
-        remark = f"{self._config.group} is consumed by polls, without a listener that could be given a message"
+        remark = f"{self._config.group} is consumed by polling: there is no listener to give a message to"
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)

@@ -47,8 +47,8 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
         found = self._find(queue)
         if found is None:
             raise QueueNotAssignedError(
-                f"{queue} is not, or not any more, a queue of this consumer of {self._group}: look at `assignment`, or "
-                "at `status()` for why it was not taken",
+                f"{queue} does not, or no longer, belong to this consumer of {self._group}: see `assignment` for the "
+                "queues that do, or `status()` for why it was not taken",
                 queue=queue,
             )
         return found
@@ -56,24 +56,24 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
     # --- asking ---------------------------------------------------------------------------------------
 
     def position(self, queue: MessageQueue) -> int:
-        """The offset of the next message that will be handed out of a queue. Any thread may ask.
+        """The offset of the next message that a poll will hand out from a queue. For any thread.
 
         Raises:
-            ConfigError: this is no queue.
-            QueueNotAssignedError: the queue is not ours.
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
         """
         checked_queue(queue)
         self.check_open()
         return self._ours(queue).process_queue.look_next()
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Where the group would go on in a queue, as its broker has it; None when nothing was ever committed.
+        """The committed offset of a queue, as its broker has it; None when nothing was ever committed.
 
-        A file or an `offset_store` is asked instead, where one keeps them. For a group without an offset a broker says
-        0 where the queue still has its first message.
+        If a file or an `offset_store` keeps the offsets, it is asked instead. For a group without an offset, a broker
+        answers 0 if the queue still has its first message.
 
         Raises:
-            ConfigError: this is no queue.
+            ConfigError: this is not a queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         offsets = self._offsets_of(queue)
@@ -81,7 +81,7 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
         return await (offsets if kept.at_brokers else kept).committed(queue)
 
     async def lag(self) -> dict[MessageQueue, int]:
-        """How many messages lie in each queue that is ours from its `position` on, those for others included.
+        """For each queue of this consumer, how many messages there are from its `position` on, unwanted ones included.
 
         Raises:
             RocketMQError: a broker cannot be reached, does not answer, or refuses.
@@ -98,14 +98,14 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
     # --- going elsewhere ------------------------------------------------------------------------------
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at an offset. What was pulled of the queue and not handed out is forgotten.
+        """Continue at an offset. Messages pulled from the queue and not handed out yet are discarded.
 
-        From here on this is how far the group is in that queue, and is committed as such, in whatever way that happens.
+        This offset then counts as the progress of the group in that queue: the next commit, of any kind, commits it.
 
         Raises:
             ConfigError: an argument cannot be used.
-            OffsetOutOfRangeError: the queue does not reach so far.
-            QueueNotAssignedError: the queue is not ours.
+            OffsetOutOfRangeError: the offset lies outside of the queue.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._puller(queue)
@@ -113,7 +113,7 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
         lowest, highest = await QueueOffsets(self.client, self._group).bounds(queue)
         if not lowest <= wanted <= highest:
             raise OffsetOutOfRangeError(
-                f"{queue} has no offset {wanted}: it goes from {lowest} to {highest}, where the next message comes",
+                f"{queue} has no offset {wanted}: seek to an offset from {lowest} to {highest}",
                 offset=wanted,
                 min_offset=lowest,
                 max_offset=highest,
@@ -121,29 +121,29 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
         self._go_to(queue, wanted)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the oldest message that a queue still has; otherwise as `seek`.
+        """Continue at the oldest message that a queue still has; otherwise as `seek`.
 
         Raises:
-            ConfigError: this is no queue.
-            QueueNotAssignedError: the queue is not ours.
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._puller(queue)
         self._go_to(queue, await self._offsets_of(queue).beginning(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on at the next message that comes to a queue; otherwise as `seek`.
+        """Continue at the next message that comes to a queue; otherwise as `seek`.
 
         Raises:
-            ConfigError: this is no queue.
-            QueueNotAssignedError: the queue is not ours.
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._puller(queue)
         self._go_to(queue, await self._offsets_of(queue).end(queue))
 
     async def seek_to_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> None:
-        """Go on at the first message that was stored at a time or after it; otherwise as `seek`.
+        """Continue at the first message that was stored at a time or after it; otherwise as `seek`.
 
         Args:
             queue: the queue.
@@ -151,7 +151,7 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
 
         Raises:
             ConfigError: an argument cannot be used.
-            QueueNotAssignedError: the queue is not ours.
+            QueueNotAssignedError: this consumer does not have the queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._puller(queue)
@@ -166,11 +166,11 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
     # --- resting --------------------------------------------------------------------------------------
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Hand out nothing more of these queues, and pull no more of them, until `resume`; they stay ours.
+        """Hand out and pull nothing more from these queues until `resume`. They stay with this consumer.
 
         Raises:
-            ConfigError: these are no queues.
-            QueueNotAssignedError: one of them is not ours; none is paused then.
+            ConfigError: these are not queues.
+            QueueNotAssignedError: this consumer does not have one of them; none is paused.
         """
         wanted = checked_queues(queues)
         for queue in sorted(wanted):
@@ -178,10 +178,10 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
         self._check_usable().cache.pause(wanted)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Go on with queues where they are; with those that were not paused nothing changes.
+        """Continue with paused queues where they are. Queues that are not paused are unaffected.
 
         Raises:
-            ConfigError: these are no queues.
+            ConfigError: these are not queues.
         """
         wanted = checked_queues(queues)
         self._check_usable().cache.resume(wanted)

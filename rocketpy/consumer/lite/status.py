@@ -26,15 +26,15 @@ class LitePullConsumerStatus:
     client_id: str
     group: str
     topics: tuple[str, ...]
-    """What is subscribed, or of which queues are assigned."""
+    """The topics that are subscribed, or whose queues are assigned."""
     balanced: bool
-    """Whether every queue that should be ours is."""
+    """Whether this consumer has every queue that it should have."""
     queues: Mapping[MessageQueue, QueueStatus]
-    """The queues that are ours. What is held of them was not handed out yet."""
+    """The queues that this consumer has. Messages held there have not been handed out yet."""
     errors: Mapping[str, RocketMQError]
-    """By topic, why it cannot be consumed yet."""
+    """For each topic that cannot be consumed yet, the reason."""
     crash: ServiceCrashedError | None
-    """The bug that ended it, None when it was not one."""
+    """The bug that stopped the consumer, if one did."""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,20 +44,20 @@ class LitePullConsumerStatistics:
     rebalances: int
     pulls: int
     pulled: int
-    """Messages that were pulled and wanted."""
+    """Messages pulled, without those in `filtered`."""
     filtered: int
-    """Messages that were pulled and had another tag of the same hash."""
+    """Messages pulled and discarded, because they have another tag with the same hash."""
     undecodable: int
-    """Answers to pulls with a damaged message."""
+    """Pull answers that contained a damaged message."""
     offset_resets: int
-    """Times a broker moved a queue to another offset."""
+    """How often a broker moved a queue to another offset."""
     handed_out: int
-    """Messages that polls have given. A blocking or asyncio loop over messages takes some ahead, which count at once
-    and are taken off again when they go back."""
+    """Messages returned by polls. A blocking or asyncio loop over messages fetches some ahead; these count at once, and
+    are subtracted again if they are given back."""
     acknowledged: int
-    """Messages for which `ack` was called, each once."""
+    """Messages acknowledged with `ack`, each counted once."""
     topics: Mapping[str, TopicRates]
-    """What there was lately of each topic."""
+    """Recent figures for each topic."""
 
 
 def statistics(running: RunningLitePull, topics: Iterable[str]) -> LitePullConsumerStatistics:

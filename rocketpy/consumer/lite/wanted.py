@@ -64,7 +64,7 @@ class Wishes:
         """Want a topic no more.
 
         Raises:
-            ConfigError: it is not subscribed.
+            ConfigError: the topic is not subscribed.
         """
         if self._subscribed.pop(topic, None) is None:
             subscribed = ", ".join(tuple(self._subscribed)) or "none"
@@ -79,7 +79,7 @@ class Wishes:
         """
         wanted = checked_queues(queues)
         if not wanted:
-            raise ConfigError("assign needs at least one queue; close the consumer to have none")
+            raise ConfigError("assign needs at least one queue: give some, or close the consumer")
         subscriptions = {topic: _subscription(topic, tags, sql) for topic in sorted({each.topic for each in wanted})}
         self._be(Kind.ASSIGN)
         self._assigned = _Assigned(wanted, subscriptions)
@@ -93,7 +93,7 @@ class Wishes:
         before = self._kind.setdefault("kind", kind)
         if before is not kind:
             raise ConfigError(
-                f"subscribe and assign exclude each other, and this consumer has used {before.value}: make another "
+                f"a consumer uses either subscribe or assign, and this one has used {before.value}: make another "
                 f"consumer to {kind.value}"
             )
 

@@ -15,13 +15,13 @@ __all__ = ["AllocateAveragely"]
 
 @attrs.frozen
 class AllocateAveragely:
-    """Each member gets one run of neighbours; the first ones get one queue more when it does not come out even."""
+    """Gives each member a run of consecutive queues; the first members get one queue more if there is a remainder."""
 
     name: ClassVar[str] = "AVG"
     """What Java calls it."""
 
     def __call__(self, request: AllocateRequest) -> list[MessageQueue]:
-        """The share of who asks."""
+        """The share of the member that asks."""
         share, rest = divmod(len(request.queues), len(request.client_ids))
         index = request.index
         start = index * share + min(index, rest)

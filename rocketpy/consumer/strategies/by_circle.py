@@ -15,11 +15,11 @@ __all__ = ["AllocateByCircle"]
 
 @attrs.frozen
 class AllocateByCircle:
-    """Queues are dealt out like cards, one by one."""
+    """Deals queues out to the members like cards, one by one."""
 
     name: ClassVar[str] = "AVG_BY_CIRCLE"
     """What Java calls it."""
 
     def __call__(self, request: AllocateRequest) -> list[MessageQueue]:
-        """The share of who asks."""
+        """The share of the member that asks."""
         return list(request.queues[request.index :: len(request.client_ids)])

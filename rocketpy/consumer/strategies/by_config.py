@@ -25,17 +25,17 @@ def _queues(value: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
     found = tuple(given) if isinstance(given, Iterable) else (given,)
     for each in found:
         if not isinstance(each, MessageQueue):
-            raise ConfigError(f"AllocateByConfig wants the queues of this member, as MessageQueue, not {each!r:.100}")
+            raise ConfigError(f"AllocateByConfig takes the MessageQueues of this member, not {each!r:.100}")
     return found
 
 
 @attrs.frozen
 class AllocateByConfig:
-    """This member consumes these queues and no others, whatever the other members do.
+    """Gives this member exactly these queues, whatever the other members do.
 
-    Nobody checks that the members together have each queue once. A queue that is not in the route is left out until
-    it is. The retry topic of the group is shared out evenly unless some of its queues are given too: in Java nobody
-    consumes it then.
+    Nothing checks that the members together have each queue once. A queue is left out as long as the topic's route
+    does not have it. If no queues of the group's retry topic are given, that topic is shared out evenly; in Java nobody
+    would consume it.
 
     Args:
         queues: the queues of this member, of all its topics.
@@ -49,7 +49,7 @@ class AllocateByConfig:
     queues: tuple[MessageQueue, ...] = attrs.field(converter=_queues)
 
     def __call__(self, request: AllocateRequest) -> list[MessageQueue]:
-        """Those that were given, of this topic."""
+        """The given queues of this topic."""
         given = {queue for queue in self.queues if queue.topic == request.topic}
         if not given and is_retry_topic(request.topic):
             return _averagely(request)

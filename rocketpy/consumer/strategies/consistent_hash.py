@@ -25,13 +25,13 @@ __all__ = ["AllocateConsistentHash"]
 class AllocateConsistentHash:
     """Each queue goes to the member that follows it on a ring of hash values.
 
-    Shares are uneven, but when a member comes or goes, most queues stay where they are.
+    Shares are uneven, but when a member joins or leaves, most queues stay where they are.
 
     Args:
         virtual_nodes: places on the ring for each member; more make shares more even.
 
     Raises:
-        ConfigError: that is no number from 1 to 1000.
+        ConfigError: that is not a number from 1 to 1000.
     """
 
     name: ClassVar[str] = "CONSISTENT_HASH"

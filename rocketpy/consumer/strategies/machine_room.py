@@ -26,13 +26,13 @@ def _rooms(value: Iterable[str]) -> frozenset[str]:
 
 @attrs.frozen
 class AllocateByMachineRoom:
-    """Shares out the queues of brokers that are called "room@name" with one of these rooms; nobody gets the others.
+    """Shares out the queues of brokers named "room@name" in these rooms; nobody gets the others.
 
     Args:
         rooms: names of machine rooms.
 
     Raises:
-        ConfigError: these are no names.
+        ConfigError: these are not names.
     """
 
     name: ClassVar[str] = "MACHINE_ROOM"

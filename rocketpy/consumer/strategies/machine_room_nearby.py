@@ -23,15 +23,15 @@ def _is_callable(_: object, field: attrs.Attribute[Any], value: object) -> None:
 
 @attrs.frozen
 class AllocateMachineRoomNearby:
-    """The queues of a room go to the members in it; those of a room without members to all.
+    """Gives the queues of a room to the members in it, and those of a room without members to all members.
 
     Args:
-        inner: how queues are shared out inside of a room: a strategy such as `AllocateAveragely()`.
+        inner: shares out queues within a room: a strategy such as `AllocateAveragely()`.
         room_of_queue: the room of the broker of a queue.
         room_of_client: the room of a member, from its client id; `client_ip` and `instance_name` are parts of it.
 
     Raises:
-        ConfigError: one of these is no function.
+        ConfigError: one of these is not a function.
     """
 
     inner: AllocateStrategy = attrs.field(validator=_is_callable)

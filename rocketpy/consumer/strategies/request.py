@@ -14,25 +14,25 @@ __all__ = ["AllocateRequest", "AllocateStrategy"]
 
 @attrs.frozen
 class AllocateRequest:
-    """What a strategy gets: one topic, everybody in the group, and which of them asks."""
+    """What a strategy gets: one topic, all members of the group, and which of them asks."""
 
     group: str
     """The consumer group."""
     topic: str
-    """The topic, which is the retry topic of the group as well."""
+    """The topic; a strategy is also called for the retry topic of the group."""
     client_id: str
-    """Who asks. It is one of `client_ids`."""
+    """The member that asks, one of `client_ids`."""
     queues: tuple[MessageQueue, ...]
-    """All queues of the topic that can be read, sorted."""
+    """All readable queues of the topic, sorted."""
     client_ids: tuple[str, ...]
-    """All members of the group, sorted as Java sorts text."""
+    """The client ids of all members of the group, sorted as Java sorts strings."""
 
     @property
     def index(self) -> int:
-        """The place of who asks among the members, from 0 on."""
+        """The position of `client_id` among the members, from 0."""
         return self.client_ids.index(self.client_id)
 
 
 AllocateStrategy: TypeAlias = Callable[[AllocateRequest], Iterable[MessageQueue]]
-"""Says which queues of a topic are consumed by the member that asks. It must be quick, and give the same answer to the
-same request in every member: together the members must take each queue exactly once."""
+"""Returns the queues of a topic that the asking member consumes. It must be quick, and consistent in all members, so
+that together they take each queue exactly once."""
