@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.pace import slowness
+
 __all__ = ["longest"]
 
 _NEVER = 1 << 30
@@ -16,13 +18,14 @@ _NEVER = 1 << 30
 def longest(make: Callable[[], Generator[Any, None, Any]], *, tries: int = 2) -> tuple[float, Any]:
     """Return the processor time of the longest step of some work, in the best of some tries, and what it returned.
 
-    The collector of garbage counts, but for its full collections: these strike in any step, and take as long as
-    everything that the tests hold.
+    The time is told in seconds of an ordinary machine (see `pace`). The collector of garbage counts, but for its full
+    collections: these strike in any step, and take as long as everything that the tests hold.
     """
     best, result = 9.9, None
     for _ in range(tries):
         with _without_full_collections():
             worst, result = _worst(make())
+        worst /= slowness()
         best = min(best, worst)
     return best, result
 

@@ -9,6 +9,7 @@ the part of LocalFileOffsetStore and OffsetSerializeWrapper.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ logger = get_logger(__name__)
 
 _LIMITS = WireLimits(max_json_body=1 << 30, max_body_members=10_000_000)
 """Our own file may be larger than anything that a peer may send."""
+_TABLE = re.compile(rb"""["']?offsetTable["']?\s*:\s*\{""")
 
 
 class _Files(Protocol):
@@ -161,7 +163,7 @@ class LocalFileOffsetStore:
                 data = self._files.read_bytes(name) if self._files.exists(name) else b""
                 if not data:
                     continue
-                table = OffsetSerializeWrapper.decode(data, limits=_LIMITS).offset_table
+                table = _table_in(data)
             except (RemoteProtocolError, OSError) as error:
                 problem = problem or error
                 logger.warning("%s cannot be read: %s", self._files.describe(name), error)
@@ -169,10 +171,25 @@ class LocalFileOffsetStore:
             self._keeps_backup = name != self._name
             if self._keeps_backup:
                 logger.warning("using %s instead", self._files.describe(name))
-            return {queue: offset for queue, offset in table.items() if offset >= 0}
+            return table
         if problem is None:
             return {}
         raise OffsetStoreError(
             f"neither {self._where} nor its .bak can be read ({problem}); nothing was changed. Put back a copy, or "
             "move both away to start where consume_from_where says"
         ) from problem
+
+
+def _table_in(data: bytes) -> dict[MessageQueue, int]:
+    """The offsets in a file. A file without any is damaged: taking it for an empty one would skip messages.
+
+    Raises:
+        RemoteProtocolError: the file holds no valid offsets.
+    """
+    table = OffsetSerializeWrapper.decode(data, limits=_LIMITS).offset_table
+    if not _TABLE.search(data):
+        raise RemoteProtocolError("it has no offsetTable")
+    negative = next((queue for queue, offset in table.items() if offset < 0), None)
+    if negative is not None:
+        raise RemoteProtocolError(f"the offset of {negative} is {table[negative]}")
+    return table

@@ -34,6 +34,10 @@ _NAME = re.compile(r"[A-Za-z_$][\w$.@-]*+")
 _SET = re.compile(r"(?:Tree)?Set\[")
 _DOUBLE = re.compile(r'"((?:[^"\\]++|\\.){0,150000}+)"', re.DOTALL)
 _SINGLE = re.compile(r"'((?:[^'\\]++|\\.){0,150000}+)'", re.DOTALL)
+_MEMBER = re.compile(
+    r"""[\x00-\x20,;]{0,64}+(['"])([^'"\\]{0,4096}+)\1[\x00-\x20]{0,64}+:[\x00-\x20]{0,64}+(['"])([^'"\\]{0,4096}+)\3"""
+)
+"""A member of an object that is text without quotes and escapes, as nearly all are, with what separates it."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _SOME_ESCAPES = re.compile(
     rf"(?:[^\\]++|\\(?:u[0-9a-fA-F]{{4}}|x[0-9a-fA-F]{{2}}|.)){{1,{_ESCAPES_A_STEP}}}+", re.DOTALL
@@ -140,14 +144,30 @@ class _Reader:
         self.fail("no value")
 
     def closes(self, structure: Any) -> Generator[None, None, bool]:
-        """Skip separators; whether the structure ends here."""
+        """Skip separators, and take the plain members of an object; whether the structure ends here."""
         bracket = "]" if isinstance(structure, list) else "}"
+        while isinstance(structure, dict) and self.plain_members(structure):
+            yield
         yield from self.skip(_SEPARATORS)
         if self.position >= len(self.text):
             self.fail(f"no closing {bracket}")
         if self.text[self.position] != bracket:
             return False
         self.position += 1
+        return True
+
+    def plain_members(self, found: dict[str, Any]) -> bool:
+        """Put the plain members that come next, as many as a step may; whether there may be more."""
+        match = _MEMBER.match
+        for _ in range(_STEP):
+            member = match(self.text, self.position)
+            if member is None:
+                return False
+            self.members_left -= 1
+            if self.members_left < 0:
+                self.fail("too many members")
+            found[member[2]] = member[4]
+            self.position = member.end()
         return True
 
     def key(self, depth: int) -> Generator[None, None, str]:

@@ -201,6 +201,32 @@ def test_BC2_a_file_that_holds_something_else_is_damaged(path: Path, text: bytes
         opened(path)
 
 
+_QUEUE = '{"brokerName":"broker-a","queueId":0,"topic":"Orders"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '{"offsetTable":null}',
+        '{"offsettable":{}}',
+        f'{{"offsetTable":{{{_QUEUE}:-5}}}}',
+        '{"x":{"offsetTable":1}}',
+    ],
+)
+def test_BC2_a_file_without_offsets_is_damaged_and_does_not_count_as_none(path: Path, text: str) -> None:
+    path.parent.mkdir()
+    path.write_text(text)
+    store = LocalFileOffsetStore(path)
+    with pytest.raises(OffsetStoreError, match=r"neither .* nor its \.bak can be read"):
+        store.open()
+    assert path.read_text() == text
+    path.write_text(f'{{"offsetTable":{{{_QUEUE}:5}}}}')
+    store.open()
+    assert store.read(MessageQueue("Orders", "broker-a", 0)) == 5
+    store.close()
+
+
 def test_BC2_a_folder_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(OffsetStoreError, match="set local_offset_store_dir to a writable folder"):

@@ -145,7 +145,8 @@ number at its ends.
 
 What is demanded of each attack:
 
-* No turn of the server's loop takes more than {TURN * 1e3:.0f} ms of processor time. A turn may take
+* No turn of the server's loop takes more than {TURN * 1e3:.0f} ms of processor time. (On a machine that is slow at
+  that moment, seconds count for less: a small piece of work that stays the same tells by how much.) A turn may take
   {CALL * 1e3:.0f} ms where one call into C goes over a body at its limit ({AT_LIMIT // MIB} MiB or more, as it came or
   inflated), because such a call cannot be divided; the table below lists these calls. Collections of young garbage are
   part of the turn.

@@ -18,6 +18,12 @@ WAITED, TURNED, LEFT, GROWN, FAILED = "wait", "turn", "left", "grown", "failed"
 GOOD = {WAITED: 0.0, TURNED: 0.001, LEFT: 0, GROWN: 0, FAILED: 0}
 
 
+@pytest.fixture(autouse=True)
+def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ordinary machine."""
+    monkeypatch.setattr(measure, "slowness", lambda: 1.0)
+
+
 class FakeServed:
     """A server that does what it is told in each attack: seconds that somebody waits, bytes that it keeps, and so on.
 
@@ -137,6 +143,14 @@ def test_a_wait_is_looked_at_again_and_the_best_counts(try_it: Callable[..., Rea
 def test_a_wait_that_stays_is_reported(try_it: Callable[..., Reading]) -> None:
     served = FakeServed(*[{WAITED: 2.0}] * 3)
     assert try_it(served).faults == ("the pair waited 2000 ms",)
+
+
+def test_a_turn_on_a_slow_machine_is_told_in_seconds_of_an_ordinary_one(
+    try_it: Callable[..., Reading], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "slowness", lambda: 2.0)
+    assert try_it(FakeServed({TURNED: 0.038})).faults == ()
+    assert try_it(FakeServed({TURNED: 0.044}, {TURNED: 0.044})).faults[0].startswith("a turn of 22.0 ms")
 
 
 def test_a_turn_a_little_too_long_is_measured_again_on_a_new_server(try_it: Callable[..., Reading]) -> None:

@@ -13,6 +13,7 @@ from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.bodies.heartbeat import HeartbeatData
 from rocketpy.wire.json_dialect import _ESCAPES_A_STEP, _MAX_ODD_ESCAPES
 from rocketpy.wire.limits import REQUEST_LIMITS, SMALL_REQUEST_LIMITS, WireLimits
+from tests.pace import slowness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +100,7 @@ def body_of(attack: str, limits: WireLimits) -> bytes:
 
 
 def steps_of(data: bytes, limits: WireLimits) -> list[float]:
-    """The processor time of each step, the longest first."""
+    """The processor time of each step, the longest first, in seconds of an ordinary machine."""
     steps = HeartbeatData.decode_steps(data, limits=limits)
     found = []
     at_end = False
@@ -110,7 +111,8 @@ def steps_of(data: bytes, limits: WireLimits) -> list[float]:
         except (StopIteration, RemoteProtocolError):
             at_end = True
         found.append(time.thread_time() - begin)
-    return sorted(found, reverse=True)
+    slower = slowness()
+    return sorted((each / slower for each in found), reverse=True)
 
 
 @pytest.mark.alone("measures the processor time of single steps")

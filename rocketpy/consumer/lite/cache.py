@@ -246,12 +246,20 @@ class Cache:
             if queue.dropped or not messages:
                 continue
             queue.give_back(messages)
-            self._books[queue].give_back(messages)
+            self._take_back(queue, messages)
             if queue in self._in_turn:
                 self._turns.remove(queue)
             self._in_turn.add(queue)
             self._turns.appendleft(queue)
         self.wake()
+
+    def _take_back(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        """Another task may have said meanwhile that everything handed out is dealt with: these are not."""
+        book = self._books[queue]
+        settled = book.confirmed
+        book.give_back(messages)
+        if book.confirmed < settled == self._offsets.memory(queue.queue):
+            self._offsets.note(queue.queue, book.confirmed)
 
     def look_again(self, pullers: Iterable[QueuePuller]) -> None:
         """Some reason not to pull may be gone."""

@@ -47,7 +47,11 @@ class HandedOut:
         """These were handed out, in order."""
         offsets = [message.queue_offset for message in messages]
         self._open.update(offsets)
-        self._in_order.extend(offsets)
+        if self._in_order and offsets and offsets[0] <= self._in_order[-1]:
+            # Given back a moment ago, while what lies behind was handed out.
+            self._in_order = deque(sorted(self._open))
+        else:
+            self._in_order.extend(offsets)
         self.is_open = True
 
     def forget_oldest(self) -> None:
@@ -56,8 +60,9 @@ class HandedOut:
             self._open.discard(self._in_order.popleft())
 
     def give_back(self, messages: Iterable[MessageExt]) -> None:
-        """These were handed out and have reached nobody."""
+        """These were handed out and have reached nobody; the queue holds them again."""
         self._open.difference_update(message.queue_offset for message in messages)
+        self.confirmed = min(self.confirmed, self.queue.next_offset)
 
     def confirm(self) -> int:
         """All that was handed out is dealt with. Returns the offset up to which the group may commit."""

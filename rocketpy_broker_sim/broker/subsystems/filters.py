@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rocketpy.seams import wall_ms
 from rocketpy.services import ticks
 from rocketpy_broker_sim.broker.bit_maps import BitMapper
 from rocketpy_broker_sim.broker.compiling import Compiling
@@ -59,7 +60,8 @@ class Filters(Subsystem):
         """Read who filtered what; after a crash, which bit maps that leaves is not known."""
         self.table.load()
         if self._storing.store.was_unclean:
-            self.table.begin_again()
+            # Not `now_ms` of the clock: this runs in a thread, where the monotonic clock of the loop cannot be read.
+            self.table.begin_again(max(wall_ms(), self._storing.store.clock.newest))
 
     def run(self) -> Iterable[Service]:
         """Compiling, and forgetting what has been dead for long."""

@@ -295,9 +295,12 @@ class ConsumerFilterTable(StoredTable):
             )
         )
 
-    def begin_again(self) -> None:
-        """The last run did not end in order: what it wrote of filters last is not known, so no bit map is believed."""
-        now = self._now()
+    def begin_again(self, now: int) -> None:
+        """The last run did not end in order: what it wrote of filters last is not known, so no bit map is believed.
+
+        Args:
+            now: ms since 1970, no earlier than any record was stored.
+        """
         for groups in self._topics.values():
             for data in groups.values():
                 data.born_time = max(data.born_time, now)

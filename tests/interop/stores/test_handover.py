@@ -6,12 +6,14 @@ Everybody has to find what was there before, byte for byte, under the same offse
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import rocketpy
+import rocketpy.sync
 from rocketpy.wire.message_codec import decode_messages
 from tests.interop import lines, probe
 from tests.interop.failure import InteropError
@@ -30,7 +32,23 @@ pytestmark = pytest.mark.interop
 
 NAME = "broker-handed"
 TAGGED, TAGS = [(ORDERS, 1), (BILLS, 0)], ["red", "größe"]
-EXTENDED = {"enableConsumeQueueExt": True, "mappedFileSizeConsumeQueueExt": 4_096}
+EXTENDED = {
+    "enablePropertyFilter": True,
+    "enableCalcFilterBitMap": True,
+    "enableConsumeQueueExt": True,
+    "mappedFileSizeConsumeQueueExt": 4_096,
+}
+
+
+@contextmanager
+def filtering(namesrv: str) -> Iterator[None]:
+    """A group takes a part of the orders by SQL92, so that their units get bit maps; those of the bills get none."""
+    probe.wait_route(namesrv, ORDERS)
+    consumer = rocketpy.sync.PushConsumer("filtering", namesrv=namesrv)
+    consumer.subscribe(ORDERS, lambda message: None, sql="TAGS = 'red'")
+    with consumer:
+        consumer.wait_assigned(handover.WITHIN)
+        yield
 
 
 class Stays:
@@ -61,16 +79,23 @@ class Stays:
 
     @contextmanager
     def stay(
-        self, held: AbstractContextManager[Server], name: str, *, kill: bool, first: bool = False
+        self,
+        held: AbstractContextManager[Server],
+        name: str,
+        *,
+        kill: bool,
+        first: bool = False,
+        beside: AbstractContextManager[None] | None = None,
     ) -> Iterator[str]:
-        """Find what was there, go on with it, and leave it stopped or killed."""
+        """Find what was there, go on with it, beside somebody else perhaps, and leave it stopped or killed."""
         with held as broker:
             if first:
                 handover.make_topics(broker.address)
             else:
                 self.check(broker.address)
                 self.check_delayed(broker.address)
-            handover.fill(broker.address, self.sent, name)
+            with beside or nullcontext():
+                handover.fill(broker.address, self.sent, name)
             yield broker.address
             self.check(broker.address)
             self.last = handover.look(broker.address)
@@ -172,9 +197,11 @@ def test_a_store_born_at_apaches_broker(apache: Apache, our_servers: Cluster, tm
 
 def test_a_store_born_here(apache: Apache, our_servers: Cluster, tmp_path: Path) -> None:
     stays = Stays(apache, our_servers.namesrv, tmp_path, **EXTENDED)
-    with stays.stay(stays.ours(enabledAppendPropCRC=True), "one", kill=False, first=True):
+    one, beside = stays.ours(enabledAppendPropCRC=True), filtering(stays.namesrv)
+    with stays.stay(one, "one", kill=False, first=True, beside=beside):
         pass
-    assert any((stays.store / "consumequeue_ext").glob("*/*/*"))
+    extended = {path.parts[-3] for path in (stays.store / "consumequeue_ext").glob("*/*/*")}
+    assert extended == {ORDERS}
     assert b"__CRC32#" in (stays.store / "commitlog" / f"{0:020d}").read_bytes()
     with stays.stay(stays.theirs(), "two", kill=True):
         pass
