@@ -49,7 +49,7 @@ class Fetching(Lifetime[F]):
         return await self._call(self._inner.end_offset, queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> int:
-        """The offset of the first message that was stored at a time (ms since 1970, or a datetime) or after it.
+        """The offset of the first message stored at a time (ms since 1970, or a datetime with a time zone) or after it.
 
         Raises:
             ConfigError: an argument cannot be used.

@@ -149,7 +149,7 @@ class Lifecycle:
     def _refuse(self) -> NoReturn:
         self._check_process()
         remedy = {
-            State.NEW: "use it inside `async with`",
+            State.NEW: "use it inside `async with` (`with` in blocking code)",
             State.OPENING: "wait until its start has returned",
         }
         raise ClientClosedError(f"{self.what} is {self.state.value}: {remedy.get(self.state, 'make a new one')}")

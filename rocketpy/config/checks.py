@@ -5,6 +5,7 @@ What concerns several settings of a config at once is checked by the config itse
 
 from __future__ import annotations
 
+import enum
 import inspect
 import os
 from collections.abc import Callable
@@ -57,12 +58,12 @@ def seconds(low: float, high: float) -> Check:
 
 
 def whole(low: int, high: int = 2**31 - 1, *, off: int | None = None) -> Check:
-    """A whole number within bounds, or `off`, which switches the setting off."""
+    """A whole number within bounds, or `off`, the default, which says that there is no such number."""
 
     def check(_: object, field: attrs.Attribute[Any], value: int) -> None:
         number(field.name, value, (int,))
         if not low <= value <= high and value != off:
-            switch = f", or {off} for off" if off is not None else ""
+            switch = f", or {off}, the default" if off is not None else ""
             raise ConfigError(f"{field.name} must be between {low} and {high}{switch}, not {value!r}")
 
     return check
@@ -71,7 +72,8 @@ def whole(low: int, high: int = 2**31 - 1, *, off: int | None = None) -> Check:
 def member(kind: type[Any]) -> Check:
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
-            raise ConfigError(f"{field.name} must be a {kind.__name__}, not {value!r}")
+            members = f": {', '.join(each.name for each in kind)}" if issubclass(kind, enum.Enum) else ""
+            raise ConfigError(f"{field.name} must be a {kind.__name__}, not {value!r}{members}")
 
     return check
 
@@ -108,9 +110,25 @@ def one_of_or_function(*choices: str) -> Check:
     return check
 
 
-def function_or_none(_: object, field: attrs.Attribute[Any], value: object) -> None:
-    if value is not None and (not callable(value) or isinstance(value, type)):
-        raise ConfigError(f"{field.name} must be a function, not {value!r:.100}")
+def function_or_none(*arguments: str) -> Check:
+    """A function that takes these arguments. Said at once: otherwise every call of it would fail."""
+
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if value is None:
+            return
+        if not callable(value) or isinstance(value, type):
+            raise ConfigError(f"{field.name} must be a function, not {value!r:.100}")
+        try:
+            signature = inspect.signature(value)
+        except (TypeError, ValueError):
+            return  # what is written in C need not tell
+        try:
+            signature.bind(*arguments)
+        except TypeError as exc:
+            wanted = " and ".join(arguments)
+            raise ConfigError(f"{field.name} must be a function of {wanted}: {value!r:.100}: {exc}") from exc
+
+    return check
 
 
 def group_name(_: object, field: attrs.Attribute[Any], value: str) -> None:
@@ -121,14 +139,18 @@ def topic_name(_: object, field: attrs.Attribute[Any], value: str) -> None:
     check_topic(value, what=field.name)
 
 
-def no_separator(_: object, field: attrs.Attribute[Any], value: str | None) -> None:
-    if value is not None and (not value or not value.isprintable() or "@" in value):
+def no_separator(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str) or not value or not value.isprintable() or "@" in value:
         raise ConfigError(f"{field.name} becomes a part of the client id: printable text without @, not {value!r}")
 
 
-def consume_timestamp(_: object, field: attrs.Attribute[Any], value: str | None) -> None:
-    if value is not None and not (value.isascii() and value.isdigit() and len(value) == 14):
-        raise ConfigError(f"{field.name} must look like 20240131235959 (yyyyMMddHHmmss), not {value!r}")
+def consume_timestamp(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str) or not (value.isascii() and value.isdigit() and len(value) == 14):
+        raise ConfigError(f"{field.name} must look like 20240131235959 (local yyyyMMddHHmmss), not {value!r:.100}")
 
 
 def offset_storage_or_none(_: object, field: attrs.Attribute[Any], value: object) -> None:

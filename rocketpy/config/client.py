@@ -41,8 +41,13 @@ def _texts(value: object) -> list[str]:
     return texts
 
 
-def _address_map(value: Mapping[str, str] | None) -> dict[str, str]:
-    return dict(value or {})
+def _address_map(value: object) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
+        example = {"10.0.0.5:10911": "localhost:10911"}
+        raise ConfigError(f"address_map must be a dict such as {example}, not {value!r:.100}")
+    return dict(value)
 
 
 def _serialize_type(value: SerializeType | str) -> SerializeType:

@@ -17,7 +17,12 @@ __all__ = ["ProducerConfig"]
 
 
 def _codes(value: Iterable[int]) -> frozenset[int]:
-    return frozenset(int(code) for code in value)
+    try:
+        if not isinstance(value, str | bytes):
+            return frozenset(int(code) for code in value)
+    except (TypeError, ValueError):
+        pass
+    raise ConfigError(f"retry_response_codes must be a list of numbers, not {value!r:.100}")
 
 
 def _compression_type(value: CompressionType | str) -> CompressionType:

@@ -18,6 +18,8 @@ from rocketpy.errors import ConfigError
 
 __all__ = ["PushConsumerConfig"]
 
+_WHAT_IT_GETS = "the message (or the list of messages)"
+
 
 @attrs.frozen(kw_only=True)
 class PushConsumerConfig(SharingConfig):
@@ -48,12 +50,14 @@ class PushConsumerConfig(SharingConfig):
     dedupe_size: int = attrs.field(default=10_000, validator=whole(1, 10_000_000), metadata={"java": None})
     """Consumed messages that `dedupe` remembers; some 200 bytes each."""
     before_consume: Callable[..., Any] | None = attrs.field(
-        default=None, validator=function_or_none, metadata={"java": None}
+        default=None, validator=function_or_none(_WHAT_IT_GETS), metadata={"java": None}
     )
     """Called before each listener call, in the same place and with the same argument. An async function is awaited,
     and requires async listeners. If it raises, the listener is not called, and the exception counts as its own."""
     after_consume: Callable[..., Any] | None = attrs.field(
-        default=None, validator=function_or_none, metadata={"java": None}
+        default=None,
+        validator=function_or_none(_WHAT_IT_GETS, "what the listener returned"),
+        metadata={"java": None},
     )
     """Called after a listener has returned, with its argument and what it returned. If it raises, the exception counts
     as the listener's."""

@@ -59,12 +59,12 @@ class SharingConfig(ClientConfig):
     """Folder for the offset files of broadcasting consumers (in Java the system property
     rocketmq.client.localOffsetStoreDir). None: .rocketmq_offsets in the home folder."""
     on_assigned: Callable[..., Any] | None = attrs.field(
-        default=None, validator=function_or_none, metadata={"java": "messageQueueListener"}
+        default=None, validator=function_or_none("a tuple of queues"), metadata={"java": "messageQueueListener"}
     )
     """A plain or async function, called with a tuple of the queues (`MessageQueue`) that this consumer has just got,
     before anything is pulled from them."""
     on_revoked: Callable[..., Any] | None = attrs.field(
-        default=None, validator=function_or_none, metadata={"java": None}
+        default=None, validator=function_or_none("a tuple of queues"), metadata={"java": None}
     )
     """A plain or async function, called with a tuple of the queues that are taken from this consumer, or that it gives
     up as it closes. Until it returns they still belong to this consumer, but are no longer pulled."""

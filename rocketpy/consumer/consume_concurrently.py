@@ -119,7 +119,8 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
     def _note_outcome(self, call: Call, outcome: object) -> None:
         listener, queue, _ = call
         messages = messages_of(call)
-        verdict = judge(outcome, messages, batch=self._batch_size > 1, seldom=self._seldom)
+        again = not self._broadcasts
+        verdict = judge(outcome, messages, batch=self._batch_size > 1, seldom=self._seldom, again=again)
         self.counters.consumed += verdict.done
         if verdict.done:
             self._dealt_with(queue, messages[: verdict.done])

@@ -55,8 +55,13 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(getattr(listener, "__call__", None))  # noqa: B004  an object with async def __call__
 
 
-def judge(outcome: object, messages: Sequence[MessageExt], *, batch: bool, seldom: Seldom) -> Verdict:
-    """What a listener meant. Failures are logged here, one of a kind a second for each topic."""
+def judge(
+    outcome: object, messages: Sequence[MessageExt], *, batch: bool, seldom: Seldom, again: bool = True
+) -> Verdict:
+    """What a listener meant. Failures are logged here, one of a kind a second for each topic.
+
+    What does not come `again` is told of elsewhere.
+    """
     if outcome is None or outcome is ConsumeResult.SUCCESS:
         return Verdict(len(messages))
     if outcome is ConsumeResult.RETRY:
@@ -65,7 +70,7 @@ def judge(outcome: object, messages: Sequence[MessageExt], *, batch: bool, seldo
         return Verdict(outcome.done, outcome.delay_level)
     if batch and isinstance(outcome, int) and not isinstance(outcome, bool) and 0 <= outcome <= len(messages):
         return Verdict(outcome)
-    _complain(outcome, messages, seldom)
+    _complain(outcome, messages, seldom, again=again)
     return Verdict(0)
 
 
@@ -107,12 +112,15 @@ def judge_in_order(
     return OrderVerdict(done, _DELAYS[level - 1] if 0 < level <= len(_DELAYS) else _LONGEST_PAUSE, dead=level < 0)
 
 
-def _complain(outcome: object, messages: Sequence[MessageExt], seldom: Seldom, advice: str | None = None) -> None:
+def _complain(
+    outcome: object, messages: Sequence[MessageExt], seldom: Seldom, advice: str | None = None, *, again: bool = True
+) -> None:
     topic = messages[0].topic
     what = f"{messages[0]!r}" + (f" and {len(messages) - 1} more" if len(messages) > 1 else "")
     if isinstance(outcome, Raised):
         cause = topic, type(outcome.error)
-        seldom.warning(cause, "the listener failed with %s, it comes again later", what, exc_info=outcome.error)
+        later = ", it comes again later" if again else ""
+        seldom.warning(cause, "the listener failed with %s%s", what, later, exc_info=outcome.error)
         return
     if advice is None:
         advice = "return None, ConsumeResult.SUCCESS, ConsumeResult.RETRY or RetryLater"

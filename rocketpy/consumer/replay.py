@@ -12,7 +12,7 @@ from rocketpy.consumer.dead_letters import DeadLetterReplay, DeadLetters
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageExt
-from rocketpy.wire.names import check_group
+from rocketpy.wire.names import DLQ_PREFIX, RETRY_PREFIX, check_group
 
 if TYPE_CHECKING:
     from rocketpy.remoting.network import Network
@@ -81,6 +81,8 @@ def check_replay(group: object, limit: object, wanted: object = None) -> None:
     if not isinstance(group, str):
         raise ConfigError(f"the group must be a name, not {group!r:.100}")
     check_group(group)
+    if group.startswith((DLQ_PREFIX, RETRY_PREFIX)):
+        raise ConfigError(f"the group must be named itself, not a topic of it: leave out the beginning of {group!r}")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise ConfigError(f"limit must be an int of 1 or more, or None for all dead letters, not {limit!r:.100}")
 

@@ -61,6 +61,8 @@ JAVA_DEFAULTS = {
     "CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND": 30_000,
     "pullTimeDelayMillsWhenException": 3_000,
     "maxReconsumeTimes": -1,
+    "lockInterval": 20_000,
+    "lockMaxLiveTime": 30_000,
 }
 # Other than Java on purpose, or without a plain default there.
 OWN_DEFAULTS = {
@@ -158,6 +160,14 @@ def test_the_environment_names_the_name_servers(monkeypatch: pytest.MonkeyPatch)
         ("create_topic_key", "../x", "create_topic_key"),
         ("instance_name", "a@b", "client id"),
         ("client_ip", "", "client id"),
+        ("client_ip", 5, "client id"),
+        ("instance_name", 1, "client id"),
+        ("unit_name", b"x", "client id"),
+        ("address_map", "10.0.0.5:10911", "address_map must be a dict"),
+        ("address_map", {"10.0.0.5": 5}, "address_map must be a dict"),
+        ("retry_response_codes", 1, "must be a list of numbers"),
+        ("retry_response_codes", "12", "must be a list of numbers"),
+        ("retry_response_codes", [None], "must be a list of numbers"),
         ("latency_table", "6.x", "4.x"),
         ("serialize_type", "XML", "JSON, ROCKETMQ"),
         ("serialize_type", 1, "JSON, ROCKETMQ"),
@@ -175,13 +185,20 @@ def test_values_that_cannot_be_used_are_refused_with_advice(field: str, value: o
     [
         ("consume_timestamp", "yesterday", "yyyyMMddHHmmss"),
         ("message_model", "CLUSTERING", "MessageModel"),
-        ("pull_threshold_for_topic", 0, "-1 for off"),
+        ("pull_threshold_for_topic", 0, "or -1, the default, not 0"),
         ("pull_batch_size", 1025, "between"),
         ("allocate_strategy", "by_dice", "averagely, by_circle, consistent_hash"),
         ("allocate_strategy", 7, "a function, not 7"),
         ("allocate_strategy", AllocateAveragely, "write AllocateAveragely()"),
         ("allocate_strategy", _answers_late, "a plain function"),
         ("broker_suspend_max_time", 30.0, "longer than"),
+        ("consume_timestamp", 1_700_000_000_000, "20240131235959 .local yyyyMMddHHmmss., not 1700000000000"),
+        ("consume_from_where", "CONSUME_FROM_FIRST_OFFSET", "a ConsumeFromWhere, .*: .*CONSUME_FROM_FIRST_OFFSET"),
+        ("max_reconsume_times", -2, "or -1, the default, not -2"),
+        ("before_consume", lambda: None, "a function of the message .*: too many positional arguments"),
+        ("after_consume", lambda message: None, "and what the listener returned: .*: too many positional arguments"),
+        ("on_assigned", lambda: None, "a function of a tuple of queues: .*: too many positional arguments"),
+        ("on_revoked", lambda queues, why: None, "a function of a tuple of queues: .*: missing a required argument"),
     ],
 )
 def test_consumer_settings_are_checked(field: str, value: object, says: str) -> None:

@@ -124,6 +124,22 @@ async def test_a_message_that_failed_is_dropped_and_told_of(
         assert "does not come again: broadcasting has no retries" in caplog.text
 
 
+async def test_a_listener_that_raised_is_not_said_to_get_its_message_again(
+    autojump_clock: MockClock, member: Maker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(message: MessageExt) -> None:
+        raise ConnectionError("the cache is away")
+
+    async with world() as w:
+        async with member(w, "one", fail) as failing:
+            await w.send(1)
+            await trio.sleep(5)
+            assert failing.statistics().dropped == 1
+        assert "the cache is away" in caplog.text
+        assert "does not come again: broadcasting has no retries" in caplog.text
+        assert "comes again later" not in caplog.text
+
+
 @pytest.mark.parametrize("answer", [ConsumeResult.RETRY, RetryLater(-1)])
 async def test_BC1_in_order_a_message_comes_again_as_often_as_it_may_and_is_dropped_then(
     autojump_clock: MockClock, member: Maker, caplog: pytest.LogCaptureFixture, answer: object

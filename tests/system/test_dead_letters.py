@@ -245,7 +245,7 @@ async def test_names_and_async_filters_are_refused(autojump_clock: MockClock) ->
     async def later(message: MessageExt) -> bool:
         return True
 
-    for group in ("", "a b", 7, None):
+    for group in ("", "a b", 7, None, "%DLQ%g", "%RETRY%g"):
         with pytest.raises(ConfigError):
             await rocketpy.replay_dead_letters(group, namesrv="127.0.0.1:1")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="plain function"):
