@@ -57,7 +57,7 @@ def checked_timestamp(value: object) -> int:
     """
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise ConfigError(f"a datetime must have a time zone, and {value!r} has none: use astimezone()")
+            raise ConfigError(f"a datetime must have a time zone, and {value!r} has none: call astimezone() on it")
         return int(value.timestamp() * 1000)
     if type(value) is not int or not 0 <= value <= _MOST_OFFSET:
         raise ConfigError(f"a time must be milliseconds since 1970, or a datetime with a time zone, not {value!r:.100}")

@@ -181,10 +181,10 @@ class LocalFileOffsetStore:
 
 
 def _table_in(data: bytes) -> dict[MessageQueue, int]:
-    """What a file says. One without offsets is damaged, not empty: to read nothing there would skip messages.
+    """The offsets in a file. A file without any is damaged: taking it for an empty one would skip messages.
 
     Raises:
-        RemoteProtocolError: it is no such file.
+        RemoteProtocolError: the file holds no valid offsets.
     """
     table = OffsetSerializeWrapper.decode(data, limits=_LIMITS).offset_table
     if not _TABLE.search(data):

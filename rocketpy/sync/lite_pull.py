@@ -285,7 +285,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._ready().call(self._inner.seek_to_end, queue)
 
     def seek_to_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> None:
-        """Continue at the first message stored at a time (ms since 1970, or a datetime with a time zone) or later.
+        """Continue at the first message stored at a time (ms since 1970, or a datetime with a time zone) or after it.
 
         Raises:
             ConfigError: an argument cannot be used.

@@ -92,7 +92,7 @@ def test_what_is_here_is_read_by_somebody() -> None:
         ("send_msg_timeout", "it is called send_timeout here"),
         ("use_tls", "there is no TLS"),
         ("vipChannelEnabled", "never the port next to it"),
-        ("minInterval", "what is missing is looked for after 1 s"),
+        ("minInterval", "failures retried after 1 s"),
         ("pull_max_idle_time", "is taken again"),
         ("zzz", "has no setting zzz$"),
     ],

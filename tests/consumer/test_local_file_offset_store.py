@@ -218,7 +218,7 @@ def test_BC2_a_file_without_offsets_is_damaged_and_does_not_count_as_none(path: 
     path.parent.mkdir()
     path.write_text(text)
     store = LocalFileOffsetStore(path)
-    with pytest.raises(OffsetStoreError, match=r"neither .* nor its .bak can be read"):
+    with pytest.raises(OffsetStoreError, match=r"neither .* nor its \.bak can be read"):
         store.open()
     assert path.read_text() == text
     path.write_text(f'{{"offsetTable":{{{_QUEUE}:5}}}}')

@@ -209,6 +209,7 @@ NOT_CALLS = {
             "client_closing": "called by the client",
             "close": _IN_ITS_BLOCK,
             "consumer_data": "called by the heartbeat",
+            "driven": "called by what brokers ask",
             "give_back": _FOR_SURFACES,
             "has_ended": _FOR_SURFACES,
             "in_hook": _FOR_SURFACES,

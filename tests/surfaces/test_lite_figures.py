@@ -33,7 +33,9 @@ async def send(surface, namesrv, topic, count):
 def test_what_a_lite_pull_consumer_has_done(surface, namesrv, topic):
     async def main():
         await send(surface, namesrv, topic, 4)
-        consumer = surface.module.LitePullConsumer(f"lite-{topic}", namesrv=namesrv, consume_from_where=FIRST)
+        # Until the first `ack` a second poll would mean that what the first one gave is done.
+        settings = {"consume_from_where": FIRST, "auto_commit": False}
+        consumer = surface.module.LitePullConsumer(f"lite-{topic}", namesrv=namesrv, **settings)
         consumer.subscribe(topic)
         with pytest.raises(ClientClosedError):
             consumer.statistics()
