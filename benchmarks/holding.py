@@ -1,4 +1,4 @@
-"""What held pulls cost a broker: thousands of them on idle queues, asked anew whenever one is answered."""
+"""What held pulls cost a broker: thousands of them on idle queues, each repeated as soon as it is answered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PULLS = 10_000
 QUEUES = 100
 HELD = 5.0
 """So many times as long as idle servers are watched: fifteen seconds, as long as consumers of Java's and ours ask for.
-Each pull is answered and asked anew once in that time."""
+Each pull is answered and repeated once in that time."""
 TOPIC = "BenchIdle"
 
 

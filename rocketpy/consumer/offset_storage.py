@@ -1,7 +1,7 @@
 """Offsets that are not at brokers: what keeps them, and what stands between that and a consumer.
 
 `OffsetStorage` is what users may write: it reads and writes, nothing else. `KeptOffsetStore` makes an offset store of
-it: it has the memory, writes only what has changed, one write after the other, and bears everything that may go wrong.
+it: it has the memory, writes only what has changed, one write after the other, and handles every error of the store.
 What could not be written stays noted and is written the next time, so that no error costs a message; at worst some
 come again.
 """

@@ -42,9 +42,9 @@ EMBEDDED: Mapping[str, Any] = {
     "wait_time_mills_in_send_queue": 30_000,
 }
 """How the settings of embedded brokers differ from those of brokers: they start at once, say of every record whether it
-is whole, filter by SQL92 with bit maps, go on where others have filled the disk that they share, and bear that the
-program around them keeps the interpreter to itself for a while: the 200 ms in a queue after which a broker calls itself
-busy are soon over there."""
+is whole, filter by SQL92 with bit maps, go on where others have filled the disk that they share, and put up with a
+program that keeps the interpreter to itself for a while: the 200 ms in a queue after which a broker calls itself busy
+soon pass there."""
 
 _OWN = {
     "listen_port": "each server takes a free port",

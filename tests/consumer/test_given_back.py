@@ -17,7 +17,7 @@ from tests.consumer.helpers import QUEUE, stored_range
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
-def test_what_was_given_back_is_the_lowest_again_whoever_looked_meanwhile() -> None:
+def test_what_was_given_back_is_the_lowest_again_though_others_looked_meanwhile() -> None:
     held = ProcessQueue(QUEUE, 0)
     held.put(stored_range(0, 6))
     book = HandedOut(held)

@@ -41,7 +41,7 @@ async def test_PL8_a_group_shares_the_queues_of_what_is_subscribed(autojump_cloc
             await wait_until(lambda: len(first.assignment) == 4)
 
 
-async def test_PL8_assigned_queues_are_ours_whoever_else_is_there(autojump_clock: MockClock) -> None:
+async def test_PL8_assigned_queues_are_ours_no_matter_who_else_is_there(autojump_clock: MockClock) -> None:
     async with world() as w:
         one, other = w.lite(), w.lite()
         one.assign([*queues_of(2), *queues_of(2)])
