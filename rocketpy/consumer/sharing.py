@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import trio
 
+from rocketpy.client.lifecycle import State
 from rocketpy.consumer.arguments import checked_seconds
 from rocketpy.consumer.background import Background
 from rocketpy.consumer.opening import Opening
@@ -68,8 +69,10 @@ class Sharing(Opening, Generic[R]):
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
-        """The queues that this consumer has now."""
-        return () if self._running is None else self._running.assignment.queues()
+        """The queues that this consumer has now; none when it is closed."""
+        if self._running is None or self._lifecycle.state is State.CLOSED:
+            return ()
+        return self._running.assignment.queues()
 
     async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. With more members than queues that may never happen.

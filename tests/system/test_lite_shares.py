@@ -40,6 +40,19 @@ async def test_a_strategy_of_ones_own_choice(autojump_clock: MockClock) -> None:
             assert consumer.assignment == tuple(mine)
 
 
+@pytest.mark.parametrize("kind", ["lite", "push"])
+async def test_a_closed_consumer_has_no_queues(autojump_clock: MockClock, kind: str) -> None:
+    async with world() as w:
+        consumer = w.lite() if kind == "lite" else w.consumer()
+        if kind == "lite":
+            consumer.subscribe("Orders")
+        else:
+            consumer.subscribe("Orders", lambda message: None)
+        async with consumer:
+            await wait_until(lambda: sorted(consumer.assignment) == queues_of(4))
+        assert consumer.assignment == ()
+
+
 class Nothing:
     """A store without a single offset: brokers would answer 0 for queues that still have their first message."""
 
