@@ -27,7 +27,7 @@ from rocketpy.client.reopening import Reopenable
 from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
 from rocketpy.client.routing import RouteTable
 from rocketpy.config import ClientConfig
-from rocketpy.errors import RocketMQError, ServiceCrashedError
+from rocketpy.errors import ConfigError, RocketMQError, ServiceCrashedError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy.remoting.pool import ConnectionPool
@@ -66,6 +66,8 @@ class MQClientInstance(Reopenable):
     ) -> None:
         self._made_with = {"config": config, "network": network, "hooks": hooks, **fields}
         self.config = ClientConfig.of(config, **fields)
+        if network is not None and not callable(getattr(network, "local_ip", None)):
+            raise ConfigError(f"network must be a Network, such as TcpNetwork(), not {network!r:.100}")
         self.network: Network = network if network is not None else TcpNetwork()
         self.client_id = new_client_id(self.config, self.network.local_ip())
         self.roles = RoleTable()

@@ -54,6 +54,11 @@ def groups(broker: FakeBroker) -> tuple[set[str], set[str]]:
 # --- sharing ---------------------------------------------------------------------------------------------
 
 
+def test_what_is_no_network_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"network must be a Network, .* not 3"):
+        MQClientInstance(namesrv="ns:9876", network=3)  # type: ignore[arg-type]
+
+
 async def test_LC2_producers_and_consumers_share_a_client(autojump_clock: trio.testing.MockClock) -> None:
     async with open_world() as world, world.client() as client:
         await client.routes.ensure("T")
