@@ -1,11 +1,11 @@
-"""ConsumeMessageOrderlyService: the messages of each queue one after the other, each once the one before it is done.
+"""ConsumeMessageOrderlyService: the messages of each queue one by one, each only when the one before it is done.
 
-Every queue has a lane of its own, which at most one worker may enter. The worker goes on by itself from one message to
-the next as long as all is well: the call was a success, the queue is ours, and its lock counts, which is one comparison
-with a time that the lane has. Anything else closes the lane until it is decided here what follows: the same messages
-again after a pause, while those behind them wait; or, after too many attempts, the dead-letter queue, and on to the
-next ones. A worker leaves a lane every few milliseconds for others that wait, long before the minute after which Java's
-does. Plays the part of ConsumeMessageOrderlyService.
+Every queue has a lane of its own, which at most one worker may enter. The worker goes from one message to the next by
+itself as long as the calls succeed, the queue is not dropped, and its lock is valid, which takes one comparison with a
+time that the lane has. Anything else closes the lane until this service has decided what follows: the same messages
+again after a pause, while those behind them wait, or, after too many attempts, the dead-letter queue and then the next
+messages. A worker leaves a lane for others that wait every few milliseconds; Java's leaves it after a minute. Plays the
+part of ConsumeMessageOrderlyService.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _ALWAYS = float("inf")
 
 @attrs.define(eq=False)
 class _Line:
-    """What is known of one queue.
+    """The state of one queue.
 
     Attributes:
-        until: when its lock stops to count.
-        runners: those that have a lane for it: one, but for the retry topic, whose messages may have listeners of both
-            kinds.
-        uncommitted: calls that succeeded and are not committed, where listeners commit.
-        closing: runners in which a listener may still be at work, while the queue is given up.
-        out: set when there is none any more.
+        until: when its lock expires, on trio's clock.
+        runners: the runners that have a lane for it: one, or two for the retry topic, whose messages may have plain and
+            async listeners.
+        uncommitted: calls that succeeded and are not committed; with `auto_commit=False` only.
+        closing: while the queue is being given up, in how many runners a listener may still be running.
+        out: set when `closing` has reached 0.
     """
 
     until: float = _ALWAYS
@@ -61,11 +61,11 @@ class _Line:
 
 
 class ConsumeMessageOrderlyService(ConsumeService):
-    """Consumes for one push consumer, in order. Arguments are those of `ConsumeService`.
+    """Calls the listeners of one push consumer in order. Its arguments are those of `ConsumeService`.
 
     Attributes:
-        restart: what to do about a queue whose messages are to go to a listener of the other kind from now on: two
-            kinds of workers must not be in it at the same time.
+        restart: called with a queue whose listener was replaced by one of the other kind, plain or async: workers of
+            both kinds must not be in it at the same time.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class ConsumeMessageOrderlyService(ConsumeService):
     # --- the queues -------------------------------------------------------------------------------------
 
     def allow_until(self, queue: MessageQueue, until: float) -> None:
-        """Begin calls of a queue until then, a time of trio's clock. A call that has begun goes on."""
+        """Start calls of a queue until a time of trio's clock. A call that is running then goes on."""
         line = self._lines.setdefault(queue, _Line())
         line.until = until
         for runner in line.runners:
             runner.order(queue, until)
 
     async def leave(self, queue: MessageQueue) -> None:
-        """Begin no more calls of a queue, and wait until its listener is out of it, however long that takes."""
+        """Start no more calls of a queue, and wait until its listener has returned, however long that takes."""
         line = self._lines.get(queue)
         if line is None:
             return
@@ -111,12 +111,12 @@ class ConsumeMessageOrderlyService(ConsumeService):
             del self._lines[queue]
 
     def uncommitted(self, queue: MessageQueue) -> int:
-        """Calls that succeeded and that no listener has committed. For any thread."""
+        """How many calls of a queue succeeded and are not committed by a listener. For any thread."""
         line = self._lines.get(queue)
         return 0 if line is None else len(line.uncommitted)
 
     def in_order(self, queue: ProcessQueue) -> list[int]:
-        """Offsets of what a listener has of a queue, or has not committed. For any thread."""
+        """The offsets of a queue that a listener has or has not committed. For any thread."""
         line = self._lines.get(queue.queue)
         calls = [call for call, _ in self.running()] + ([] if line is None else list(line.uncommitted))
         found = {message.queue_offset for call in calls if call[1] is queue for message in messages_of(call)}
@@ -137,7 +137,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
             runner.submit(queue.queue, self._calls(listener, queue, messages))
 
     def call_beside(self, call: Call) -> None:
-        """Make a call that does not wait behind those of any queue, and that nothing follows."""
+        """Make a call that does not wait behind those of any queue, and whose result changes nothing here."""
         self._beside[id(call)] = call
         super().call_beside(call)
 
@@ -148,7 +148,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         self._put_off(Waiting(queue, message, 0.0) for message in messages)
 
     def _put_off(self, waited: Iterable[Waiting]) -> None:
-        """To the end of the retry topic, one after the other."""
+        """Send messages to the end of the retry topic, one by one."""
         self._waited.extend(waited)
         if self._nursery is not None and self._waited and not self._senders:
             self._senders += 1
@@ -169,9 +169,9 @@ class ConsumeMessageOrderlyService(ConsumeService):
     # --- out: from calls to offsets ---------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Deal with the calls that have ended since the last time."""
+        """Process the calls that have ended since the last time."""
         self._note_times()
-        # In this order: a worker that is out has ended its calls, and what was no success comes after what succeeded.
+        # In this order: a worker that has left has ended its calls, and a failed call comes after those that succeeded.
         out, others, succeeded = (
             self._finished.take_out(),
             self._finished.take_others(),
@@ -193,7 +193,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
             self._note_out(key)
 
     def _keep(self, calls: Iterable[Call]) -> None:
-        """Consumed, and held until a listener commits."""
+        """Hold consumed messages until a listener commits them."""
         for call in calls:
             self._note_consumed(call[1], len(messages_of(call)))
             line = self._lines.get(call[1].queue)
@@ -217,7 +217,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
                 line.out.set()
 
     def _decide(self, call: Call, outcome: object) -> None:
-        """What follows a call that did not simply succeed. Its lane is closed meanwhile."""
+        """Decide what follows a call that did not simply succeed. Its lane is closed meanwhile."""
         listener, queue, _ = call
         line = self._lines.get(queue.queue)
         if line is None:
@@ -257,19 +257,19 @@ class ConsumeMessageOrderlyService(ConsumeService):
 
     @staticmethod
     def _uncommitted_of(line: _Line, queue: ProcessQueue) -> list[Call]:
-        """Without what was held of the queue before it was moved or lost."""
+        """The uncommitted calls of this process queue, without those from before the queue was moved or lost."""
         return [call for call in line.uncommitted if call[1] is queue]
 
     def _go_on(self, line: _Line, call: Call, calls: Sequence[Call]) -> None:
         """Open the lane again, with these calls first."""
-        # The queue may have been given up and taken again meanwhile: then this is not what closed the lane.
+        # The queue may have been given up and taken again meanwhile: then its new lane was not closed by this call.
         if self._lines.get(call[1].queue) is line:
             self._runner_of(call[0]).again(call[1].queue, [] if call[1].dropped else calls)
 
     # --- what failed ------------------------------------------------------------------------------------
 
     def _failed(self, line: _Line, call: Call, verdict: OrderVerdict) -> None:
-        """The same again after a pause; dead letters of what was tried often enough, and on."""
+        """Retry messages after a pause, or send those without attempts left to the dead-letter queue."""
         messages = messages_of(call)
         self._note_failed(call[1], len(messages))
         dead = [message for message in messages if verdict.dead or self._is_used_up(message)]
@@ -287,7 +287,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         return self._most_attempts is not None and message.reconsume_times >= self._most_attempts
 
     async def _bury(self, line: _Line, call: Call, dead: list[MessageExt], pause: float) -> None:
-        """To the dead-letter queue. What no broker takes stays, so that nothing overtakes it."""
+        """Send messages to the dead-letter queue. One that no broker takes stays here, so that nothing overtakes it."""
         buried: list[MessageExt] = []
         for message in dead:
             if not call[1].dropped and await self._send_back.dead_letter(message):
@@ -299,7 +299,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         self._settle()
 
     def _without(self, line: _Line, call: Call, buried: list[MessageExt], pause: float) -> None:
-        """Go on with what is left of a call."""
+        """Continue with the messages of a call that are left."""
         gone = {message.queue_offset for message in buried}
         left = [message for message in messages_of(call) if message.queue_offset not in gone]
         if left:
@@ -316,7 +316,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         self._later(line, call, [(listener, queue, messages if self._batch_size > 1 else messages[0])], pause)
 
     def _later(self, line: _Line, call: Call, calls: list[Call], pause: float) -> None:
-        """Open the lane after a pause. One such task for each queue at the most, for it is closed meanwhile."""
+        """Open the lane after a pause. Each queue has at most one such task, as its lane is closed meanwhile."""
         if self._nursery is not None:
             self._nursery.start_soon(self._suspend, line, call, calls, pause)
 
@@ -327,7 +327,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
     # --- what takes too long ------------------------------------------------------------------------------
 
     def _expire(self, call: Call) -> None:
-        """Only told: giving the message to somebody else would break the order."""
+        """Log it and do nothing else: passing the message to another worker would break the order."""
         message = messages_of(call)[0]
         self._seldom.error(
             ("late", message.topic),

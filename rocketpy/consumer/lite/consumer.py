@@ -1,6 +1,6 @@
-"""LitePullConsumer: messages are pulled ahead in the background and handed out when somebody asks, on trio.
+"""LitePullConsumer, on trio: messages are pulled ahead in the background and handed out by polls.
 
-What happens while it runs is the business of `running.RunningLitePull`. Plays the part of DefaultLitePullConsumer.
+What exists only while it runs is in `running.RunningLitePull`. Plays the part of DefaultLitePullConsumer.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class LitePullConsumer(Positions):
         config: the settings; `group` and `fields` override them.
         client: a client to share; None for one of its own.
         network: where a client of its own gets its connections.
-        async_caller: calls async functions of the user's; for surfaces that have a place of their own for them.
+        async_caller: calls the user's async functions, for surfaces that run them in a loop of their own.
         fields: settings by name, as in `LitePullConsumerConfig`.
 
     Raises:
@@ -114,14 +114,14 @@ class LitePullConsumer(Positions):
         self._watch.adopt(watch)
 
     def adopt(self, former: LitePullConsumer) -> None:
-        """For other surfaces: want and watch what the consumer did that this one replaces."""
+        """For other surfaces: take over the subscriptions and callbacks of the consumer that this one replaces."""
         self._wishes.adopt(former._wishes)
         self._watch.adopt(former._watch)
 
     # --- life -----------------------------------------------------------------------------------------
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        """Returns when the queues have been taken for the first time, or after `start_timeout`."""
+        """Start, and return after the first rebalance, or after `start_timeout`."""
         deadline = trio.current_time() + self.config.start_timeout
         running = RunningLitePull(self.client, self.config, self._wishes, UserCalls(self._async_caller))
         await running.open(stack, self.config.close_timeout)
@@ -138,7 +138,7 @@ class LitePullConsumer(Positions):
         await self._watch.run(self.client.routes, self._check_running().calls)
 
     def _check_usable(self) -> RunningLitePull:
-        """What runs; refuse to use what has crashed, is not open, or belongs to another loop."""
+        """The running part; refuses use if the consumer has crashed, is not open, or belongs to another loop."""
         self._check_crash()
         self.check_open()
         self._lifecycle.check_loop()
@@ -160,13 +160,13 @@ class LitePullConsumer(Positions):
 
     @property
     def in_hook(self) -> bool:
-        """Whether this is called by a function of the user's for which closing waits."""
+        """Whether the caller is a function of the user's that closing waits for."""
         return self._running is not None and self._running.calls.is_inside
 
     def _find(self, queue: MessageQueue) -> QueuePuller | None:
         return None if self._running is None else self._running.assignment.get(queue)
 
-    # --- what it consumes -----------------------------------------------------------------------------
+    # --- subscriptions --------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
         """Consume a topic whose queues the group shares. May be called before or after the start.
@@ -284,7 +284,7 @@ class LitePullConsumer(Positions):
             self._running.cache.give_back(parts)
 
     def _check_hopeful(self, running: RunningLitePull) -> None:
-        """Refuse to wait for what cannot come."""
+        """Refuse to wait for messages that cannot come."""
         if running.closing and self._crash is None:
             self._lifecycle.check_open()
             self.client.check_open()
@@ -311,7 +311,7 @@ class LitePullConsumer(Positions):
         """Whether it was closed in good order, or is being closed."""
         return self._crash is None and self._lifecycle.state in (State.CLOSING, State.CLOSED)
 
-    # --- how far the group is -------------------------------------------------------------------------
+    # --- commits --------------------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
         """Commit, and wait until the brokers have confirmed it.
@@ -359,7 +359,7 @@ class LitePullConsumer(Positions):
     def _settle(
         self, running: RunningLitePull, offsets: Mapping[MessageQueue, int] | None
     ) -> Mapping[MessageQueue, int]:
-        """What to commit; it is noted."""
+        """The offsets to commit, which are recorded."""
         if offsets is None:
             return running.cache.settle()
         if not isinstance(offsets, Mapping):
@@ -395,7 +395,7 @@ class LitePullConsumer(Positions):
         self.acknowledge(message)
 
     def acknowledge(self, message: MessageExt) -> None:
-        """For other surfaces: as `ack`, for a message; what is closed by now is not told."""
+        """For other surfaces: as `ack`, but has no effect on a consumer that is closed by now."""
         running = self._running
         if running is None or (running.closing and not running.hooks.under_way):
             return
@@ -439,7 +439,7 @@ class LitePullConsumer(Positions):
     # --- what the client asks of a consumer -------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
-        """What brokers shall know."""
+        """What heartbeats tell brokers about this consumer."""
         return ConsumerData(
             group_name=self.config.group,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
@@ -449,16 +449,16 @@ class LitePullConsumer(Positions):
         )
 
     def topics(self) -> tuple[str, ...]:
-        """Topics whose routes must be kept fresh."""
+        """The topics whose routes the client must keep fresh."""
         return tuple(dict.fromkeys((*self._wishes.topics, *self._watch.topics)))
 
     @property
     def driven(self) -> Driven | None:
-        """Carries out what brokers ask; None while it does not run."""
+        """What carries out requests of brokers; None while the consumer does not run."""
         return None if self._running is None else self._running.driven
 
     def on_route_changed(self, topic: str) -> None:
-        """The route of a topic is another one now."""
+        """The route of a topic has changed."""
         self._watch.look()
         super().on_route_changed(topic)
 

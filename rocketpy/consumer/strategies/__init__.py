@@ -1,4 +1,4 @@
-"""How the queues of a topic are shared out among the members of a group, a way a file. Pure."""
+"""Allocation strategies: how the queues of a topic are shared out among the members of a group. Pure."""
 
 from __future__ import annotations
 
