@@ -136,7 +136,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         """Consume until SIGINT or SIGTERM, then return, for `async with` to commit and close.
 
         Outside of `async with` it starts the consumer itself, and closes it. It returns, too, when the consumer is
-        closed meanwhile. A second signal strikes as usual.
+        closed meanwhile. A second signal acts as usual.
 
         Raises:
             ServiceCrashedError: a bug in the background stopped it.

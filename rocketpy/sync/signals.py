@@ -66,8 +66,8 @@ class Signals:
         self.restore()
 
     def restore(self) -> None:
-        """Let signals strike as they did before."""
-        # A signal may strike at any moment of this, and have the rest done by the time that it goes on.
+        """Restore the previous handlers."""
+        # A signal may arrive at any moment of this; its handler then does the rest before this continues.
         with suppress(KeyError):
             while True:
                 number, handler = self._before.popitem()
