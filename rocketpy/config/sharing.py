@@ -74,7 +74,7 @@ class SharingConfig(ClientConfig):
     rebalance_interval: float = attrs.field(
         default=20.0, validator=seconds(0.01, 3600), metadata={"java": "waitInterval", "scale": 1000}
     )
-    """Seconds between two regular rebalances; known changes are acted upon at once."""
+    """Seconds between two regular rebalances; known changes lead to a rebalance at once."""
     pull_time_delay_when_exception: float = attrs.field(
         default=3.0, validator=seconds(0.001, 600), metadata={"java": "pullTimeDelayMillsWhenException", "scale": 1000}
     )
