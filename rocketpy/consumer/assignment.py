@@ -82,13 +82,13 @@ class Assignment:
 
     def subscriptions_changed(self) -> None:
         """Cancel the pulls that brokers hold for an old subscription. They are sent again soon, with the new one."""
-        self._parts.introduced = trio.Event()
+        self._parts.announced = trio.Event()
         for puller in self._pullers.values():
             puller.subscriptions_changed()
 
-    def introduced(self) -> None:
+    def announced(self) -> None:
         """Every broker that answers has got a heartbeat with the current subscriptions."""
-        self._parts.introduced.set()
+        self._parts.announced.set()
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Assignment:
         await self._give_up([*plan.drop, *overdue])
         wanted = [queue for queue in (*plan.add, *overdue) if queue not in self._withheld]
         failures = await self._take_all(topic, wanted, again=overdue)
-        limits = self._parts.manner.limits(len(self.queues(topic)))
+        limits = self._parts.policy.limits(len(self.queues(topic)))
         for queue in self.queues(topic):
             self._pullers[queue].process_queue.set_limits(limits)
         return failures[0] if failures else None
@@ -206,7 +206,7 @@ class Assignment:
         if self._nursery is None or self._stopped.is_set() or not is_ours:
             return  # the offset may be the one from before `withhold`
         offsets.update(queue, position)
-        puller = QueuePuller(queue, position, self._parts.manner.limits(1), self._parts)
+        puller = QueuePuller(queue, position, self._parts.policy.limits(1), self._parts)
         self._pullers[queue] = puller
         taken.append(puller)
 

@@ -145,7 +145,7 @@ class Background(ABC):
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(function)
 
-    async def _say_goodbye(self, queues: Collection[MessageQueue], deadline: float) -> None:
+    async def _commit_and_leave(self, queues: Collection[MessageQueue], deadline: float) -> None:
         """Commit, then leave the group, so that the next owners of the queues find the offsets.
 
         A broker that hangs takes up half of the time at most.

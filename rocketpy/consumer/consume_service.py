@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from rocketpy.consumer.subscription import Listener, Subscriptions
     from rocketpy.message import MessageExt
 
-__all__ = ["BESIDE", "ConsumeCounters", "ConsumeService"]
+__all__ = ["DIRECT", "ConsumeCounters", "ConsumeService"]
 
 logger = get_logger(__name__)
 
-BESIDE = "(beside)"
-"""The lane of calls that belong to no topic. No topic can have this name."""
+DIRECT = "(direct)"
+"""The lane of direct calls, which belong to no topic. No topic can have this name."""
 
 
 @attrs.define
@@ -219,9 +219,9 @@ class ConsumeService(ABC):
     def _runner_of(self, listener: Listener) -> ListenerRunner:
         return self._tasks if is_async_listener(listener) else self._plain
 
-    def call_beside(self, call: Call) -> None:
+    def call_directly(self, call: Call) -> None:
         """Make a call that does not wait behind those of any topic. It must drop its process queue before it ends."""
-        self._runner_of(call[0]).submit(BESIDE, [call])
+        self._runner_of(call[0]).submit(DIRECT, [call])
 
     def _calls(self, listener: Listener, queue: ProcessQueue, messages: Sequence[MessageExt]) -> Iterable[Call]:
         size = self._batch_size

@@ -43,7 +43,7 @@ logger = get_logger(__name__)
 BATCH = 32
 """Messages that are read at once; their offset is committed before the next ones are read."""
 _INNER_GROUP = "CLIENT_INNER_PRODUCER"
-_FAREWELL = 3.0
+_COMMIT_TIMEOUT = 3.0
 _KEPT = frozenset(
     {
         PropertyName.KEYS,
@@ -56,7 +56,7 @@ _KEPT = frozenset(
         PropertyName.BUYER_ID,
     }
 )
-_OF_THE_DEAD = (RESERVED_PROPERTIES - _KEPT) | {
+_DROPPED_PROPERTIES = (RESERVED_PROPERTIES - _KEPT) | {
     PropertyName.WAIT,
     PropertyName.CRC32,
     PropertyName.MAX_OFFSET,
@@ -145,7 +145,7 @@ class DeadLetters:
                 await self._settle_one(message, is_wanted=is_wanted)
                 self._at[queue] = message.queue_offset + 1
         except BaseException:  # cancellation too: the next replay must not send the same messages again
-            with trio.move_on_after(_FAREWELL, shield=True):
+            with trio.move_on_after(_COMMIT_TIMEOUT, shield=True):
                 await self._commit(queue)
             raise
         await self._commit(queue)
@@ -274,6 +274,6 @@ def _again(message: MessageExt) -> Message:
     """A new message from a dead letter, with its unique id and with properties that name its first topic and id."""
     copy = Message(message.topic, message.body)
     copy.flag = message.flag
-    copy.properties = {name: value for name, value in message.properties.items() if name not in _OF_THE_DEAD}
+    copy.properties = {name: value for name, value in message.properties.items() if name not in _DROPPED_PROPERTIES}
     copy.properties.setdefault(PropertyName.RETRY_TOPIC, message.topic)
     return copy

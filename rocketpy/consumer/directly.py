@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.subscription import Listener
     from rocketpy.message import MessageExt, MessageQueue
 
-__all__ = ["DirectCall", "what_for"]
+__all__ = ["DirectCall", "listener_argument"]
 
 logger = get_logger(__name__)
 
@@ -117,6 +117,6 @@ def _judged(outcome: object, *, batch: bool, orderly: bool) -> tuple[CMResult, s
     return CMResult.CR_LATER, f"the listener answered with a {type(outcome).__name__}, which counts as failed"
 
 
-def what_for(message: MessageExt, *, batch: bool) -> MessageExt | list[MessageExt]:
+def listener_argument(message: MessageExt, *, batch: bool) -> MessageExt | list[MessageExt]:
     """The argument for a listener: the message, or a list of it."""
     return [message] if batch else message

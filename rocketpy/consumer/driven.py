@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.directly import DirectCall, what_for
+from rocketpy.consumer.directly import DirectCall, listener_argument
 from rocketpy.consumer.running_info import info_of, queue_info
 from rocketpy.consumer.stacks import stacks_of
 from rocketpy.errors import BrokerError
@@ -214,7 +214,7 @@ class DrivenConsumer:
             clock=self._now,
             in_loop=self._in_loop,
         )
-        self._consume.call_beside((call.listener, call.process_queue, what_for(message, batch=batch)))
+        self._consume.call_directly((call.listener, call.process_queue, listener_argument(message, batch=batch)))
         result = await call.wait()
         result.order, result.auto_commit = self._config.orderly, self._config.auto_commit
         return result

@@ -68,7 +68,7 @@ class Lanes:
         self._lanes: dict[Hashable, Lane] = {}
         self._turns: deque[Lane] = deque()
         self._entered = 0
-        self._without = 0
+        self._idle_lanes = 0
         """How many lanes have no worker."""
         self._full: list[Lane] = []
 
@@ -135,14 +135,14 @@ class Lanes:
         if lane is None:
             lane = self._lanes[key] = Lane(key)
             self._turns.append(lane)
-            self._without += 1
+            self._idle_lanes += 1
             self._changed()
         return lane
 
     def _remove(self, lane: Lane) -> None:
         del self._lanes[lane.key]
         self._turns.remove(lane)
-        self._without -= 1
+        self._idle_lanes -= 1
 
     # --- workers --------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class Lanes:
             lane = turns[0]
             turns.rotate(-1)
             if lane.calls and self.has_room(lane):
-                self._without -= not lane.workers
+                self._idle_lanes -= not lane.workers
                 lane.workers += 1
                 self._entered += 1
                 self._changed()
@@ -163,7 +163,7 @@ class Lanes:
     def leave(self, lane: Lane) -> bool:
         """Let a worker out of a lane. Returns whether it was the last one in a lane that was given up."""
         lane.workers -= 1
-        self._without += not lane.workers
+        self._idle_lanes += not lane.workers
         self._entered -= 1
         self._changed()
         return self._remove_if_left(lane)
@@ -179,7 +179,7 @@ class Lanes:
             return free > 0 and not (lane.workers or lane.closed) and self._clock() < lane.until
         if lane.workers:
             kept = max(1, self._limit // _SHARE_KEPT) if self._limit > 1 else 0
-            free -= min(kept, self._without)
+            free -= min(kept, self._idle_lanes)
         if free <= 0 and not lane.full:
             lane.full = True
             self._full.append(lane)

@@ -19,7 +19,7 @@ from rocketpy.client.instance import MQClientInstance
 from rocketpy.consumer.offset_store import OffsetStore
 from rocketpy.consumer.pauses import Pauses
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
-from rocketpy.consumer.pull_manner import PullManner, PullSettings
+from rocketpy.consumer.pull_policy import PullPolicy, PullSettings
 from rocketpy.consumer.queue_locks import QueueLocks
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.errors import (
@@ -55,7 +55,7 @@ AT_ONCE = 3
 """How many quick answers in a row may bring nothing before there is a pause between pulls."""
 PAUSE = 0.02
 """Seconds of that pause. An answer that took longer than this is not a quick one."""
-INTRODUCED_WITHIN = 2.0
+ANNOUNCE_TIMEOUT = 2.0
 """Seconds that a pull waits for brokers to get a heartbeat with a changed subscription."""
 COMMITS = PullSysFlag.build(commit_offset=True)
 _NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
@@ -105,7 +105,7 @@ class PullParts:
     subscriptions: Wanted
     offsets: OffsetStore
     consume: Consumption
-    manner: PullManner
+    policy: PullPolicy
     pauses: Pauses = attrs.Factory(Pauses)
     locks: QueueLocks | None = None
     """The locks of an orderly consumer, which pulls a queue only while its lock is valid."""
@@ -114,7 +114,7 @@ class PullParts:
     without_lite: set[str] = attrs.Factory(set)
     """The addresses of brokers that do not know the request code of lite pulls."""
     seldom: Seldom = attrs.Factory(lambda: Seldom(logger, clock=trio.current_time))
-    introduced: trio.Event = attrs.Factory(trio.Event)
+    announced: trio.Event = attrs.Factory(trio.Event)
     """Set when brokers have got a heartbeat with the current subscriptions."""
 
 
@@ -140,7 +140,7 @@ class QueuePuller:
         self.paused: str | None = None
         self._parts = parts
         self._broker_id = MASTER_ID
-        self._fruitless = 0
+        self._empty_answers = 0
         self._damaged = 0
         self._scope = trio.CancelScope()
         self._turn = trio.CancelScope()
@@ -207,7 +207,7 @@ class QueuePuller:
                 with trio.CancelScope() as self._turn:
                     await self._wait_resumed()
                     await self._wait_room()
-                    await self._wait_introduced()
+                    await self._wait_announced()
                     await self._wait_lock()
                     await self._pull()
 
@@ -220,19 +220,19 @@ class QueuePuller:
             self.process_queue.last_pull = trio.current_time()
         self.paused = None
 
-    async def _wait_introduced(self) -> None:
+    async def _wait_announced(self) -> None:
         """Wait until brokers know a changed subscription, as they would refuse the pull; but not for long.
 
         Lite pulls carry their subscription, and need not wait.
         """
-        if self._is_outdated and not self._parts.manner.lite:
-            with trio.move_on_after(INTRODUCED_WITHIN):
-                await self._parts.introduced.wait()
+        if self._is_outdated and not self._parts.policy.lite:
+            with trio.move_on_after(ANNOUNCE_TIMEOUT):
+                await self._parts.announced.wait()
 
     async def _wait_room(self) -> None:
         """Wait while too much is held, or while the consumer has another reason not to pull."""
-        manner = self._parts.manner
-        while (reason := self.process_queue.excess() or manner.brake(self.process_queue)) is not None:
+        policy = self._parts.policy
+        while (reason := self.process_queue.excess() or policy.reason_to_wait(self.process_queue)) is not None:
             if self.paused is None:
                 self._parts.seldom.info(("waits", self.queue), "pulling %s pauses: %s", self.queue, reason)
             self.paused = reason
@@ -284,7 +284,7 @@ class QueuePuller:
 
     async def _ask(self, subscription: Subscription) -> PullResult:
         broker = await self._broker()
-        lite = self._parts.manner.lite and broker.address not in self._parts.without_lite
+        lite = self._parts.policy.lite and broker.address not in self._parts.without_lite
         try:
             result = await self._ask_by(broker, subscription, lite=lite)
         except RequestCodeNotSupportedError:
@@ -297,7 +297,7 @@ class QueuePuller:
         return result
 
     async def _ask_by(self, broker: BrokerAddress, subscription: Subscription, *, lite: bool) -> PullResult:
-        offsets, may_commit = self._parts.offsets, not (broker.is_slave or self._parts.manner.lite)
+        offsets, may_commit = self._parts.offsets, not (broker.is_slave or self._parts.policy.lite)
         commit = (offsets.memory(self.queue) or 0) if may_commit and offsets.at_brokers else 0
         return await self._form_of(subscription, lite=lite).ask(
             self._parts.client.pool,
@@ -343,7 +343,7 @@ class QueuePuller:
                 suspend=True,
                 subscription=post,
                 class_filter=data.class_filter_mode,
-                lite_pull=self._parts.manner.lite,
+                lite_pull=self._parts.policy.lite,
             ),
             commit_offset=0,
             suspend_timeout_millis=int(config.broker_suspend_max_time * 1000),
@@ -363,7 +363,7 @@ class QueuePuller:
             return
         self._consume(result.messages, subscription)
         self.process_queue.advance(result.next_begin_offset)
-        self._parts.manner.advanced(self.process_queue)
+        self._parts.policy.advanced(self.process_queue)
 
     def _consume(self, messages: list[MessageExt], subscription: Subscription) -> None:
         position = self.process_queue.position
@@ -421,10 +421,10 @@ class QueuePuller:
             await self._parts.offsets.persist([self.queue])
             progress = False
         if progress or trio.current_time() - started >= PAUSE:
-            self._fruitless = 0
+            self._empty_answers = 0
         else:
-            self._fruitless += 1
-        if self._fruitless > AT_ONCE:
+            self._empty_answers += 1
+        if self._empty_answers > AT_ONCE:
             await trio.sleep(PAUSE)
         if progress and self._parts.config.pull_interval:
             await trio.sleep(self._parts.config.pull_interval)
@@ -458,7 +458,7 @@ class QueuePuller:
             cause = "failed", self.queue.broker_name, type(error)
             self._parts.seldom.warning(cause, "a pull of %s failed, the next comes soon: %s", self.queue, error)
         self.error = error
-        self._parts.manner.failed(self.process_queue, error)
+        self._parts.policy.failed(self.process_queue, error)
         if isinstance(error, BrokerError) and error.code in _NOT_SUBSCRIBED:
             # The broker was restarted, or has not got our heartbeat with the subscription yet.
             self._parts.client.heartbeats.send_soon()

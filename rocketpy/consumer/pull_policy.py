@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.offset_store import OffsetStore
     from rocketpy.errors import RocketMQError
 
-__all__ = ["PullManner", "PullSettings", "PushManner"]
+__all__ = ["PullPolicy", "PullSettings", "PushPolicy"]
 
 _MIB = 1024 * 1024
 
@@ -56,7 +56,7 @@ class PullSettings(Protocol):
         ...
 
 
-class PullManner(Protocol):
+class PullPolicy(Protocol):
     """How one kind of consumer pulls."""
 
     @property
@@ -68,7 +68,7 @@ class PullManner(Protocol):
         """How much of each queue may be held if this consumer has `queues` queues of its topic."""
         ...
 
-    def brake(self, queue: ProcessQueue) -> str | None:
+    def reason_to_wait(self, queue: ProcessQueue) -> str | None:
         """Why a queue must not be pulled now, apart from how much of it is held; None if it may be.
 
         `QueuePuller.look_again` must be called when that changes.
@@ -84,7 +84,7 @@ class PullManner(Protocol):
         ...
 
 
-class PushManner:
+class PushPolicy:
     """How a push consumer pulls.
 
     Args:
@@ -109,7 +109,7 @@ class PushManner:
         # In an orderly consumer the span grows only with the messages held, filtered ones aside.
         return FlowLimits(messages, mib * _MIB, math.inf if config.orderly else config.consume_concurrently_max_span)
 
-    def brake(self, queue: ProcessQueue) -> str | None:
+    def reason_to_wait(self, queue: ProcessQueue) -> str | None:
         """Return None: only what is held makes pulling wait."""
         return None
 

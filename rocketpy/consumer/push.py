@@ -86,7 +86,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         self._around = Around(self.config)
         self._subscriptions = Subscriptions(
             self.config.group,
-            self._wishes_changed,
+            self._subscriptions_changed,
             wrap=self._wrap,
             retries=self.config.message_model is MessageModel.CLUSTERING,
         )

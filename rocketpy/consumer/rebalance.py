@@ -185,7 +185,7 @@ class Rebalance:
         self._wanted = trio.Event()
         if self._tell_brokers:
             self._tell_brokers = False
-            await self._introduce()
+            await self._announce()
         with trio.move_on_after(HEARTBEAT_PATIENCE):
             await self.filters.ask()
         topics = self._subscriptions.topics
@@ -208,7 +208,7 @@ class Rebalance:
         done, self._round_done = self._round_done, trio.Event()
         done.set()
 
-    async def _introduce(self) -> None:
+    async def _announce(self) -> None:
         """Send heartbeats with the subscriptions, once routes are known. Failures here are retried later."""
         missing = [topic for topic in self._subscriptions.topics if self._client.routes.route(topic) is None]
         self.under_way = dict.fromkeys(missing, "its route from a name server")
@@ -219,7 +219,7 @@ class Rebalance:
             await heartbeats.send_all()
         if waiting.cancelled_caught:
             heartbeats.send_soon()
-        self._assignment.introduced()
+        self._assignment.announced()
 
     async def _find_route(self, topic: str) -> None:
         try:

@@ -23,7 +23,7 @@ from rocketpy.consumer.membership import Membership
 from rocketpy.consumer.offset_choice import offset_store_of
 from rocketpy.consumer.orderly_assignment import OrderlyAssignment
 from rocketpy.consumer.pull import PullParts
-from rocketpy.consumer.pull_manner import PushManner
+from rocketpy.consumer.pull_policy import PushPolicy
 from rocketpy.consumer.queue_hooks import QueueHooks
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance
@@ -110,8 +110,8 @@ class RunningConsumer(Background):
             tasks=runners[1],
             rates=self.rates,
         )
-        manner = PushManner(config, offsets)
-        parts = PullParts(self._client, config, subscriptions, offsets, consume, manner, pauses, rates=self.rates)
+        policy = PushPolicy(config, offsets)
+        parts = PullParts(self._client, config, subscriptions, offsets, consume, policy, pauses, rates=self.rates)
         if isinstance(consume, ConsumeMessageOrderlyService) and config.message_model is MessageModel.CLUSTERING:
             return consume, parts, OrderlyAssignment(parts, position, consume, self._hooks, config=config)
         return consume, parts, Assignment(parts, position, self._hooks)  # broadcasting needs no locks, even in order
@@ -193,7 +193,7 @@ class RunningConsumer(Background):
                 with trio.move_on_after(config.close_timeout / 2):
                     await self._hooks.revoked(self.assignment.queues())
                 self.consume.collect()
-                await self._say_goodbye(self.assignment.committable(), deadline)
+                await self._commit_and_leave(self.assignment.committable(), deadline)
         finally:
             self.assignment.drop_all()
             self._hang_up.set()

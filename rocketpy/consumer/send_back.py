@@ -41,7 +41,7 @@ WAIT_DELAY_LEVEL = 9
 """The level of a message without a listener: five minutes, by the brokers' default."""
 _INNER_GROUP = "CLIENT_INNER_PRODUCER"
 _LOGICAL_BROKER = "__syslo__"
-_OF_THE_OLD_ONE = (
+_DROPPED_PROPERTIES = (
     PropertyName.TRANSACTION_PREPARED,
     PropertyName.CRC32,
     PropertyName.MIN_OFFSET,
@@ -173,7 +173,7 @@ class SendBack:
         properties[PropertyName.RETRY_TOPIC] = message.topic
         properties[PropertyName.RECONSUME_TIME] = str(attempts)
         properties[PropertyName.MAX_RECONSUME_TIMES] = str(self._max_reconsume_times)
-        for name in _OF_THE_OLD_ONE:
+        for name in _DROPPED_PROPERTIES:
             properties.pop(name, None)
         if delay_level is not None:
             properties[PropertyName.DELAY] = str(delay_level)

@@ -65,7 +65,7 @@ class Sharing(Opening, Generic[R]):
             raise AssertionError("an open consumer runs")
         return self._running
 
-    def _wishes_changed(self) -> None:
+    def _subscriptions_changed(self) -> None:
         """The subscriptions or assigned queues have changed. For any thread."""
         running = self._running
         if running is not None:  # otherwise the start reads them

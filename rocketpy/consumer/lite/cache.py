@@ -84,7 +84,7 @@ class Cache:
         self.leaving: set[ProcessQueue] = set()
         self._turns: deque[ProcessQueue] = deque()
         self._in_turn: set[ProcessQueue] = set()
-        self._books: dict[ProcessQueue, HandedOut] = {}
+        self._handed_out: dict[ProcessQueue, HandedOut] = {}
         self._unconfirmed: dict[HandedOut, None] = {}
         self._acknowledges = False
         self._refusals: dict[MessageQueue, BrokerError] = {}
@@ -114,13 +114,13 @@ class Cache:
 
     def _automatic(self, queue: ProcessQueue) -> int:
         """The offset up to which a queue is committed automatically."""
-        book = self._books.get(queue)
-        if book is None:
+        handed_out = self._handed_out.get(queue)
+        if handed_out is None:
             return queue.next_offset
         if self._acknowledges:
-            return book.acknowledged
+            return handed_out.acknowledged
         # If nothing was handed out since the last poll, messages that were filtered out count as done too.
-        return book.confirmed if book.is_open else queue.next_offset
+        return handed_out.confirmed if handed_out.is_open else queue.next_offset
 
     def forget_dropped(self) -> None:
         """Forget the messages of queues that were given up, or moved to another offset."""
@@ -128,41 +128,41 @@ class Cache:
             self._turns = deque(queue for queue in self._turns if not queue.dropped)
             self._in_turn = set(self._turns)
             self.look_again(self.assignment)
-        for queue, book in [*self._books.items()]:
+        for queue, handed_out in [*self._handed_out.items()]:
             if queue.dropped:
-                del self._books[queue]
-                if book.is_open and len(book) and self.assignment.get(queue.queue) is None:
+                del self._handed_out[queue]
+                if handed_out.is_open and len(handed_out) and self.assignment.get(queue.queue) is None:
                     logger.warning(
                         "%s moves to another member with %d messages handed out and not committed: that member gets "
                         "them again",
                         queue.queue,
-                        len(book),
+                        len(handed_out),
                     )
-        self._unconfirmed = {book: None for book in self._unconfirmed if not book.queue.dropped}
+        self._unconfirmed = {handed_out: None for handed_out in self._unconfirmed if not handed_out.queue.dropped}
         self.leaving = {queue for queue in self.leaving if not queue.dropped}
         self._refusals = {queue: each for queue, each in self._refusals.items() if self.assignment.get(queue)}
 
-    # --- whether to pull, as a PullManner -----------------------------------------------------------------
+    # --- whether to pull, as a PullPolicy -----------------------------------------------------------------
 
     def limits(self, queues: int) -> FlowLimits:
         """How much of each queue may be held."""
         return self._limits
 
-    def brake(self, queue: ProcessQueue) -> str | None:
+    def reason_to_wait(self, queue: ProcessQueue) -> str | None:
         """Why a queue must not be pulled now: it is paused, or too many messages are held or not acknowledged."""
         if queue.queue in self.paused:
             return "paused"
         held, most = self._held(), self._config.pull_threshold_for_all
         if held > most:
             return f"{held} messages held of all queues, over {most}"
-        book = self._books.get(queue) if self._acknowledges else None
-        if book is None:
+        handed_out = self._handed_out.get(queue) if self._acknowledges else None
+        if handed_out is None:
             return None
-        if len(book) > self._limits.messages:
-            return f"{len(book)} messages handed out and not acknowledged, over {self._limits.messages}"
-        if book.span > self._limits.span:
+        if len(handed_out) > self._limits.messages:
+            return f"{len(handed_out)} messages handed out and not acknowledged, over {self._limits.messages}"
+        if handed_out.span > self._limits.span:
             return (
-                f"offset {book.lowest_open} handed out and not acknowledged, {book.span} behind, over "
+                f"offset {handed_out.lowest_open} handed out and not acknowledged, {handed_out.span} behind, over "
                 f"{self._limits.span:g}"
             )
         return None
@@ -198,8 +198,8 @@ class Cache:
         """A poll begins: with automatic commits and without acks, everything handed out before counts as done."""
         if self._acknowledges or not self._config.auto_commit:
             return
-        for book in self._unconfirmed:
-            book.confirm()
+        for handed_out in self._unconfirmed:
+            handed_out.confirm()
         self._unconfirmed.clear()
 
     def take(self, most: int) -> list[Part]:
@@ -227,14 +227,14 @@ class Cache:
     def _note(self, queue: ProcessQueue, messages: list[MessageExt]) -> None:
         queue.last_consume = trio.current_time()
         self._count(queue, len(messages))
-        book = self._books.get(queue)
-        if book is None:
-            book = self._books[queue] = HandedOut(queue)
-            book.confirmed = messages[0].queue_offset
-        self._unconfirmed[book] = None
-        book.add(messages)
+        handed_out = self._handed_out.get(queue)
+        if handed_out is None:
+            handed_out = self._handed_out[queue] = HandedOut(queue)
+            handed_out.confirmed = messages[0].queue_offset
+        self._unconfirmed[handed_out] = None
+        handed_out.add(messages)
         if not self._acknowledges:
-            book.forget_oldest()
+            handed_out.forget_oldest()
 
     def _count(self, queue: ProcessQueue, messages: int) -> None:
         self.counters.handed_out += messages
@@ -256,11 +256,11 @@ class Cache:
 
     def _take_back(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Undo it if another task's poll has declared these messages done meanwhile."""
-        book = self._books[queue]
-        settled = book.confirmed
-        book.give_back(messages)
-        if book.confirmed < settled == self._offsets.memory(queue.queue):
-            self._offsets.note(queue.queue, book.confirmed)
+        handed_out = self._handed_out[queue]
+        settled = handed_out.confirmed
+        handed_out.give_back(messages)
+        if handed_out.confirmed < settled == self._offsets.memory(queue.queue):
+            self._offsets.note(queue.queue, handed_out.confirmed)
 
     def look_again(self, pullers: Iterable[QueuePuller]) -> None:
         """Have pullers that wait check whether they may pull again."""
@@ -278,8 +278,8 @@ class Cache:
         """
         self._acknowledges = True
         puller = self.assignment.get(queue)
-        book = None if puller is None else self._books.get(puller.process_queue)
-        if puller is None or book is None or not book.acknowledge(offset):
+        handed_out = None if puller is None else self._handed_out.get(puller.process_queue)
+        if puller is None or handed_out is None or not handed_out.acknowledge(offset):
             return False
         self.counters.acknowledged += 1
         if puller.paused is not None:
@@ -292,11 +292,11 @@ class Cache:
         settled: dict[MessageQueue, int] = {}
         for puller in self.assignment:
             queue = puller.process_queue
-            book = self._books.get(queue)
+            handed_out = self._handed_out.get(queue)
             if self._acknowledges:
-                offset = queue.next_offset if book is None else book.acknowledged
+                offset = queue.next_offset if handed_out is None else handed_out.acknowledged
             else:
-                offset = queue.next_offset if book is None else book.confirm()
+                offset = queue.next_offset if handed_out is None else handed_out.confirm()
             settled[queue.queue] = offset
             self._offsets.note(queue.queue, offset)
         return settled

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import LitePullConsumerConfig
     from rocketpy.consumer.lite.running import RunningLitePull
-    from rocketpy.consumer.lite.wanted import Wishes
+    from rocketpy.consumer.lite.selection import Selection
     from rocketpy.message import MessageExt, MessageQueue
     from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 
@@ -40,7 +40,7 @@ class DrivenLitePull:
     Args:
         client: how to reach brokers.
         config: the consumer's settings.
-        wishes: its subscriptions or assigned queues.
+        selection: its subscribed topics or assigned queues.
         running: the running consumer.
         nursery: returns the nursery of the consumer's tasks.
     """
@@ -49,14 +49,14 @@ class DrivenLitePull:
         self,
         client: MQClientInstance,
         config: LitePullConsumerConfig,
-        wishes: Wishes,
+        selection: Selection,
         running: RunningLitePull,
         *,
         nursery: Callable[[], trio.Nursery | None],
     ) -> None:
         self._client = client
         self._config = config
-        self._wishes = wishes
+        self._selection = selection
         self._running = running
         self._nursery = nursery
         self._started_ms = wall_ms()
@@ -76,7 +76,7 @@ class DrivenLitePull:
 
         Messages handed out before do not count any more: acknowledging them has no effect.
         """
-        wanted = offsets_to_take(self._config.group, topic, offsets, subscribed=topic in self._wishes.topics)
+        wanted = offsets_to_take(self._config.group, topic, offsets, subscribed=topic in self._selection.topics)
         if not wanted:
             return
         async with self._one_at_a_time:
@@ -111,7 +111,7 @@ class DrivenLitePull:
         info = info_of(
             self._config,
             self._client,
-            self._wishes.data(),
+            self._selection.data(),
             running.parts.rates,
             started_ms=self._started_ms,
             consume_type=ConsumeType.CONSUME_ACTIVELY,

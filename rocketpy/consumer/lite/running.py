@@ -30,7 +30,7 @@ from rocketpy.services import ticks
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import LitePullConsumerConfig
-    from rocketpy.consumer.lite.wanted import Wishes
+    from rocketpy.consumer.lite.selection import Selection
     from rocketpy.consumer.user_calls import UserCalls
     from rocketpy.errors import ServiceCrashedError
     from rocketpy.message import MessageQueue
@@ -42,14 +42,14 @@ class LiteRebalance(Rebalance):
     """Shares out the queues of subscribed topics, or takes assigned ones. Plays the part of RebalanceLitePullImpl."""
 
     def __init__(
-        self, client: MQClientInstance, config: LitePullConsumerConfig, wishes: Wishes, assignment: Assignment
+        self, client: MQClientInstance, config: LitePullConsumerConfig, selection: Selection, assignment: Assignment
     ) -> None:
-        super().__init__(client, config, wishes, assignment)
-        self._wishes = wishes
-        self.filters = FilterCheck(client, config.group, wishes.filters)
+        super().__init__(client, config, selection, assignment)
+        self._selection = selection
+        self.filters = FilterCheck(client, config.group, selection.filters)
 
     async def _share_of(self, topic: str) -> Share | None:
-        chosen = self._wishes.chosen(topic)
+        chosen = self._selection.chosen(topic)
         if chosen is None:
             return await super()._share_of(topic)
         self.under_way[topic] = "its route from a name server"
@@ -82,7 +82,7 @@ class RunningLitePull(Background):
     """
 
     def __init__(
-        self, client: MQClientInstance, config: LitePullConsumerConfig, wishes: Wishes, calls: UserCalls
+        self, client: MQClientInstance, config: LitePullConsumerConfig, selection: Selection, calls: UserCalls
     ) -> None:
         self.offsets = NotedOffsets(offset_store_of(client, config, calls), automatic=config.auto_commit)
         super().__init__(client, config.group, self.offsets)
@@ -92,11 +92,11 @@ class RunningLitePull(Background):
         self.rates = ConsumerRates(self.now)
         self.cache = Cache(config, self.offsets, self.rates)
         self.hooks = LiteHooks(config, calls, self.cache)
-        self.parts = PullParts(client, config, wishes, self.offsets, self.cache, self.cache, rates=self.rates)
+        self.parts = PullParts(client, config, selection, self.offsets, self.cache, self.cache, rates=self.rates)
         self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets), self.hooks)
         self.cache.assignment = self.assignment
-        self.rebalance = LiteRebalance(client, config, wishes, self.assignment)
-        self.driven = DrivenLitePull(client, config, wishes, self, nursery=lambda: self._nursery)
+        self.rebalance = LiteRebalance(client, config, selection, self.assignment)
+        self.driven = DrivenLitePull(client, config, selection, self, nursery=lambda: self._nursery)
 
     async def _begin(self, nursery: trio.Nursery) -> None:
         await nursery.start(self._assign)
@@ -153,7 +153,7 @@ class RunningLitePull(Background):
                 with trio.move_on_after(self._config.close_timeout / 2):
                     await self.hooks.revoked(self.assignment.queues())
                 self.cache.collect()
-                await self._say_goodbye(self.assignment.queues(), deadline)
+                await self._commit_and_leave(self.assignment.queues(), deadline)
         finally:
             self.assignment.drop_all()
             self._hang_up.set()

@@ -1,6 +1,6 @@
-"""Wishes: what a lite pull consumer is to consume: subscribed topics, or assigned queues, never both.
+"""Selection: what a lite pull consumer consumes: subscribed topics, or assigned queues, never both.
 
-They may be changed at any time and by any thread, before the start and after it. Each change is one operation, so that
+It may be changed at any time and by any thread, before the start and after it. Each change is one operation, so that
 no lock is needed, which a signal handler could not wait for. Plays the part of subscriptionInner in RebalanceImpl, and
 of SubscriptionType in DefaultLitePullConsumerImpl.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
     from rocketpy.wire.bodies.subscription import SubscriptionData
 
-__all__ = ["Wishes"]
+__all__ = ["Selection"]
 
 
 class Kind(Enum):
@@ -36,8 +36,8 @@ class _Assigned(NamedTuple):
     subscriptions: Mapping[str, Subscription] = MappingProxyType({})
 
 
-class Wishes:
-    """The wishes of one consumer.
+class Selection:
+    """The selection of one consumer.
 
     Args:
         on_change: called after every change.
@@ -56,7 +56,7 @@ class Wishes:
             ConfigError: the topic or the expression cannot be used, or queues were assigned before.
         """
         subscription = _subscription(topic, tags, sql)
-        self._be(Kind.SUBSCRIBE)
+        self._use(Kind.SUBSCRIBE)
         self._subscribed[topic] = subscription
         self._on_change()
 
@@ -81,15 +81,15 @@ class Wishes:
         if not wanted:
             raise ConfigError("assign needs at least one queue: give some, or close the consumer")
         subscriptions = {topic: _subscription(topic, tags, sql) for topic in sorted({each.topic for each in wanted})}
-        self._be(Kind.ASSIGN)
+        self._use(Kind.ASSIGN)
         self._assigned = _Assigned(wanted, subscriptions)
         self._on_change()
 
-    def adopt(self, others: Wishes) -> None:
-        """Take over the wishes of a consumer that this one's replaces."""
+    def adopt(self, others: Selection) -> None:
+        """Take over the selection of a consumer that this one's replaces."""
         self._kind, self._subscribed, self._assigned = dict(others._kind), dict(others._subscribed), others._assigned
 
-    def _be(self, kind: Kind) -> None:
+    def _use(self, kind: Kind) -> None:
         before = self._kind.setdefault("kind", kind)
         if before is not kind:
             raise ConfigError(
