@@ -98,15 +98,15 @@ class BrokerConfig(Settings):
     slave_read_enable: bool = switch(False)
     """Whether answers to pulls far behind suggest a replica."""
     reject_pull_consumer_enable: bool = switch(False)
-    """Whether consumers that are no push consumers are refused."""
+    """Whether consumers other than push consumers are refused."""
     notify_consumer_ids_changed_enable: bool = switch(True)
-    """Whether members hear of changes of their group."""
+    """Whether members are notified of changes of their group."""
     use_server_side_reset_offset: bool = switch(True)
-    """Whether offsets that administrators reset are kept here and told with the next pull."""
+    """Whether the broker keeps offsets that administrators reset, and answers the next pull with them."""
     channel_expired_timeout: int = count(120_000)
-    """A client that sends no heartbeat for so long is forgotten."""
+    """Time without a heartbeat after which a client is forgotten."""
     flush_consumer_offset_interval: int = count(5000)
-    """Between writes of the offsets of consumers."""
+    """Time between two writes of consumer offsets."""
     consumer_offset_update_version_step: int = count(500)
     """Commits after which their table gets a new version."""
     delay_offset_update_version_step: int = count(200)
@@ -116,15 +116,15 @@ class BrokerConfig(Settings):
     enable_property_filter: bool = switch(False)
     """Whether consumers may subscribe by SQL92."""
     filter_support_retry: bool = switch(False)
-    """Whether a retry topic that is subscribed by SQL92 is filtered by what its group wants of the original topics."""
+    """Whether retry topics subscribed by SQL92 are filtered by the group's expressions for the original topics."""
     enable_calc_filter_bit_map: bool = switch(False)
-    """Whether each message gets a bit map that says which filters want it; with `enable_consume_queue_ext` only."""
+    """Whether each message gets a bit map of the filters that it matches; only with `enable_consume_queue_ext`."""
     expect_consumer_num_use_filter: int = number(32, at_least=1, at_most=10_000)
-    """Filters for which the bits of a map suffice."""
+    """Number of filters for which bit maps have enough bits."""
     max_error_rate_of_bloom_filter: int = number(20, at_least=1, at_most=99)
-    """Percent of messages that a map may let through although nobody wants them."""
+    """Percentage of unwanted messages that a bit map may let through."""
     filter_data_clean_time_span: int = number(86_400_000)
-    """How long a filter that nobody uses any more is kept."""
+    """Time for which a filter is kept after its last use."""
 
     # --- lanes: how many at once ---
     send_message_thread_pool_nums: int = count(min(_CPUS, 4))
