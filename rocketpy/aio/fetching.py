@@ -1,4 +1,4 @@
-"""Fetching for asyncio: asks brokers which queues a topic has, and where a queue begins and ends."""
+"""Fetching for asyncio: which queues a topic has, and the first and last offsets of a queue."""
 
 from __future__ import annotations
 

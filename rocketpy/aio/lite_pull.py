@@ -193,7 +193,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             self._bridge.portal.post(self._inner.give_back, back)
 
     async def _do(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a plain function of the consumer where it runs."""
+        """Call a plain function of the consumer in the portal."""
 
         async def call() -> R:
             return function(*args, **kwargs)

@@ -1,4 +1,7 @@
-"""Fetching: asks brokers which queues a topic has, even before the consumer is started, and where a queue ends."""
+"""Fetching: which queues a topic has, even before the consumer is started, and the first and last offsets of a queue.
+
+Plays the part of fetchMessageQueues and offsetForTimestamp in DefaultLitePullConsumerImpl.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Two clients with the same id look like one to brokers, so that queues are consumed twice or not at all. Members that
 subscribe differently overwrite each other's subscription at the brokers, so that messages are skipped. No broker
 reports either as an error, and both are hard to find. So a member asks brokers from time to time whom they see, and
-warns once. A second look a few seconds later confirms the problem first, as either may be there for a moment.
+warns once. A second look a few seconds later confirms the problem first, as either may be there for a moment. Java has
+no counterpart.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What the user has paused: everything, topics, or single queues, those assigned later included. Pure.
 
-Changed in the trio thread only.
+Changed in the trio thread only. Plays the part of suspend and resume in DefaultMQPushConsumerImpl, which pause
+everything or nothing.
 """
 
 from __future__ import annotations

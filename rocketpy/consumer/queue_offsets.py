@@ -1,4 +1,7 @@
-"""QueueOffsets: the first and last offsets of queues, and the committed offsets of a group, as brokers tell them."""
+"""QueueOffsets: asks brokers for the first and last offsets of queues, and for a group's committed offsets.
+
+Plays the part of minOffset, maxOffset and searchOffset in MQAdminImpl.
+"""
 
 from __future__ import annotations
 

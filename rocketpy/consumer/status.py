@@ -1,4 +1,7 @@
-"""The status and statistics of a push consumer: plain records, made on request, in any thread."""
+"""The status and statistics of a push consumer: plain records, made on request, in any thread.
+
+Java's nearest counterpart is ConsumerRunningInfo, see `running_info`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching for blocking code: asks brokers which queues a topic has, and where a queue begins and ends."""
+"""Fetching for blocking code: which queues a topic has, and the first and last offsets of a queue."""
 
 from __future__ import annotations
 

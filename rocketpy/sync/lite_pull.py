@@ -174,7 +174,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         return True
 
     def _ready(self) -> Portal:
-        """Where it runs, after what was fetched ahead was given back."""
+        """Give back the messages that were fetched ahead. Returns the portal in which the consumer runs."""
         portal = self._portal
         back = as_parts(self._rest)
         if back:
@@ -182,7 +182,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         return portal
 
     def _do(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a plain function of the consumer where it runs."""
+        """Call a plain function of the consumer in the portal."""
 
         async def call() -> R:
             return function(*args, **kwargs)

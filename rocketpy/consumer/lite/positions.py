@@ -1,4 +1,7 @@
-"""Positions: where a lite pull consumer is in its queues, seeking, and pausing."""
+"""Positions: where a lite pull consumer is in its queues, seeking, and pausing.
+
+Plays the part of seek, pause, resume and committed in DefaultLitePullConsumerImpl.
+"""
 
 from __future__ import annotations
 
