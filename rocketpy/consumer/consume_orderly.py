@@ -116,7 +116,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         return 0 if state is None else len(state.uncommitted)
 
     def in_order(self, queue: ProcessQueue) -> list[int]:
-        """The offsets of a queue that a listener has or has not committed. For any thread."""
+        """The offsets of a queue that are with a listener, or wait for its commit. For any thread."""
         state = self._states.get(queue.queue)
         calls = [call for call, _ in self.running()] + ([] if state is None else list(state.uncommitted))
         found = {message.queue_offset for call in calls if call[1] is queue for message in messages_of(call)}

@@ -307,7 +307,7 @@ class ConsumeService(ABC):
         return self._plain.running() + self._tasks.running()
 
     def in_order(self, queue: ProcessQueue) -> list[int]:
-        """In an orderly consumer, the offsets of a queue that a listener has or has not committed. For any thread."""
+        """In an orderly consumer, the offsets of a queue with a listener, or waiting for its commit. For any thread."""
         return []
 
     def _was_expired(self, call: Call) -> bool:

@@ -273,7 +273,7 @@ class Rebalance:
         if not is_member:
             self._client.heartbeats.send_soon()
         if not members:
-            # No broker counts us yet, or any more. That says nothing about the others.
+            # The broker does not know any member, so the shares of the others are unknown too.
             return None
         try:
             mine = self._allocate(topic, queues, members)

@@ -96,7 +96,7 @@ def queue_info(
         queue: the process queue.
         committed: the offset that is, or will be, committed; None if there is none.
         now: the time on the clock of the process queue, in seconds.
-        in_order: in an orderly consumer, the offsets that a listener has or has not committed.
+        in_order: in an orderly consumer, the offsets that are with a listener, or wait for its commit.
         locked: whether the consumer holds a valid lock on it.
     """
     wall = wall_ms()
