@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import combinations, pairwise
 
-from tests.checker import Violation
+from tests import checker
+from tests.checker import Cause, Violation, check_copies
 from tests.schedules.history import Delivery, Fault, History, Kind, Place
 
 __all__ = ["judge"]
 
 CAUSE_WITHIN = 25.0
 """Seconds between a fault and what comes twice of it: five between two commits, twenty between two rebalances."""
+COMMITTED_WITHIN = 6.0
+"""Seconds after which a broker knows what was dealt with: five between two commits, and one for their way."""
+WRITTEN_WITHIN = 6.0
+"""Seconds after which it has that on its disk too, and knows it when it is back: five between two writes."""
 LOCK_LIFE = 60.0
 """Seconds for which a broker keeps a lock that nobody renews; one that was restarted knows of none."""
 
@@ -105,19 +110,35 @@ def _reader(history: History, delivery: Delivery) -> str:
 
 
 def _twice(history: History) -> Iterator[Violation]:
-    """I11: nothing comes twice when nothing has happened and no attempt has failed."""
-    last: dict[tuple[str, Place, int, bool], Delivery] = {}
+    """I11: what comes twice was in hand when something went wrong, or not committed yet."""
+    readers: dict[tuple[str, str], list[checker.Delivery]] = {}
     for each in history.deliveries:
-        key = _reader(history, each), each.place, each.offset, each.retried
-        before = last.get(key)
-        last[key] = each
-        if before is None or (before.ended is not None and not before.done):
-            continue
-        if not _faults(history.faults, each.group, before.began - CAUSE_WITHIN, each.began):
-            yield Violation("I11", f"{each.member} got {each.place} at {each.offset} again, with nothing wrong")
+        readers.setdefault((each.group, _reader(history, each)), []).append(_as_delivery(each))
+    for (group, _), deliveries in readers.items():
+        yield from check_copies(deliveries, [_cause(fault) for fault in _faults(history.faults, group)])
 
 
-def _faults(faults: Iterable[Fault], group: str, since: float, until: float) -> list[Fault]:
+def _as_delivery(each: Delivery) -> checker.Delivery:
+    return checker.Delivery(
+        consumer=each.member,
+        queue=("retry" if each.retried else "topic", *each.place),
+        offset=each.offset,
+        began=each.began,
+        ended=each.ended,
+        succeeded=each.done,
+    )
+
+
+def _cause(fault: Fault) -> Cause:
+    """Until when it may bring back what was dealt with, and for how long."""
+    within = COMMITTED_WITHIN + (WRITTEN_WITHIN if fault.broker else 0.0)
+    within = float("inf") if fault.what == "seek" else within
+    return Cause(at=fault.at, lasts=fault.lasts + CAUSE_WITHIN, within=within)
+
+
+def _faults(
+    faults: Iterable[Fault], group: str, since: float = -float("inf"), until: float = float("inf")
+) -> list[Fault]:
     return [
         fault
         for fault in faults

@@ -84,6 +84,26 @@ def test_I11_twice_without_a_cause_and_with_one() -> None:
     assert broken(history) == set()
 
 
+@pytest.mark.parametrize(
+    ("fault", "fine"),
+    [
+        (Fault(55.5, "kill", "c"), True),
+        (Fault(55.7, "kill", "c"), False),
+        (Fault(55.7, "kill broker", broker=True), True),
+        (Fault(61.7, "kill broker", broker=True), False),
+        (Fault(69.0, "seek", "c"), True),
+        (Fault(24.0, "unplug", "c", lasts=10.0), True),
+        (Fault(24.0, "kill", "c"), False),
+    ],
+)
+def test_I11_what_was_committed_long_ago_does_not_come_again(fault: Fault, fine: bool) -> None:
+    """The last message was done at 49.6, and comes again at 70."""
+    history = good()
+    history.deliveries.append(delivery(49, 70.0))
+    history.faults.append(fault)
+    assert broken(history) == (set() if fine else {"I11"})
+
+
 def test_I12_the_next_one_before_the_last_one_is_done() -> None:
     history = good(Kind.ORDERLY)
     history.deliveries[3].ended = 4.6
