@@ -15,7 +15,7 @@ from rocketpy.wire.bodies.subscription import SQL92
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.enums import ConsumeType, MessageModel
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
-from rocketpy.wire.names import is_retry_topic
+from rocketpy.wire.names import group_of_retry_topic
 from rocketpy.wire.sysflag import Permission, PullSysFlag
 from rocketpy_broker_sim.broker.filtering import (
     bounded_subscription,
@@ -248,9 +248,13 @@ def _wanted(
     _check_property_filter(broker, wanted)
     if wanted.class_filter_mode:
         return None
-    if broker.config.filter_support_retry and is_retry_topic(header.topic):
-        return filter_of_retries(header.consumer_group, broker.filters.table)
-    return filter_by(data.compiled, data.bit_test())
+    return _of_retries(broker, header.topic) or filter_by(data.compiled, data.bit_test())
+
+
+def _of_retries(broker: PullView, topic: str) -> MessageFilter | None:
+    """What the group of a retry topic wants of the topics its messages came from; None unless that is to be asked."""
+    group = group_of_retry_topic(topic) if broker.config.filter_support_retry else None
+    return None if group is None else filter_of_retries(group, broker.filters.table)
 
 
 def _check_property_filter(broker: PullView, wanted: SubscriptionData) -> None:
@@ -280,7 +284,7 @@ def _asked(
     except ConfigError as exc:
         _refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"the subscription cannot be read: {exc}")
     if known is not None:
-        return filter_by(known)
+        return _of_retries(broker, header.topic) or filter_by(known)
 
     def compiled(_: object) -> None:
         if connection.is_open:
