@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import trio
 
-from rocketpy.consumer.listeners import must_pass
+from rocketpy.consumer.listeners import let_pass
 from rocketpy.errors import OffsetStoreError
 from rocketpy.logs import Seldom, get_logger
 
@@ -170,6 +170,7 @@ class KeptOffsetStore:
             await self._call(function, doing=doing)
 
     async def _call(self, function: Callable[..., Any], *arguments: object, doing: str) -> Any:
+        task = trio.lowlevel.current_task()
         try:
             with trio.fail_after(self._timeout):
                 return await self._calls.call(function, *arguments)
@@ -180,8 +181,7 @@ class KeptOffsetStore:
         except OffsetStoreError:
             raise
         except BaseException as error:
-            if must_pass(error):
-                raise
+            let_pass(error, task)
             raise OffsetStoreError(
                 f"the offset store of {self._group} failed: {doing}: {type(error).__name__}: {error}"
             ) from error

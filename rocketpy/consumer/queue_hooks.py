@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from rocketpy.consumer.listeners import must_pass
+from rocketpy.consumer.listeners import let_pass
 from rocketpy.logs import get_logger
 from rocketpy.wire.names import is_retry_topic
 
@@ -58,6 +58,7 @@ class QueueHooks:
         told = tuple(sorted(queue for queue in queues if not is_retry_topic(queue.topic)))
         if function is None or not told:
             return
+        task = trio.lowlevel.current_task()
         async with self._turn:
             self.under_way = True
             try:
@@ -66,8 +67,7 @@ class QueueHooks:
             except trio.TooSlowError:
                 logger.error("%s has not returned within %g s for %d queues: %s", name, self._timeout, len(told), so)
             except BaseException as error:
-                if must_pass(error):
-                    raise
+                let_pass(error, task)
                 logger.error("%s failed for %d queues: %s", name, len(told), so, exc_info=error)
             finally:
                 self.under_way = False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
-from rocketpy.consumer.listeners import must_pass
+from rocketpy.consumer.listeners import let_pass
 from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
 
@@ -83,9 +83,9 @@ class QueueWatch:
             self._changed = trio.Event()
 
     async def _tell(self, calls: UserCalls, topic: str, queues: tuple[MessageQueue, ...]) -> None:
+        task = trio.lowlevel.current_task()
         try:
             await calls.call(self._functions[topic], topic, queues)
         except BaseException as error:  # whatever it raises is its own affair, SystemExit included
-            if must_pass(error):
-                raise
+            let_pass(error, task)
             logger.error("the function given to on_queues_changed for %s failed", topic, exc_info=error)
