@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 import pytest
@@ -139,6 +140,23 @@ def test_ours_pulls_by_queue_and_offset(
         assert (beyond.status, beyond.next_begin_offset) == (PullStatus.OFFSET_ILLEGAL, 10)
         consumer.update_consume_offset(queue, 3)
         assert consumer.fetch_consume_offset(queue) == 3
+
+
+def test_pulls_of_one_queue_are_held_side_by_side(
+    apache: Apache, apache_cluster: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    topic = fresh_name("Held")
+    apache_cluster.create_topic(topic, queues=1)
+    with (
+        rocketpy.sync.PullConsumer(fresh_name("held-group"), namesrv=apache_cluster.namesrv) as consumer,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        (queue,) = consumer.fetch_message_queues(topic)
+        held = [threads.submit(consumer.pull_block_if_not_found, queue, 0) for _ in range(3)]
+        answered, _ = wait(held, timeout=1)
+        assert not answered
+        send(apache_cluster, topic, 1)
+        assert [pull.result(10).status for pull in held] == [PullStatus.FOUND] * 3
 
 
 # --- Apache's, on ours and on Apache's ----------------------------------------------------------------------
