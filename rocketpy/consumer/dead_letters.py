@@ -30,7 +30,7 @@ from rocketpy.message.property_names import RESERVED_PROPERTIES
 from rocketpy.results import PullStatus
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.message_id import UniqueIds
-from rocketpy.wire.names import DLQ_PREFIX, dlq_topic, is_retry_topic
+from rocketpy.wire.names import DLQ_PREFIX, dlq_topic, is_retry_topic, retry_topic
 from rocketpy.wire.sysflag import PullSysFlag
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class DeadLetterReplay:
 
     replayed: int
     """Messages sent again; with `dry_run`, those that would have been sent."""
-    passed_over: int
+    skipped: int
     """Messages that were not wanted, or do not say which topic they come from. The next replay does not see them."""
     remaining: int
     """Messages that were dead letters before the replay began, and are left for the next one."""
@@ -103,7 +103,7 @@ class DeadLetters:
         self._positions: dict[MessageQueue, int] | None = None
         self._ends: dict[MessageQueue, int] = {}
         self._replayed: Counter[str] = Counter()
-        self._passed_over = 0
+        self._skipped = 0
 
     # --- the steps ------------------------------------------------------------------------------------
 
@@ -113,6 +113,7 @@ class DeadLetters:
         What died after the first call is left alone: a message that fails again is not sent round and round.
 
         Raises:
+            TopicNotFoundError: no broker knows the group.
             RocketMQError: a broker cannot be asked, or does not let the group read; or a dead letter is damaged.
         """
         if self._positions is None:
@@ -149,7 +150,7 @@ class DeadLetters:
         """What it came to."""
         return DeadLetterReplay(
             replayed=self._replayed.total(),
-            passed_over=self._passed_over,
+            skipped=self._skipped,
             remaining=sum(max(0, end - self._at[queue]) for queue, end in self._ends.items()),
             topics=dict(self._replayed),
         )
@@ -167,7 +168,8 @@ class DeadLetters:
         """Where each queue begins for us, and where it ends now."""
         try:
             queues = await self._client.routes.ensure_subscribe(self._topic)
-        except TopicNotFoundError:
+        except TopicNotFoundError as error:
+            await self._check_group(error)
             queues = ()  # nothing has died yet
         pool, timeout = self._client.pool, self._client.config.request_timeout
         found: dict[MessageQueue, int] = {}
@@ -180,6 +182,20 @@ class DeadLetters:
             self._ends[queue] = await offset_api.max_offset(pool, address, queue, timeout=timeout)
             found[queue] = max(least, committed or 0)
         self._positions = found
+
+    async def _check_group(self, error: TopicNotFoundError) -> None:
+        """Refuse a group that never was: a broker creates the retry topic of one when it first hears of it.
+
+        Raises:
+            TopicNotFoundError: there is no such topic either.
+        """
+        if await self._client.routes.refresh(retry_topic(self._group)) is None:
+            raise TopicNotFoundError(
+                f"no broker knows the group {self._group}: there is neither {self._topic} nor "
+                f"{retry_topic(self._group)}; check how the group is written",
+                topic=self._topic,
+                tried=error.tried,
+            ) from error
 
     async def _read(self, queue: MessageQueue) -> list[MessageExt]:
         """The next dead letters of a queue; none when the position only moved."""
@@ -224,7 +240,7 @@ class DeadLetters:
             logger.warning("%r does not say which topic it comes from: skipped", message)
             is_wanted = False
         if not is_wanted:
-            self._passed_over += 1
+            self._skipped += 1
             return
         if not self._dry_run:
             config = self._core.config
