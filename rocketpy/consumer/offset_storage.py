@@ -15,7 +15,7 @@ import trio
 
 from rocketpy.consumer.listeners import let_pass
 from rocketpy.errors import OffsetStoreError
-from rocketpy.logs import Seldom, get_logger
+from rocketpy.logs import Seldom, counted, get_logger
 
 if TYPE_CHECKING:
     from rocketpy.consumer.user_calls import UserCalls
@@ -156,7 +156,7 @@ class KeptOffsetStore:
     async def _write(self, queues: Collection[MessageQueue]) -> None:
         async with self._writing:
             if changed := self._changed(queues):
-                await self._call(self._storage.write, changed, doing=f"writing {len(changed)} offsets")
+                await self._call(self._storage.write, changed, doing=f"writing {counted(len(changed), 'offset')}")
                 self._written.update(changed)
                 self._failing = False
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from rocketpy.consumer.listeners import let_pass
-from rocketpy.logs import get_logger
+from rocketpy.logs import counted, get_logger
 from rocketpy.wire.names import is_retry_topic
 
 if TYPE_CHECKING:
@@ -65,9 +65,11 @@ class QueueHooks:
                 with trio.fail_after(self._timeout):
                     await self._calls.call(function, told)
             except trio.TooSlowError:
-                logger.error("%s has not returned within %g s for %d queues: %s", name, self._timeout, len(told), so)
+                logger.error(
+                    "%s has not returned within %g s for %s: %s", name, self._timeout, counted(len(told), "queue"), so
+                )
             except BaseException as error:
                 let_pass(error, task)
-                logger.error("%s failed for %d queues: %s", name, len(told), so, exc_info=error)
+                logger.error("%s failed for %s: %s", name, counted(len(told), "queue"), so, exc_info=error)
             finally:
                 self.under_way = False

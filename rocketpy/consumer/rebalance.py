@@ -17,7 +17,7 @@ from rocketpy.client.api import group as group_api
 from rocketpy.consumer.allocate import allocate, strategy
 from rocketpy.consumer.filter_check import FilterCheck
 from rocketpy.errors import BrokerUnreachableError, ConfigError, QueueLockedError, RocketMQError, TopicNotFoundError
-from rocketpy.logs import Seldom, get_logger
+from rocketpy.logs import Seldom, counted, get_logger
 from rocketpy.results import MessageModel
 from rocketpy.services import side_by_side
 from rocketpy.wire.java_hash import string_hash
@@ -280,7 +280,7 @@ class Rebalance:
         except ConfigError as error:
             self._note_mistake(topic, error)
             return None
-        why = f"{len(mine)} of {len(queues)} queues are ours, as 1 of {len(members)} members"
+        why = f"ours are {len(mine)} of {counted(len(queues), 'queue')}, as 1 of {counted(len(members), 'member')}"
         return Share(mine, is_member, why)
 
     def _allocate(self, topic: str, queues: Sequence[MessageQueue], members: Sequence[str]) -> list[MessageQueue]:

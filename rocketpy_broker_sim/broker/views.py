@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rocketpy.wire.headers.pull import PullMessageRequestHeader
     from rocketpy_broker_sim.broker.calling import ClientCalls
     from rocketpy_broker_sim.broker.cleaning import Cleaning
-    from rocketpy_broker_sim.broker.hearing import FirstHearings
     from rocketpy_broker_sim.broker.filter_registry import FilterRegistry
+    from rocketpy_broker_sim.broker.hearing import FirstHearings
     from rocketpy_broker_sim.broker.identity import Identity
     from rocketpy_broker_sim.broker.persistence import Persistence
     from rocketpy_broker_sim.broker.put_pipeline import PutPipeline

@@ -59,7 +59,7 @@ async def test_threat_L7_hooks_of_queues(
             await wait_until(lambda: len(called) == 2)
             assert consumer.status().state == "open"
     assert called == [(queue(0), queue(1)), (queue(1),), (queue(0),)]
-    assert {"on_assigned failed for 2 queues", "on_revoked failed for 1 queues"} <= {
+    assert {"on_assigned failed for 2 queues", "on_revoked failed for 1 queue"} <= {
         each.message.partition(":")[0] for each in caplog.records
     }
 

@@ -74,9 +74,7 @@ async def scene(count: int = 5, brokers: int = 1) -> AsyncIterator[Scene]:
 async def test_every_dead_letter_goes_to_its_own_topic_once(autojump_clock: MockClock) -> None:
     async with scene() as s:
         done = await s.replay()
-        assert done == rocketpy.DeadLetterReplay(
-            replayed=6, skipped=0, remaining=0, topics={"Orders": 5, "Refunds": 1}
-        )
+        assert done == rocketpy.DeadLetterReplay(replayed=6, skipped=0, remaining=0, topics={"Orders": 5, "Refunds": 1})
         await s.recorder.wait_count(6)
         assert sorted(message.body for message in s.recorder.messages) == [b"0", b"1", b"2", b"3", b"4", b"refund"]
         assert s.committed() == 6
@@ -195,7 +193,7 @@ async def test_a_replay_that_is_cancelled_goes_on_where_it_ended(autojump_clock:
 async def test_a_group_without_dead_letters_or_without_permission(autojump_clock: MockClock) -> None:
     async with scene(1) as s:
         where = {"namesrv": s.world.cluster.name_server_addresses, "network": s.world.cluster.network}
-        with pytest.raises(TopicNotFoundError, match="no broker knows the group biling: .* check how the group is"):
+        with pytest.raises(TopicNotFoundError, match=r"no broker knows the group biling: .* check how the group is"):
             await rocketpy.replay_dead_letters("biling", **where)
         other = s.world.consumer("another")
         other.subscribe("Orders", lambda message: None)

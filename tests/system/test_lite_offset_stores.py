@@ -81,7 +81,7 @@ async def test_a_commit_tells_what_the_store_raises_and_the_next_one_makes_good(
             await w.send(5)
             await drain(consumer, 5)
             book.error = OSError("the disk is full")
-            with pytest.raises(OffsetStoreError, match="writing 1 offsets: OSError: the disk is full"):
+            with pytest.raises(OffsetStoreError, match="writing 1 offset: OSError: the disk is full"):
                 await consumer.commit()
             book.error = None
             await wait_until(lambda: book.offsets == {queues_of(1)[0]: 5})

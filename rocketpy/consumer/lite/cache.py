@@ -17,7 +17,7 @@ from rocketpy.consumer.lite.handed_out import HandedOut
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.errors import BrokerError, NoPermissionError, RequestCodeNotSupportedError, RocketMQError
-from rocketpy.logs import Seldom, get_logger
+from rocketpy.logs import Seldom, counted, get_logger
 
 if TYPE_CHECKING:
     from rocketpy.config import LitePullConsumerConfig
@@ -132,10 +132,9 @@ class Cache:
                 del self._books[queue]
                 if book.is_open and len(book) and self.assignment.get(queue.queue) is None:
                     logger.warning(
-                        "%s moves to another member with %d messages handed out and not committed: that member gets "
-                        "them again",
+                        "%s moves to another member with %s handed out and not committed, for that member to get again",
                         queue.queue,
-                        len(book),
+                        counted(len(book), "message"),
                     )
         self._unconfirmed = {book: None for book in self._unconfirmed if not book.queue.dropped}
         self.leaving = {queue for queue in self.leaving if not queue.dropped}
@@ -153,12 +152,12 @@ class Cache:
             return "paused"
         held, most = self._held(), self._config.pull_threshold_for_all
         if held > most:
-            return f"{held} messages held of all queues, over {most}"
+            return f"{counted(held, 'message')} held of all queues, over {most}"
         book = self._books.get(queue) if self._acknowledges else None
         if book is None:
             return None
         if len(book) > self._limits.messages:
-            return f"{len(book)} messages handed out and not acknowledged, over {self._limits.messages}"
+            return f"{counted(len(book), 'message')} handed out and not acknowledged, over {self._limits.messages}"
         if book.span > self._limits.span:
             return (
                 f"offset {book.lowest_open} handed out and not acknowledged, {book.span} behind, over "
