@@ -13,6 +13,7 @@ import rocketpy.sync
 from rocketpy import ConsumeFromWhere, Message, PullStatus
 from tests.interop import probe
 from tests.interop.drivers import java_lite_pull_consumer, java_produce, java_push_consumer
+from tests.interop.lines import OLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,6 +139,8 @@ def test_ours_pulls_by_queue_and_offset(
         assert consumer.pull(queue, 0, tags="blue").status is PullStatus.NO_MATCHED_MSG
         beyond = consumer.pull(queue, 99)
         assert (beyond.status, beyond.next_begin_offset) == (PullStatus.OFFSET_ILLEGAL, 10)
+        # The older one answers for a group that has committed nothing as if it had committed the beginning.
+        assert consumer.fetch_consume_offset(queue) == (0 if apache.version == OLDER else None)
         consumer.update_consume_offset(queue, 3)
         assert consumer.fetch_consume_offset(queue) == 3
 

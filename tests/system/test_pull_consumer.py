@@ -6,7 +6,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.errors import BrokerError, BrokerUnreachableError, ClientClosedError, ConfigError, TopicNotFoundError
+from rocketpy.errors import (
+    BrokerError,
+    BrokerUnreachableError,
+    ClientClosedError,
+    ConfigError,
+    OffsetOutOfRangeError,
+    TopicNotFoundError,
+)
 from rocketpy.message import Message, MessageQueue
 from rocketpy.results import PullStatus
 from tests.system.consuming import world
@@ -82,7 +89,17 @@ async def test_PL7_several_pulls_of_one_queue_are_held_side_by_side(autojump_clo
 async def test_PL7_offsets(autojump_clock: MockClock) -> None:
     async with world(queues=1) as w, w.puller() as consumer:
         await w.send(5)
-        assert await consumer.fetch_consume_offset(QUEUE) == 0
+        assert await consumer.fetch_consume_offset(QUEUE) is None
+        with pytest.raises(OffsetOutOfRangeError, match="ends at offset 5, so that 6 cannot be committed") as caught:
+            await consumer.update_consume_offset(QUEUE, 6)
+        assert (caught.value.min_offset, caught.value.max_offset) == (0, 5)
+        for wrong in (-1, True, 0.5, None):
+            with pytest.raises(ConfigError, match="an offset must be"):
+                await consumer.update_consume_offset(QUEUE, wrong)  # type: ignore[arg-type]
+        assert await consumer.fetch_consume_offset(QUEUE) is None
+        for end in (5, 0):
+            await consumer.update_consume_offset(QUEUE, end)
+            assert await consumer.fetch_consume_offset(QUEUE) == end
         await consumer.update_consume_offset(QUEUE, 3)
         assert await consumer.fetch_consume_offset(QUEUE) == 3
         await consumer.update_consume_offset(QUEUE, 1)

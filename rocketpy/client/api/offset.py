@@ -47,7 +47,8 @@ async def query_consumer_offset(
 ) -> int | None:
     """The next offset that a group will consume in a queue, None when the broker has none.
 
-    A broker answers 0 for a group without an offset when the queue begins at 0 and is still in memory.
+    A broker answers 0 for a group without an offset when the queue begins at 0 and is still in memory, unless
+    `set_zero_if_not_found` is False, which brokers of 4.x do not know.
 
     Raises:
         BrokerError: the broker refuses.
