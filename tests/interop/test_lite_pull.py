@@ -189,10 +189,7 @@ def test_a_mixed_group_shares_the_queues(apache: Apache, cluster: Cluster, fresh
     cluster.create_topic(topic, queues=QUEUES)
     with java_lite_pull_consumer(apache, cluster.namesrv, group, topic) as java, lite(cluster, group) as ours:
         ours.subscribe(topic)
-        end = time.monotonic() + 60
-        while len(ours.assignment) != QUEUES // 2:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        probe.eventually(lambda: len(ours.assignment) == QUEUES // 2 or None, "half of the queues", 60.0)
         java.wait_share(topic, QUEUES // 2)
         send(cluster, topic, 80)
         mine = drain(ours, 40)
