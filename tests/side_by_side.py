@@ -16,7 +16,10 @@ __all__ = ["TOGETHER", "WholeFiles", "long_ones_first", "scope_of"]
 
 TOGETHER = ("tests/interop/stores/", "tests/interop/", "tests/spark/", "tests/hostile/")
 """Folders that run in one process each; one that stands within another comes first, and runs apart from it."""
-_LONG = (*TOGETHER, *(f"tests/{name}/" for name in ("ways_out", "matrix", "crash", "chaos", "kill", "surfaces")))
+_LONG = (
+    *TOGETHER,
+    *(f"tests/{name}/" for name in ("ways_out", "matrix", "schedules", "crash", "chaos", "kill", "surfaces")),
+)
 
 
 class WholeFiles(LoadScopeScheduling):

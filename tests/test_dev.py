@@ -177,9 +177,9 @@ def test_all_tests_run_side_by_side_but_those_that_want_the_machine_alone(
 ) -> None:
     assert dev.main(["test", "--all"]) == 0
     together, older, alone = ran
-    assert together == ("-m", "not alone", "-n", dev.workers(), "4")
+    assert together == ("-m", f"({dev.ALL}) and not alone", "-n", dev.workers(), "4")
     assert older == ("-m", "spark and not one_spark", "3.5")
-    assert alone == ("-m", "alone", *dev.ALONE, "4")
+    assert alone == ("-m", f"({dev.ALL}) and alone", *dev.ALONE, "4")
     ran.clear()
     assert dev.main(["test", "--durations"]) == 0
     together, alone = ran
@@ -193,9 +193,9 @@ def test_all_that_runs_beside_hears_of_options_that_choose_no_tests(
     options = ("--durations-of-files", "-x", "--tb", "short")
     assert dev.main(["test", "--all", "--durations", "-x", "--tb", "short"]) == 0
     together, older, alone = ran
-    assert together == ("-m", "not alone", "-n", dev.workers(), *options, "4")
+    assert together == ("-m", f"({dev.ALL}) and not alone", "-n", dev.workers(), *options, "4")
     assert older == ("-m", "spark and not one_spark", *options, "3.5")
-    assert alone == ("-m", "alone", *options, *dev.ALONE, "4")
+    assert alone == ("-m", f"({dev.ALL}) and alone", *options, *dev.ALONE, "4")
 
 
 def test_what_wants_the_machine_alone_has_it_whatever_is_asked_for_the_others(
@@ -341,13 +341,16 @@ def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_befo
 ) -> None:
     commands: list[tuple[str, ...]] = []
 
-    def run(*command: str) -> int:
+    def run(*command: str, more: dict[str, str] | None = None) -> int:
         commands.append(command)
+        if more is not None:
+            return ends_with(0, more)
         return int(command[2] in {"tests.crash", "tests.schedules", "tools.mutants"})
 
     monkeypatch.setattr(dev, "run", run)
     assert dev.main(["nightly", "--seed", "7"]) == 1
     assert len(newer) == 2
+    assert commands.pop()[-4:] == ("-m", "nightly", "-n", dev.workers())
     assert commands == [
         ("python", "-m", "tests.crash", "--points", "200000", "--seed", "7"),
         ("python", "-m", "tests.kill", "--cycles", "1000", "--seed", "7"),
@@ -359,7 +362,7 @@ def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_befo
     commands.clear()
     monkeypatch.setattr(dev.time, "strftime", lambda form: {"%Y%m%d": "20300102"}[form])
     dev.main(["nightly"])
-    assert {command[-1] for command in commands} == {"20300102"}
+    assert {command[-1] for command in commands[:-1]} == {"20300102"}
 
 
 def test_a_selection_without_tests_for_the_machine_alone_is_no_failure(

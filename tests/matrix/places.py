@@ -27,8 +27,10 @@ __all__ = [
     "BLOCKING",
     "BUSY",
     "LISTENING",
+    "MOST_SENDS",
     "SLOW",
     "Dying",
+    "finalisers",
     "hole",
     "may_refuse",
     "message",
@@ -245,33 +247,41 @@ def del_collected(world, act):
     gc.collect()
 
 
-_MOST_SENDS = 3000
+MOST_SENDS = 3000
 """Collections are put off while a finalizer runs in another thread, so that thirty sends may see too few of them."""
 
 
-def del_in_our_code(world, act):
-    """Finalisers strike at every few allocations of the code that sends, here and in the background."""
+@contextmanager
+def finalisers(act):
+    """They strike at every few allocations of all code; the act is done by one that is late enough to be inside it."""
     before = gc.get_threshold()
     left = iter(range(40))
 
     def last_words():
-        # Late enough to be in the middle of something; the other ends only keep the collector busy.
+        # The other ends only keep the collector busy, which would slow down what is judged.
         if next(left, 0) == 25:
+            gc.set_threshold(*before)
             act.plain()
 
     gc.collect()
     gc.set_threshold(1, 1, 1)
     try:
         Dying(last_words, again=60)
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def del_in_our_code(world, act):
+    """Finalisers strike in the code that sends, here and in the background."""
+    with finalisers(act):
         futures = []
-        for sent in range(_MOST_SENDS):
+        for sent in range(MOST_SENDS):
             if sent >= 30 and act.was_asked:
                 break
             _carefully(lambda: futures.append(world.producer.send_soon(message())))
         for future in futures:
             _carefully(lambda future=future: future.result(8))
-    finally:
-        gc.set_threshold(*before)
 
 
 # --- signals -------------------------------------------------------------------------------------------

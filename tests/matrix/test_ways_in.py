@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib import import_module
 
 import pytest
@@ -17,6 +18,25 @@ QUICK_CALLS = {"Producer.send", "Producer.send_soon"}
 QUICK_PLACES = {"a signal in send", "a signal in start", "a close under way"}
 """Of those that take half a second."""
 
+LEADING = SOME | {
+    "LitePullConsumer.poll",
+    "LitePullConsumer.commit",
+    "LitePullConsumer.assign",
+    "LitePullConsumer.start",
+    "LitePullConsumer.close",
+    "PullConsumer.pull",
+    "PullConsumer.start",
+    "PullConsumer.close",
+    "replay_dead_letters",
+}
+"""Each goes a way of its own through a surface, and is tried from every place with the matrices.
+
+The others go the same ways. A call is tried from every third place, the next call from the next ones, and on each
+surface from other ones: a pair that all three surfaces have is tried on one of them, and in a night on all.
+"""
+THIRDS = 3
+ROWS = list(dict.fromkeys(place for surface in SURFACES for place in PLACES[surface]))
+
 
 def is_quick(surface, place, call):
     if surface == "blocking" and place == "a done-callback":
@@ -26,18 +46,42 @@ def is_quick(surface, place, call):
     return call in QUICK_CALLS
 
 
+def marks_of(surface, place, call, number):
+    """In which runs a cell is: all, those with the matrices, or the nightly ones."""
+    if is_quick(surface, place, call):
+        return ()
+    if call in LEADING or number % THIRDS == 0:
+        return (pytest.mark.matrix,)
+    return (pytest.mark.matrix, pytest.mark.nightly)
+
+
 def cells():
-    for surface in SURFACES:
+    for third, surface in enumerate(SURFACES):
         for place in PLACES[surface]:
-            for call in calls_of(surface):
-                if fits(surface, place, call):
-                    marks = () if is_quick(surface, place, call) else (pytest.mark.matrix,)
+            for column, call in enumerate(CALLS):
+                if call in calls_of(surface) and fits(surface, place, call):
+                    marks = marks_of(surface, place, call, third + ROWS.index(place) + column)
                     yield pytest.param(surface, place, call, marks=marks, id=f"{surface}-{call} from {place}")
 
 
 @pytest.mark.parametrize(("surface", "place", "call"), list(cells()))
 def test_a_call_from_a_place(surface, place, call, running_worker):
     running_worker.run("tests.matrix.cells:cell", surface, place, call)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_each_call_has_a_third_of_the_places_of_a_surface_at_least(surface):
+    """In the runs with the matrices; and each place a third of the calls."""
+    pairs, tried = [], []
+    for cell in cells():
+        if cell.values[0] == surface:
+            pairs.append(cell.values[1:])
+            if pytest.mark.nightly not in cell.marks:
+                tried.append(cell.values[1:])
+    for side in (0, 1):
+        all_of, some_of = (Counter(pair[side] for pair in chosen) for chosen in (pairs, tried))
+        few = {name: (some_of[name], count) for name, count in all_of.items() if some_of[name] < count // THIRDS - 1}
+        assert not few
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -77,8 +77,18 @@ def test_when_much_has_been_set_aside_all_is_looked_through_again(by_hand):
         gc.collect()
         held.clear()  # garbage now, but set aside
         assert gc.collect() < 10_000
-        kept = [[] for _ in range(100_000 + 2 * gc.get_freeze_count())]
+        kept = [[] for _ in range(300_000 + 2 * sys.getallocatedblocks())]
         gc.collect()
         assert gc.get_freeze_count() == 0
         assert gc.collect() >= 10_000
         assert gc.get_freeze_count() > len(kept)
+
+
+def test_nothing_is_set_aside_where_nobody_counts_what_is_in_use(by_hand, monkeypatch):
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: 0)
+    with long_running():
+        before = gc.get_freeze_count()
+        held = [Ring() for _ in range(1_000)]
+        gc.collect()
+        assert is_looked_through(held[-1])
+        assert gc.get_freeze_count() == before
