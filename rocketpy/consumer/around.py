@@ -6,70 +6,19 @@ and it is there only where a setting wants it. Plays the part of ConsumeMessageH
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
+from rocketpy.consumer.consumed import Consumed
+from rocketpy.consumer.dedupe import Dedupe
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.errors import ConfigError
-from rocketpy.results import ConsumeResult, RetryLater
 
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.subscription import Listener
-    from rocketpy.message import MessageExt
 
-__all__ = ["Around", "Consumed"]
-
-
-class Consumed:
-    """The last messages that were consumed, by an id. Any thread may use it: each step is one operation of a dict.
-
-    Args:
-        by: "unique_id" or "key".
-        size: how many are remembered.
-    """
-
-    def __init__(self, by: str, size: int) -> None:
-        self._by_key = by == "key"
-        self._size = size
-        self._seen: dict[Hashable, None] = {}
-
-    def _id(self, message: MessageExt) -> Hashable | None:
-        """What two copies have in common; None when nothing tells."""
-        found = message.keys if self._by_key else message.message_id
-        return (message.topic, found) if found else None
-
-    def __contains__(self, message: MessageExt) -> bool:
-        """Whether a copy of it was consumed."""
-        return self._id(message) in self._seen
-
-    def add(self, messages: Sequence[MessageExt]) -> None:
-        """These are consumed. Those that were the longest ago are forgotten when there are too many."""
-        seen = self._seen
-        for message in messages:
-            found = self._id(message)
-            if found is not None:
-                seen.pop(found, None)
-                seen[found] = None
-        while len(seen) > self._size:
-            try:
-                seen.pop(next(iter(seen)), None)
-            except (RuntimeError, StopIteration):
-                return  # another thread does the same
-
-    def others(self, messages: Sequence[MessageExt]) -> list[int]:
-        """The places of those that have to be consumed: no copies of what was, and each once."""
-        found: list[int] = []
-        here: set[Hashable] = set()
-        for place, message in enumerate(messages):
-            its = self._id(message)
-            if its is None or (its not in self._seen and its not in here):
-                found.append(place)
-                here.add(its)
-        return found
+__all__ = ["Around"]
 
 
 class Around:
@@ -79,20 +28,25 @@ class Around:
         config: says what is wanted.
 
     Attributes:
-        duplicates: copies that no listener got since the consumer was opened; any thread may look.
+        consumed: what is remembered of what was consumed; nothing unless the config wants it.
     """
 
     def __init__(self, config: PushConsumerConfig) -> None:
         self._before = config.before_consume
         self._after = config.after_consume
-        self._batch = config.consume_message_batch_max_size > 1
-        self._consumed = Consumed(config.dedupe, config.dedupe_size) if config.dedupe is not None else None
-        self.begin()
+        self._dedupes = config.dedupe is not None
+        self.consumed = Consumed(config.dedupe, config.dedupe_size)
+        self._dedupe = Dedupe(config, self.consumed)
+
+    @property
+    def duplicates(self) -> int:
+        """Copies that no listener got since the consumer was opened. For any thread."""
+        return self._dedupe.duplicates
 
     def begin(self) -> None:
-        """Count from nothing: the consumer is opened, perhaps for the second time, perhaps after a fork."""
-        self.duplicates = 0
-        self._counting = threading.Lock()
+        """Nothing is consumed yet: the consumer is opened, perhaps for the second time, perhaps after a fork."""
+        self.consumed.clear()
+        self._dedupe.begin()
 
     def wrap(self, listener: Listener) -> Listener:
         """The listener with everything around it; the listener itself where nothing is wanted.
@@ -100,7 +54,16 @@ class Around:
         Raises:
             ConfigError: a hook has to be awaited, and the listener is a plain function.
         """
-        if self._before is None and self._after is None and self._consumed is None:
+        hooked = self.wrap_directly(listener)
+        return self._dedupe.wrap(hooked) if self._dedupes else hooked
+
+    def wrap_directly(self, listener: Listener) -> Listener:
+        """The same for calls that somebody asks for: who wants a message consumed means it, copy or not.
+
+        Raises:
+            ConfigError: a hook has to be awaited, and the listener is a plain function.
+        """
+        if self._before is None and self._after is None:
             return listener
         if is_async_listener(listener):
             return self._wrap_async(listener)
@@ -111,73 +74,23 @@ class Around:
 
     def _wrap_plain(self, listener: Listener) -> Listener:
         def around(what: Any) -> object:
-            wanted, places = self._wanted(what)
-            if not wanted:
-                self._count(len(what) if self._batch else 1)
-                return None
             if self._before is not None:
-                self._before(wanted)
-            outcome = listener(wanted)
+                self._before(what)
+            outcome = listener(what)
             if self._after is not None:
-                self._after(wanted, outcome)
-            return self._judged(what, wanted, places, outcome)
+                self._after(what, outcome)
+            return outcome
 
         return around
 
     def _wrap_async(self, listener: Listener) -> Listener:
         async def around(what: Any) -> object:
-            wanted, places = self._wanted(what)
-            if not wanted:
-                self._count(len(what) if self._batch else 1)
-                return None
-            await _done(self._before, wanted)
-            outcome = await listener(wanted)
-            await _done(self._after, wanted, outcome)
-            return self._judged(what, wanted, places, outcome)
+            await _done(self._before, what)
+            outcome = await listener(what)
+            await _done(self._after, what, outcome)
+            return outcome
 
         return around
-
-    def _wanted(self, what: Any) -> tuple[Any, list[int]]:
-        """What the listener gets, None for nothing, and the places of these messages in a batch."""
-        if self._consumed is None:
-            return what, []
-        if not self._batch:
-            return (None if what in self._consumed else what), []
-        places = self._consumed.others(what)
-        return [what[place] for place in places], places
-
-    def _count(self, duplicates: int) -> None:
-        if duplicates:
-            with self._counting:
-                self.duplicates += duplicates
-
-    def _judged(self, what: Any, wanted: Any, places: list[int], outcome: object) -> object:
-        """What the listener has answered, for all that was given; and note what is consumed."""
-        if self._consumed is None:
-            return outcome
-        done = self._done(wanted, outcome)
-        if done is None:
-            return outcome
-        self._consumed.add(wanted[:done] if self._batch else [wanted])
-        if not self._batch:
-            return outcome
-        # Copies among those that are done go with them.
-        of_all = len(what) if done == len(wanted) else places[done]
-        self._count(of_all - done)
-        if isinstance(outcome, RetryLater):
-            return attrs.evolve(outcome, done=of_all)
-        return outcome if outcome is None or outcome is ConsumeResult.SUCCESS else of_all
-
-    def _done(self, wanted: Any, outcome: object) -> int | None:
-        """How many of the messages that the listener got are consumed; None when it has not said that of any."""
-        if outcome is None or outcome is ConsumeResult.SUCCESS:
-            return len(wanted) if self._batch else 1
-        if not self._batch:
-            return None
-        done = outcome.done if isinstance(outcome, RetryLater) else outcome
-        if isinstance(done, int) and not isinstance(done, bool) and 0 <= done <= len(wanted):
-            return done
-        return None
 
 
 async def _done(hook: Callable[..., Any] | None, *arguments: object) -> None:

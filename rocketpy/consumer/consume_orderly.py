@@ -19,7 +19,7 @@ import trio
 
 from rocketpy.consumer.consume_service import ConsumeService
 from rocketpy.consumer.crew import Call, messages_of
-from rocketpy.consumer.listeners import OrderVerdict, judge_in_order
+from rocketpy.consumer.listeners import A_COPY, OrderVerdict, judge_in_order
 from rocketpy.consumer.runners import ListenerRunner, RunnerMaker, TaskRunner
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
 from rocketpy.consumer.unheard import Waiting
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.consumed import Consumed
     from rocketpy.consumer.offset_store import OffsetStore
     from rocketpy.consumer.process_queue import ProcessQueue
     from rocketpy.consumer.rates import ConsumerRates
@@ -78,8 +79,11 @@ class ConsumeMessageOrderlyService(ConsumeService):
         plain: RunnerMaker = runner_for_plain_listeners,
         tasks: RunnerMaker = TaskRunner,
         rates: ConsumerRates | None = None,
+        consumed: Consumed | None = None,
     ) -> None:
-        super().__init__(config, subscriptions, offsets, send_back, plain=plain, tasks=tasks, rates=rates)
+        super().__init__(
+            config, subscriptions, offsets, send_back, plain=plain, tasks=tasks, rates=rates, consumed=consumed
+        )
         self.restart: Callable[[MessageQueue], None] = lambda queue: None
         self._lines: dict[MessageQueue, _Line] = {}
         self._beside: dict[int, Call] = {}
@@ -108,6 +112,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         if line.closing:
             await line.out.wait()
         if self._lines.get(queue) is line:
+            self._forget(line.uncommitted)
             del self._lines[queue]
 
     def uncommitted(self, queue: MessageQueue) -> int:
@@ -208,6 +213,13 @@ class ConsumeMessageOrderlyService(ConsumeService):
                         len(call[1]),
                         call[1].queue,
                     )
+            else:
+                self._forget([call])
+
+    def _forget(self, calls: Iterable[Call]) -> None:
+        """Where listeners commit, this was not committed: whoever gets it again, it counts as no copy."""
+        for call in calls:
+            self._consumed.forget(messages_of(call))
 
     def _note_out(self, queue: object) -> None:
         line = self._lines.get(queue)  # type: ignore[call-overload]  # all keys of lanes are queues here
@@ -220,9 +232,15 @@ class ConsumeMessageOrderlyService(ConsumeService):
         """What follows a call that did not simply succeed. Its lane is closed meanwhile."""
         listener, queue, _ = call
         line = self._lines.get(queue.queue)
+        if (line is None or queue.dropped) and not self._config.auto_commit:
+            self._forget([call])
         if line is None:
             return
         if queue.dropped:
+            self._go_on(line, call, [])
+            return
+        if outcome is A_COPY:
+            self._succeeded_in_part(call, line, commit=not self._uncommitted_of(line, queue))
             self._go_on(line, call, [])
             return
         messages = messages_of(call)
@@ -236,6 +254,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         )
         if verdict.rollback:
             self._note_failed(queue, len(messages))
+            self._forget(line.uncommitted)
             calls, line.uncommitted = [*self._uncommitted_of(line, queue), call], []
             self._later(line, call, calls, verdict.pause)
             return

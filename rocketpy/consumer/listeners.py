@@ -13,7 +13,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 import trio
@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from rocketpy.logs import Seldom
     from rocketpy.message import MessageExt
 
-__all__ = ["OrderVerdict", "Raised", "Verdict", "is_async_listener", "judge", "judge_in_order", "must_pass"]
+__all__ = ["A_COPY", "OrderVerdict", "Raised", "Verdict", "is_async_listener", "judge", "judge_in_order", "must_pass"]
 
 BROKER_DECIDES = 0
 """The delay level that leaves the time of the next try to the broker."""
+A_COPY: Final = object()
+"""Where listeners commit: what comes of a call for which no listener was needed, since all of it was consumed already.
+It is committed with what waits to be committed, at once when nothing does."""
 
 
 @attrs.frozen

@@ -16,6 +16,7 @@ import trio
 
 from rocketpy.client.api.pull import PullForm
 from rocketpy.client.instance import MQClientInstance
+from rocketpy.consumer.consumed import Consumed
 from rocketpy.consumer.offset_store import OffsetStore
 from rocketpy.consumer.pauses import Pauses
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
@@ -106,6 +107,8 @@ class PullParts:
     consume: Consumption
     manner: PullManner
     pauses: Pauses = attrs.Factory(Pauses)
+    consumed: Consumed = attrs.Factory(lambda: Consumed(None, 0))
+    """What is remembered so that copies of it are known."""
     locks: QueueLocks | None = None
     """A queue that is consumed in order is pulled only while its lock counts."""
     counters: PullCounters = attrs.Factory(PullCounters)
@@ -388,6 +391,7 @@ class QueuePuller:
             raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {position}")
         self._tell_moved(self.process_queue.position, position, result)
         self._parts.counters.resets += 1
+        self._parts.consumed.forget_queue(self.queue)
         self._replace_queue(position)
         self._parts.offsets.update(self.queue, position)
 
