@@ -16,6 +16,7 @@ import trio
 from rocketpy.consumer.assignment import Assignment
 from rocketpy.consumer.background import Background
 from rocketpy.consumer.filter_check import FilterCheck
+from rocketpy.consumer.lite.assigned_twice import AssignedTwice
 from rocketpy.consumer.lite.cache import Cache
 from rocketpy.consumer.lite.driven import DrivenLitePull
 from rocketpy.consumer.lite.offsets import NotedOffsets
@@ -25,6 +26,7 @@ from rocketpy.consumer.queue_hooks import QueueHooks
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance, Share
 from rocketpy.consumer.start_position import StartPosition
+from rocketpy.results import MessageModel
 from rocketpy.services import ticks
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ class RunningLitePull(Background):
         self.offsets = NotedOffsets(offset_store_of(client, config, calls), automatic=config.auto_commit)
         super().__init__(client, config.group, self.offsets)
         self._config = config
+        self._wishes = wishes
         self.closing = False
         self.calls = calls
         self.rates = ConsumerRates(self.now)
@@ -105,6 +108,8 @@ class RunningLitePull(Background):
         """Begin what goes on at intervals."""
         self.start_service(self._share_out)
         self.start_service(self._persist_service)
+        if self._config.message_model is MessageModel.CLUSTERING:  # otherwise everybody has offsets of their own
+            self.start_service(AssignedTwice(self._client, self._config.group, self._wishes).run)
 
     async def _persist_service(self) -> None:
         """Commit at every interval: what is new where that is automatic, and in any case once more what is noted."""

@@ -116,6 +116,11 @@ class Wishes:
         """The queues of a topic that were assigned, in order; None where the group shares them out."""
         return sorted(each for each in self._assigned.queues if each.topic == topic) if self._chooses else None
 
+    @property
+    def assigned(self) -> frozenset[MessageQueue]:
+        """The queues that were assigned, of every topic; none where the group shares them out."""
+        return self._assigned.queues
+
     def filters(self) -> list[SubscriptionData]:
         """By what messages are chosen, of every topic."""
         found = [self.get(topic) for topic in self.topics]
