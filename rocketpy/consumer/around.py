@@ -1,7 +1,7 @@
-"""What stands around a listener: functions before and after it, and the memory of what was consumed already.
+"""What is wrapped around a listener: the hooks before and after it, and the detection of duplicates.
 
-It is one function in the place of the listener, of the same kind, so that whatever calls listeners need not know of it;
-and it is there only where a setting wants it. Plays the part of ConsumeMessageHook.
+The wrapped listener is a function of the same kind, plain or async, so whatever calls listeners need not know of it.
+A listener is wrapped only if a setting asks for it. Plays the part of ConsumeMessageHook.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Around:
     """Wraps listeners for one consumer.
 
     Args:
-        config: says what is wanted.
+        config: has the hooks, and says whether to look for duplicates.
 
     Attributes:
-        consumed: what is remembered of what was consumed; nothing unless the config wants it.
+        consumed: the memory of consumed messages; empty unless `dedupe` is set.
     """
 
     def __init__(self, config: PushConsumerConfig) -> None:
@@ -40,16 +40,16 @@ class Around:
 
     @property
     def duplicates(self) -> int:
-        """Copies that no listener got since the consumer was opened. For any thread."""
+        """Copies kept from listeners since the consumer was opened. For any thread."""
         return self._dedupe.duplicates
 
     def begin(self) -> None:
-        """Nothing is consumed yet: the consumer is opened, perhaps for the second time, perhaps after a fork."""
+        """Remember nothing and count from 0: the consumer is opened, perhaps again, perhaps after a fork."""
         self.consumed.clear()
         self._dedupe.begin()
 
     def wrap(self, listener: Listener) -> Listener:
-        """The listener with everything around it; the listener itself where nothing is wanted.
+        """The listener with everything around it; the listener itself if no setting asks for anything.
 
         Raises:
             ConfigError: a hook has to be awaited, and the listener is a plain function.
@@ -58,7 +58,7 @@ class Around:
         return self._dedupe.wrap(hooked) if self._dedupes else hooked
 
     def wrap_directly(self, listener: Listener) -> Listener:
-        """The same for calls that somebody asks for: who wants a message consumed means it, copy or not.
+        """The listener with the hooks only, for messages that an administrator wants consumed directly, copies or not.
 
         Raises:
             ConfigError: a hook has to be awaited, and the listener is a plain function.

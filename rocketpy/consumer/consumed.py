@@ -1,10 +1,10 @@
-"""Consumed: the memory of what listeners have consumed, by which copies are known.
+"""Consumed: remembers the messages that listeners have consumed, so that duplicates can be recognised.
 
-It forgets on demand: messages that were consumed and then rolled back, and whole queues that somebody has moved back,
-who wants their messages to be consumed again. Forgetting a queue takes no longer for a large memory than for a small
-one: what is remembered of a queue belongs to a stay in it, and a new stay begins. A call of a listener belongs to the
-stay in which it began, so that what it says after the queue was forgotten is not remembered. RocketMQ has nothing like
-it; users of Java write it themselves.
+It forgets messages that are rolled back, and queues whose offset is moved back, since their messages are to be consumed
+again. Forgetting a queue takes the same time however much is remembered: each message is remembered with a `Stay`, the
+period since its queue was last forgotten, and forgetting the queue ends that stay. A listener's call belongs to the
+stay in which it started, so its messages are not remembered if the queue was forgotten meanwhile. Java's client has no
+such memory.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["Consumed", "Stay"]
 
 _RETRIED = None
-"""Where everything is said to come from that came back by the retry topic: its queues are not those of the messages."""
+"""Stands for the queue of all retried messages: they do not say which queue they were in at first."""
 
 
 class Stay:
-    """The time from one moment in which a queue was forgotten to the next."""
+    """The period between two moments at which a queue is forgotten."""
 
     __slots__ = ("over",)
 
@@ -33,7 +33,7 @@ class Stay:
 
 
 class Consumed:
-    """The last messages that were consumed, by an id. Any thread may use it: each step is one operation of a dict.
+    """The ids of the messages that were consumed last. Any thread may use it: each step is one operation of a dict.
 
     Args:
         by: "unique_id" or "key"; None remembers nothing.
@@ -44,29 +44,29 @@ class Consumed:
         self._by = by
         self._size = size
         self._seen: dict[Hashable, tuple[Stay, int]] = {}
-        """Each id with the stay in which it was consumed, and with the offset."""
+        """For each id, the stay and the offset of the consumed message."""
         self._stays: dict[Hashable, Stay] = {}
         self._left: dict[MessageQueue, int] = {}
-        """Where each queue was given up."""
+        """The offset of each queue when it was given up."""
 
     def clear(self) -> None:
         """Forget everything."""
         self._seen, self._stays, self._left = {}, {}, {}
 
     def _id(self, message: MessageExt) -> Hashable | None:
-        """What two copies have in common; None when nothing tells."""
+        """What two copies of a message have in common; None if the message has no such id."""
         found = message.keys if self._by == "key" else message.message_id
         return (message.topic, found) if found else None
 
     def stay(self, message: MessageExt) -> Stay:
-        """The present one in the queue that a message comes from."""
+        """The current stay in the queue of a message."""
         retried = PropertyName.RETRY_TOPIC in message.properties
         return self._stays.setdefault(_RETRIED if retried else message.queue, Stay())
 
     # --- remembering ------------------------------------------------------------------------------------
 
     def __contains__(self, message: MessageExt) -> bool:
-        """Whether a copy of it was consumed."""
+        """Whether a copy of a message was consumed."""
         return self._has(self._id(message))
 
     def _has(self, its: Hashable | None) -> bool:
@@ -74,7 +74,7 @@ class Consumed:
         return found is not None and not found[0].over
 
     def add(self, messages: Sequence[MessageExt], stay: Stay) -> None:
-        """These are consumed, by a call that began in this stay. The oldest are forgotten when there are too many."""
+        """Remember messages consumed by a call that started in this stay; forget the oldest if there are too many."""
         seen = self._seen
         for message in messages:
             its = self._id(message)
@@ -85,10 +85,10 @@ class Consumed:
             try:
                 seen.pop(next(iter(seen)), None)
             except (RuntimeError, StopIteration):
-                return  # another thread does the same
+                return  # another thread is forgetting old ones too
 
     def others(self, messages: Sequence[MessageExt]) -> list[int]:
-        """The places of those that have to be consumed: no copies of what was, and each once."""
+        """The indexes of the messages to consume: each message once, and no copies of consumed ones."""
         found: list[int] = []
         here: set[Hashable] = set()
         for place, message in enumerate(messages):
@@ -101,7 +101,7 @@ class Consumed:
     # --- forgetting -------------------------------------------------------------------------------------
 
     def forget(self, messages: Iterable[MessageExt]) -> None:
-        """These are to be consumed again. What was consumed in their place, where they are copies, stays."""
+        """Forget these messages. If one is a copy of another consumed message, that one stays remembered."""
         if self._by is None:
             return
         for message in messages:
@@ -111,18 +111,18 @@ class Consumed:
                 self._seen.pop(its, None)
 
     def forget_queue(self, queue: MessageQueue) -> None:
-        """All of a queue may come again; and all that was retried, which does not say from which queue it came."""
+        """Forget the messages of a queue, and all retried messages, since any of them may come from it."""
         for source in (queue, _RETRIED):
             stay = self._stays.pop(source, None)
             if stay is not None:
                 stay.over = True
 
     def left(self, queue: MessageQueue, offset: int | None) -> None:
-        """A queue is given up, and committed up to this offset."""
+        """Note that a queue is given up, and committed up to this offset."""
         if self._by is not None and offset is not None:
             self._left[queue] = offset
 
     def taken(self, queue: MessageQueue, offset: int) -> None:
-        """A queue is ours again, from this offset on. If we had left it further on, somebody has moved it back."""
+        """Note that a queue is taken from this offset on; forget it if the offset was moved back meanwhile."""
         if offset < self._left.pop(queue, 0):
             self.forget_queue(queue)

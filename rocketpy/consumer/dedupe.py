@@ -1,8 +1,8 @@
-"""Dedupe: keeps copies of what was consumed already from a listener.
+"""Dedupe: wraps listeners so that they do not get duplicates of messages that were already consumed.
 
-What the listener says of the messages that it got becomes what is said of all that were given. Where listeners commit,
-what they have consumed is remembered at once, and forgotten again by the service when they roll it back or when the
-queue goes before they have committed. Users of Java write that themselves.
+The listener's result for the messages that it got is extended to the duplicates among them. If listeners commit by
+hand, consumed messages are remembered at once; the orderly service forgets those that are rolled back, or not committed
+before their queue is given up. Java's client has no such wrapper.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Dedupe:
     """Wraps listeners for one consumer.
 
     Args:
-        config: says by what copies are known, and what listeners may say.
-        consumed: what is remembered.
+        config: says how listeners are called, and who commits.
+        consumed: remembers consumed messages.
 
     Attributes:
-        duplicates: copies that no listener got since the consumer was opened; any thread may look.
+        duplicates: copies kept from listeners since the consumer was opened; any thread may read it.
     """
 
     def __init__(self, config: PushConsumerConfig, consumed: Consumed) -> None:
@@ -42,12 +42,12 @@ class Dedupe:
         self.begin()
 
     def begin(self) -> None:
-        """Count from nothing: the consumer is opened, perhaps for the second time, perhaps after a fork."""
+        """Count from 0: the consumer is opened, perhaps for the second time, perhaps after a fork."""
         self.duplicates = 0
         self._counting = threading.Lock()
 
     def wrap(self, listener: Listener) -> Listener:
-        """A listener of the same kind that gets no copies."""
+        """Wrap a listener, plain or async, so that it gets no copies."""
         return self._wrap_async(listener) if is_async_listener(listener) else self._wrap_plain(listener)
 
     def _wrap_plain(self, listener: Listener) -> Listener:
@@ -65,7 +65,7 @@ class Dedupe:
         return without_copies
 
     def _wanted(self, what: Any) -> tuple[Any, list[int], Stay]:
-        """What the listener gets, None for nothing; the places of these messages in a batch; and when that was."""
+        """What the listener gets, None for nothing; the indexes of these messages in the batch; the current stay."""
         if not self._batch:
             stay = self._consumed.stay(what)
             return (None if what in self._consumed else what), [], stay
@@ -74,7 +74,7 @@ class Dedupe:
         return [what[place] for place in places], places, stay
 
     def _none_of(self, what: Any) -> object:
-        """Nothing is left for the listener."""
+        """The result of a call that left nothing for the listener."""
         self._count(len(what) if self._batch else 1)
         return self._copy
 
@@ -84,14 +84,14 @@ class Dedupe:
                 self.duplicates += duplicates
 
     def _judged(self, what: Any, wanted: Any, places: list[int], stay: Stay, outcome: object) -> object:
-        """What the listener has answered, for all that was given; and note what is consumed."""
+        """The listener's result in terms of everything that was passed in; remembers what is consumed."""
         done = self._done(wanted, outcome)
         if done is None:
             return outcome
         self._consumed.add(wanted[:done] if self._batch else [wanted], stay)
         if not self._batch:
             return outcome
-        # Copies among those that are done go with them.
+        # Copies that stand before the first message that is not done count as done too.
         of_all = len(what) if done == len(wanted) else places[done]
         self._count(of_all - done)
         if isinstance(outcome, RetryLater):
@@ -104,7 +104,7 @@ class Dedupe:
         return outcome is None or outcome is ConsumeResult.SUCCESS
 
     def _done(self, wanted: Any, outcome: object) -> int | None:
-        """How many of the messages that the listener got are consumed; None when it has not said that of any."""
+        """How many of the messages that the listener got are consumed; None if its result does not say."""
         if self._is_success(outcome):
             return len(wanted) if self._batch else 1
         if not self._batch:

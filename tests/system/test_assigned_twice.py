@@ -1,4 +1,4 @@
-"""Two members of a group that have the same queue, because it was assigned to both, or shared out to one of them."""
+"""Warnings about queues that two members of a group have: assigned to both, or also shared out to the other."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Whether queues that were assigned to this member are consumed by another member of its group, too.
+"""Checks whether another member of the group consumes queues that are assigned to this one.
 
-Nobody shares out queues that users assign, and no broker keeps two members from one queue: both get its messages, and
-each overwrites the offsets that the other commits. So a member asks the others now and then, through a broker, which
-queues they have, and says when some of them are its own. It has to be so at a second look: queues that change hands
-are at two places for a moment. Members that do not tell, such as Java's lite pull consumers, are not suspected.
+Assigned queues are not shared out, and brokers let two members pull the same queue: both get all of its messages, and
+each overwrites the offsets that the other commits. So a member to which queues are assigned regularly asks the other
+members, through a broker, which queues they have, and logs a warning if it has some of them itself. It warns only if a
+second question a few seconds later gets the same answer, because queues may be moving from one member to the other.
+Members that do not name their queues, such as Java's lite pull consumers, go unnoticed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rocketpy.results import MessageModel
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
-    from rocketpy.consumer.lite.wanted import Wishes
+    from rocketpy.consumer.lite.selection import Selection
     from rocketpy.message import MessageQueue
 
 __all__ = ["AssignedTwice"]
@@ -31,32 +32,32 @@ logger = get_logger(__name__)
 FIRST_LOOK = 3.0
 """Seconds after the start until the first look."""
 SECOND_LOOK = 5.0
-"""Seconds after which a member is asked again that has queues of ours."""
+"""Seconds after which a member that has some of our queues is asked again."""
 LOOK_EVERY = 30.0
 """Seconds between looks."""
 MOST_ASKED = 8
-"""Members that are asked in one look; in a large group, the next look goes on with the others."""
+"""Members that one look asks at most; the next look continues with the others."""
 _MOST_SAID = 5
 
 
 class AssignedTwice:
-    """Looks now and then.
+    """The service that looks for queues consumed by two members.
 
     Args:
         client: how to reach brokers.
         group: the consumer group.
-        wishes: which queues are assigned.
+        selection: has the assigned queues.
     """
 
-    def __init__(self, client: MQClientInstance, group: str, wishes: Wishes) -> None:
+    def __init__(self, client: MQClientInstance, group: str, selection: Selection) -> None:
         self._client = client
         self._group = group
-        self._wishes = wishes
+        self._selection = selection
         self._asked_last = ""
         self._told: dict[str, frozenset[MessageQueue]] = {}
 
     async def run(self) -> None:
-        """The service. It ends when brokers do not pass on such questions, or not ours."""
+        """Look regularly. Ends if brokers do not support the request, or do not permit it."""
         await trio.sleep(FIRST_LOOK)
         while True:
             try:
@@ -67,7 +68,7 @@ class AssignedTwice:
             await trio.sleep(LOOK_EVERY)
 
     async def _look(self) -> None:
-        if not self._wishes.assigned:
+        if not self._selection.assigned:
             return
         others = await self._others()
         self._told = {member: queues for member, queues in self._told.items() if member in others}
@@ -78,7 +79,7 @@ class AssignedTwice:
                 self._tell(member, shared & await self._shared_with(member))
 
     async def _others(self) -> Sequence[str]:
-        """The other members of the group that a broker knows, in order."""
+        """The client ids of the other members, sorted; empty if no broker answers."""
         for address in sorted(self._client.heartbeats.answering):
             try:
                 found = await group_api.consumer_list(
@@ -93,7 +94,7 @@ class AssignedTwice:
         return ()
 
     def _next_of(self, others: Sequence[str]) -> list[str]:
-        """Those whose turn it is to be asked."""
+        """The members to ask in this look."""
         turn = [member for member in others if member > self._asked_last]
         found = list(islice((*turn, *others[: len(others) - len(turn)]), MOST_ASKED))
         if found:
@@ -101,10 +102,10 @@ class AssignedTwice:
         return found
 
     async def _shared_with(self, member: str) -> frozenset[MessageQueue]:
-        """The queues assigned here that another member says it has.
+        """The queues assigned here that another member has too; empty if no broker can tell.
 
         Raises:
-            NoPermissionError, RequestCodeNotSupportedError: brokers do not pass on the question.
+            NoPermissionError, RequestCodeNotSupportedError: brokers refuse the request.
         """
         for address in sorted(self._client.heartbeats.answering):
             try:
@@ -119,7 +120,7 @@ class AssignedTwice:
             if info.properties.get("messageModel") == MessageModel.BROADCASTING.name:
                 return frozenset()
             theirs = {queue for queue, state in info.mq_table.items() if not state.droped}
-            return self._wishes.assigned & theirs
+            return self._selection.assigned & theirs
         return frozenset()
 
     def _tell(self, member: str, shared: frozenset[MessageQueue]) -> None:
