@@ -1,8 +1,8 @@
 """DrivenConsumer: what brokers can have a running push consumer do.
 
 Moving it to other offsets while it consumes: its queues are dropped, listeners that still have messages of them get a
-while to finish, the new offsets are committed, and only then the queues are shared out again. Plays the part of
-resetOffset, getConsumerStatus and consumeMessageDirectly in MQClientInstance.
+while to finish, `on_revoked` is awaited, the new offsets are committed, and only then the queues are shared out again.
+Plays the part of resetOffset, getConsumerStatus and consumeMessageDirectly in MQClientInstance.
 """
 
 from __future__ import annotations
@@ -136,6 +136,7 @@ class DrivenConsumer:
         try:
             await trio.sleep(SETTLE_SECONDS)
             await self._let_finish(dropped)
+            await self._assignment.tell_withheld(queues)
             for queue in queues:
                 store.update(queue, wanted[queue])
             left = await store.commit_all(queues, deadline=trio.current_time() + self._config.request_timeout)

@@ -1,9 +1,10 @@
 """OrderlyAssignment: queues that are consumed in order, by one member of the group at a time.
 
 A queue is ours once its broker has locked it for us. It is given up in this order: pull no more and begin no more
-calls; wait until the listener is out of it, while the lock is kept; commit, and wait until the broker has that; unlock.
-A lock that was lost ends it at once: what the listener still says counts no more, and nothing is committed; but the
-queue is not taken again before its listener is out. Plays the part of RebalancePushImpl, where that orders.
+calls; wait until the listener is out of it, while the lock is kept; tell the user that it goes, and wait until he has
+dealt with that; commit, and wait until the broker has that; unlock. A lock that was lost ends it at once: what the
+listener still says counts no more, and nothing is committed; but the queue is not taken again before its listener is
+out and the user has been told. Plays the part of RebalancePushImpl, where that orders.
 """
 
 from __future__ import annotations
@@ -78,8 +79,12 @@ class OrderlyAssignment(Assignment):
         yield from tuple(self._leaving.values())
 
     def committable(self) -> tuple[MessageQueue, ...]:
-        """What another member may have by now is not committed: its offset may be further on."""
-        return tuple(queue for queue in (*self.queues(), *self._leaving) if self._locks.counts(queue))
+        """What another member may have by now is not committed: its offset may be further on.
+
+        Nor is what is withheld, since other offsets are about to be committed there.
+        """
+        ours = (*self.queues(), *self._leaving)
+        return tuple(queue for queue in ours if queue not in self._withheld and self._locks.counts(queue))
 
     def locks(self, now: float) -> dict[MessageQueue, LockStatus]:
         """The locks that we have or want."""
@@ -138,6 +143,9 @@ class OrderlyAssignment(Assignment):
         if queue in self._pullers:
             self._leave(queue)
 
+    async def _part_with(self, queues: Collection[MessageQueue]) -> None:
+        """Nothing is told yet: first their listeners have to be out of them."""
+
     async def _give_up(self, queues: list[MessageQueue]) -> None:
         for queue in queues:
             if queue in self._pullers:  # its lock may have been lost since it was looked at
@@ -156,6 +164,7 @@ class OrderlyAssignment(Assignment):
         offsets = self._parts.offsets
         await self._service.leave(queue)
         self._service.collect()
+        await self._tell_revoked([queue])
         while queue in self._withheld:
             await self._admitted.wait()
         if not puller.process_queue.dropped and self._locks.counts(queue):
@@ -182,9 +191,7 @@ class OrderlyAssignment(Assignment):
         admitted, self._admitted = self._admitted, trio.Event()
         admitted.set()
 
-    async def _take_all(
-        self, topic: str, queues: Sequence[MessageQueue], *, again: Collection[MessageQueue] = ()
-    ) -> list[RocketMQError]:
+    async def _take_all(self, topic: str, queues: Sequence[MessageQueue]) -> list[RocketMQError]:
         failures: list[RocketMQError] = []
         leaving = [queue for queue in queues if queue in self._leaving]
         if leaving:
@@ -194,7 +201,7 @@ class OrderlyAssignment(Assignment):
         free = [queue for queue in queues if queue not in self._leaving]
         failures += await self._locks.take(free)
         locked = [queue for queue in free if self._locks.counts(queue)]
-        failures += await super()._take_all(topic, locked, again=again)
+        failures += await super()._take_all(topic, locked)
         # One in which it is not known where to begin is somebody else's until it is.
         idle = [queue for queue in locked if queue not in self._pullers and queue not in self._leaving]
         for queue in idle:

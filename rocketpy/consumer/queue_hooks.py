@@ -1,12 +1,15 @@
 """Telling the user's functions which queues come and which go.
 
-One call at a time, so that they need no locks; each has an end, so that one that hangs does not keep queues from their
-next owner. The retry topic is the consumer's own affair. Plays the part of MessageQueueListener.
+For every queue, `on_assigned` and `on_revoked` alternate, beginning with `on_assigned`, whatever takes the queue away:
+that is kept here, for consumers of all kinds. One call at a time, so that they need no locks; each has an end, so that
+one that hangs does not keep queues from their next owner. A call that has begun is not cut off because the consumer
+closes: closing waits for it. The retry topic is the consumer's own affair. Plays the part of MessageQueueListener.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -31,43 +34,94 @@ class QueueHooks:
     Args:
         config: has the functions, and their time.
         calls: how to call them.
+        start: starts a task of the consumer, which lasts until it has closed.
 
     Attributes:
         under_way: whether one of them is being called now.
     """
 
-    def __init__(self, config: SharingConfig, calls: UserCalls) -> None:
+    def __init__(
+        self, config: SharingConfig, calls: UserCalls, start: Callable[[Callable[[], Awaitable[None]]], None]
+    ) -> None:
         self.under_way = False
         self._on_assigned = config.on_assigned
         self._on_revoked = config.on_revoked
         self._timeout = config.rebalance_hook_timeout
         self._calls = calls
+        self._start = start
         self._turn = trio.Lock()
+        self._told: set[MessageQueue] = set()
+        """Queues of which `on_assigned` was told, and `on_revoked` was not yet."""
+        self._going: set[MessageQueue] = set()
+        """Queues that go, of which somebody waits to tell."""
 
-    async def assigned(self, queues: Collection[MessageQueue]) -> None:
-        """These are ours now, and are pulled when this returns."""
-        await self._tell("on_assigned", self._on_assigned, queues, "they are consumed all the same")
+    async def assigned(self, queues: Collection[MessageQueue], is_ours: Callable[[MessageQueue], bool]) -> None:
+        """These are ours now, and are pulled when this returns.
+
+        Args:
+            queues: the queues.
+            is_ours: whether one of them is ours still, when its turn to be told has come.
+        """
+        if self._on_assigned is not None:
+            await self._in_turn(partial(self._tell_assigned, queues, is_ours))
+        elif self._on_revoked is not None:
+            self._note_assigned(queues)
 
     async def revoked(self, queues: Collection[MessageQueue]) -> None:
         """These are pulled no more, and given up when this returns."""
-        await self._tell("on_revoked", self._on_revoked, queues, "they are given up all the same")
+        if queues and (self._on_assigned is not None or self._on_revoked is not None):
+            self._going.update(queues)
+            await trio.lowlevel.checkpoint()  # those that go at the same moment are told of in one call
+            await self._in_turn(self._tell_revoked)
 
-    async def _tell(
+    async def close(self) -> None:
+        """All are given up that are left. The caller bounds this, and may be cut off."""
+        async with self._turn:
+            self._going.update(self._told)
+            await self._tell_revoked()
+
+    async def _in_turn(self, tell: Callable[[], Awaitable[None]]) -> None:
+        """Tell in a task of its own: who waits for it may be cancelled, and must not take the call along."""
+        ended = trio.Event()
+
+        async def in_turn() -> None:
+            try:
+                async with self._turn:
+                    await tell()
+            finally:
+                ended.set()
+
+        self._start(in_turn)
+        await ended.wait()
+
+    async def _tell_assigned(self, queues: Collection[MessageQueue], is_ours: Callable[[MessageQueue], bool]) -> None:
+        told = self._note_assigned(filter(is_ours, queues))
+        await self._call("on_assigned", self._on_assigned, told, "they are consumed all the same")
+
+    def _note_assigned(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        told = {queue for queue in queues if not is_retry_topic(queue.topic)} - self._told
+        self._told |= told
+        return told
+
+    async def _tell_revoked(self) -> None:
+        told, self._going = self._going & self._told, set()
+        self._told -= told
+        await self._call("on_revoked", self._on_revoked, told, "they are given up all the same")
+
+    async def _call(
         self, name: str, function: Callable[..., Any] | None, queues: Collection[MessageQueue], so: str
     ) -> None:
-        told = tuple(sorted(queue for queue in queues if not is_retry_topic(queue.topic)))
-        if function is None or not told:
+        if function is None or not queues:
             return
-        async with self._turn:
-            self.under_way = True
-            try:
-                with trio.fail_after(self._timeout):
-                    await self._calls.call(function, told)
-            except trio.TooSlowError:
-                logger.error("%s has not returned within %g s for %d queues: %s", name, self._timeout, len(told), so)
-            except BaseException as error:
-                if must_pass(error):
-                    raise
-                logger.error("%s failed for %d queues: %s", name, len(told), so, exc_info=error)
-            finally:
-                self.under_way = False
+        self.under_way = True
+        try:
+            with trio.fail_after(self._timeout):
+                await self._calls.call(function, tuple(sorted(queues)))
+        except trio.TooSlowError:
+            logger.error("%s has not returned within %g s for %d queues: %s", name, self._timeout, len(queues), so)
+        except BaseException as error:
+            if must_pass(error):
+                raise
+            logger.error("%s failed for %d queues: %s", name, len(queues), so, exc_info=error)
+        finally:
+            self.under_way = False

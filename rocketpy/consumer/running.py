@@ -1,10 +1,10 @@
 """RunningConsumer: what there is of a push consumer only while it runs, and how it ends.
 
 Order of closing: pull no more and share out no more; listeners get `await_termination` to finish; within
-`close_timeout`, offsets are committed and the brokers' answers awaited, and the group is left; what is under it closes.
-A bug in any of its services ends the consumer, and is told at once. A message that a listener had
-finished is committed then, one that was cut off is neither acknowledged nor given back: somebody gets it again. Plays
-the part of DefaultMQPushConsumerImpl.
+`close_timeout`, `on_revoked` is awaited, offsets are committed and the brokers' answers awaited, and the group is left;
+what is under it closes. A bug in any of its services ends the consumer, and is told at once. A message that a listener
+had finished is committed then, one that was cut off is neither acknowledged nor given back: somebody gets it again.
+Plays the part of DefaultMQPushConsumerImpl.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class RunningConsumer(Background):
         self._calls = UserCalls(async_caller)
         super().__init__(client, config.group, offset_store_of(client, config, self._calls))
         self._config = config
-        self._hooks = QueueHooks(config, self._calls)
+        self._hooks = QueueHooks(config, self._calls, self.start_service)
         self.send_back = SendBack(client, config)
         self.rates = ConsumerRates(self.now)
         self.consume, self.parts, self.assignment = self._parts_of(subscriptions, pauses, runners)
@@ -191,7 +191,7 @@ class RunningConsumer(Background):
                 await self._consumed.wait()
                 self.consume.collect()
                 with trio.move_on_after(config.close_timeout / 2):
-                    await self._hooks.revoked(self.assignment.queues())
+                    await self._hooks.close()
                 self.consume.collect()
                 await self._say_goodbye(self.assignment.committable(), deadline)
         finally:

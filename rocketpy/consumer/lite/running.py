@@ -8,7 +8,7 @@ dealt with. Plays the part of DefaultLitePullConsumerImpl.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
 import trio
@@ -60,14 +60,25 @@ class LiteRebalance(Rebalance):
 class LiteHooks(QueueHooks):
     """Of a queue that `on_revoked` is told of nothing more is handed out: what it commits is all that there was."""
 
-    def __init__(self, config: LitePullConsumerConfig, calls: UserCalls, cache: Cache) -> None:
-        super().__init__(config, calls)
+    def __init__(
+        self,
+        config: LitePullConsumerConfig,
+        calls: UserCalls,
+        start: Callable[[Callable[[], Awaitable[None]]], None],
+        cache: Cache,
+    ) -> None:
+        super().__init__(config, calls, start)
         self._cache = cache
 
     async def revoked(self, queues: Collection[MessageQueue]) -> None:
         """These are pulled no more, and given up when this returns."""
         self._cache.leaving.update(each.process_queue for each in self._cache.assignment if each.queue in queues)
         await super().revoked(queues)
+
+    async def close(self) -> None:
+        """All are given up that are left."""
+        self._cache.leaving.update(each.process_queue for each in self._cache.assignment)
+        await super().close()
 
 
 class RunningLitePull(Background):
@@ -91,7 +102,7 @@ class RunningLitePull(Background):
         self.calls = calls
         self.rates = ConsumerRates(self.now)
         self.cache = Cache(config, self.offsets, self.rates)
-        self.hooks = LiteHooks(config, calls, self.cache)
+        self.hooks = LiteHooks(config, calls, self.start_service, self.cache)
         self.parts = PullParts(client, config, wishes, self.offsets, self.cache, self.cache, rates=self.rates)
         self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets), self.hooks)
         self.cache.assignment = self.assignment
@@ -151,7 +162,7 @@ class RunningLitePull(Background):
                 self.stop_pulling()
                 self.cache.collect()
                 with trio.move_on_after(self._config.close_timeout / 2):
-                    await self.hooks.revoked(self.assignment.queues())
+                    await self.hooks.close()
                 self.cache.collect()
                 await self._say_goodbye(self.assignment.queues(), deadline)
         finally:
