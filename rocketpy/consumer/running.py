@@ -77,8 +77,7 @@ class RunningConsumer(Background):
         self.rebalance = Rebalance(client, config, subscriptions, self.assignment)
         if isinstance(self.assignment, OrderlyAssignment):
             self.assignment.on_free = self.rebalance.soon
-        self._looking = trio.CancelScope()
-        self._membership = Membership(client, config, subscriptions)
+        self.membership = Membership(client, config, subscriptions)
         self._consuming = trio.CancelScope()
         self._consumed = trio.Event()
         self.driven = DrivenConsumer(
@@ -132,11 +131,6 @@ class RunningConsumer(Background):
         self.start_service(self._share_out)
         self.start_service(self._look_at_group)
         self.start_service(self._persist_service)
-
-    async def _look_at_group(self) -> None:
-        with self._looking:
-            await self.rebalance.wait_round()
-            await self._membership.run()
 
     async def _persist_service(self) -> None:
         """Commit offsets at every interval."""

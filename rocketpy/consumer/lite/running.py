@@ -19,6 +19,7 @@ from rocketpy.consumer.filter_check import FilterCheck
 from rocketpy.consumer.lite.cache import Cache
 from rocketpy.consumer.lite.driven import DrivenLitePull
 from rocketpy.consumer.lite.offsets import NotedOffsets
+from rocketpy.consumer.membership import Membership
 from rocketpy.consumer.offset_choice import offset_store_of
 from rocketpy.consumer.pull import PullParts
 from rocketpy.consumer.queue_hooks import QueueHooks
@@ -107,6 +108,7 @@ class RunningLitePull(Background):
         self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets), self.hooks)
         self.cache.assignment = self.assignment
         self.rebalance = LiteRebalance(client, config, wishes, self.assignment)
+        self.membership = Membership(client, config, wishes)
         self.driven = DrivenLitePull(client, config, wishes, self, nursery=lambda: self._nursery)
 
     async def _begin(self, nursery: trio.Nursery) -> None:
@@ -115,6 +117,7 @@ class RunningLitePull(Background):
     def start_services(self) -> None:
         """Begin what goes on at intervals."""
         self.start_service(self._share_out)
+        self.start_service(self._look_at_group)
         self.start_service(self._persist_service)
 
     async def _persist_service(self) -> None:
@@ -151,6 +154,7 @@ class RunningLitePull(Background):
         """Get nothing new, and let nobody wait for it."""
         self.closing = True
         self._sharing.cancel()
+        self._looking.cancel()
         self.assignment.stop()
         self.cache.wake()
 
