@@ -43,8 +43,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         nargs="*",
         metavar="NAME",
         help="only these figures, and the raw loops beside them; surfaces: those of sending from trio, threads and "
-        "asyncio, on Apache's servers alone; consumer: those of consuming 700,000 messages, likewise; store: those of "
-        "the store; spark-sink: those of Spark",
+        "asyncio, on Apache's servers alone; consumer: those of consuming 700,000 messages, likewise, and of what "
+        "consumers cost our broker; store: those of the store; spark-sink: those of Spark",
     )
     parser.add_argument("--list", action="store_true", help="say which names there are")
     parser.add_argument(

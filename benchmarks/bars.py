@@ -118,15 +118,24 @@ def _consumer(title: str, row: str, limit: float, over: str, shape: str = "") ->
     )
 
 
+FILTER_BARS = (
+    Bar("store", "passed over by SQL92, CPU µs", Figure("store-filter-sql", ALONE), 6.0, at_least=False),
+    Bar("store", "passed over by its bit map, CPU µs", Figure("store-filter-bits", ALONE), 1.0, at_least=False),
+)
+"""Of messages that a reader does not want."""
 CONSUMER_BARS = (
     _consumer("in order, plain, to the same without order", "consume-orderly", 0.9, "consume"),
     _consumer("in order, async, to the same without order", "consume-orderly-async", 0.9, "consume-async"),
+    _consumer("in order, plain, to Java's in order", "consume-orderly", 1.0, "java-orderly"),
     _consumer("in order, async, to Java's in order", "consume-orderly-async", 1.0, "java-orderly", "orderly"),
     _consumer("lite pull, to Java's", "lite-pull", 1.0, "java-lite", "lite"),
     _consumer("lite pull, to Java's push consumer", "lite-pull", 1.0, "java-new-consume"),
     Bar("work", "8th of 8 joins, until 64 queues have one owner", Figure("settle", APACHE), 5_000.0, at_least=False),
+    Bar("work", "held of a queue while a listener blocks", Figure("blocked", APACHE), 1_032.0, at_least=False),
+    Bar("servers", "10,000 held pulls: share of a core", Figure("held-pulls", OURS), 5.0, at_least=False),
+    *FILTER_BARS,
 )
-"""Of consuming what waits in four queues."""
+"""Of consuming what waits in four queues, and of what consumers cost a broker."""
 
 BARS = (
     *SURFACE_BARS,
@@ -157,7 +166,6 @@ BARS = (
     _servers("name server + broker, cold, to first ack", "cold", 0.1),
     Bar("servers", "idle broker: memory", Figure("idle-rss", OURS), 80.0, at_least=False),
     Bar("servers", "idle broker: share of a core", Figure("idle-cpu", OURS), 1.0, at_least=False),
-    Bar("servers", "10,000 held pulls: share of a core", Figure("held-pulls", OURS), 5.0, at_least=False),
     Bar("servers", "SIGTERM to gone", Figure("stop", OURS), 1_000.0, at_least=False),
     _servers("single sends, window 64, one connection", "raw-64", 0.7, at_least=True),
     _servers("one send in flight, p50", "raw-one", 1.0, part="p50_us", unit="µs"),

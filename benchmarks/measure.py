@@ -79,6 +79,7 @@ class Measure:
 
     Attributes:
         alone: Whether no servers of another make could give another figure.
+        brings: The servers that it starts for itself, under whose name its figures are kept.
         peer: Name of the client of another make that it wants; measured on Apache's servers only.
         of_tree: Whether another tree than this one can be measured the same way.
         turns: How often it is taken for one sample where trees are compared: what is short varies much.
@@ -90,6 +91,7 @@ class Measure:
     peer: str = ""
     of_tree: bool = False
     turns: int = 1
+    brings: Servers | None = None
 
 
 def task_of(shape: str, ground: Ground) -> Task:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from benchmarks import holding, lifecycle, raw, starting
+from benchmarks import consuming, holding, lifecycle, raw, starting
 from benchmarks.bars import BARS, CONSUMER_BARS, CONSUMER_ROUNDS, PEERS, SURFACE_BARS, SURFACE_ROUNDS, Bar
 from benchmarks.measure import SEND_TOPIC, Ground, Measure, Row, task_of
 from benchmarks.peers.work import works
@@ -25,6 +25,7 @@ CONSUMER = "consumer"
 GROUPS: Mapping[str, tuple[Bar, ...]] = {SURFACES: SURFACE_BARS, CONSUMER: CONSUMER_BARS}
 WAITING = 700_000
 """Messages of 1 KiB that wait for each row of the group `CONSUMER`: enough for several seconds of consuming."""
+HELD = Measure((holding.ROW,), holding.measure)
 ROUNDS = 3
 START_TURNS = 3
 
@@ -100,7 +101,7 @@ def _everything() -> Iterator[Measure]:
         *_imports(),
         _quickstart(),
         _lifecycle(),
-        Measure((holding.ROW,), holding.measure),
+        HELD,
     ]
     for measure in ours:
         yield measure
@@ -115,6 +116,10 @@ def measures(names: Iterable[str] = ()) -> list[Measure]:
     """
     every = list(_everything())
     wanted = set(names)
+    if CONSUMER in wanted:
+        every += [consuming.FILTERED]
+        if not wants_ours(wanted):
+            every[every.index(HELD)] = consuming.HELD
     rows = {row.name: row for measure in every for row in measure.rows}
     unknown = wanted - rows.keys() - GROUPS.keys()
     if unknown:
@@ -143,7 +148,7 @@ def of_trees(names: Iterable[str], *, also: str) -> list[Measure]:
     rows = {row.name: measure for measure in every for row in measure.rows}
     wanted = set(names)
     for group in wanted & GROUPS.keys():
-        wanted = (wanted - {group}) | {bar.figure.row for bar in GROUPS[group]}
+        wanted = (wanted - {group}) | {bar.figure.row for bar in GROUPS[group]} & rows.keys()
     unknown = wanted - rows.keys()
     if unknown:
         known = ", ".join([*rows, *GROUPS, also])

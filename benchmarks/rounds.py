@@ -128,6 +128,8 @@ class Step:
     @property
     def servers(self) -> str:
         """By what name its samples are kept."""
+        if self.measure.brings is not None:
+            return self.measure.brings.name
         return ALONE if self.measure.alone else self.make.name
 
 
@@ -143,7 +145,8 @@ def run(
     """Take every figure `rounds` times."""
     began = time.monotonic()
     rows = tuple(row for measure in measures for row in measure.rows)
-    results = Results(rows, tuple(makes), missing, tuple(peers))
+    brought = {measure.brings for measure in measures if measure.brings is not None} - set(makes)
+    results = Results(rows, (*brought, *makes), missing, tuple(peers))
     with ExitStack() as stack:
         sites = [(make, stack.enter_context(make.run())) for make in makes]
         for _, site in sites:
@@ -191,8 +194,8 @@ def _take(steps: Sequence[Step], results: Results, rounds: int, size: Size) -> N
 
 
 def _steps(measure: Measure, sites: Sequence[tuple[Servers, Site]], peers: Mapping[str, Peer]) -> Iterator[Step]:
-    """Once for each pair of servers; once in all for what needs none; with peers on Apache's servers only."""
-    for make, site in sites[:1] if measure.alone else sites:
+    """Once for each pair of servers; once in all for what needs none of them; with peers on Apache's servers only."""
+    for make, site in sites[:1] if measure.alone or measure.brings else sites:
         if not measure.peer or (measure.peer in peers and make.name == APACHE):
             yield Step(measure, make, site, peers.get(measure.peer))
 

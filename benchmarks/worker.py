@@ -27,6 +27,7 @@ _MODULES = {
     "consume_orderly": ("consume-orderly", "consume-orderly-async"),
     "lite_pull": ("lite-pull", "lite-pull-loop"),
     "settle": ("settle",),
+    "blocked": ("blocked",),
     "latency": ("latency",),
     "memory": ("memory-trio", "memory-blocking", "memory-asyncio"),
     "idle_close": ("idle-close",),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bars import ALONE, APACHE, BARS, CONSUMER_BARS, OURS, SURFACE_BARS, Bar, Figure
-from benchmarks.plan import CONSUMER, SURFACES, WAITING, measures, rounds_for, waiting_for, wants_ours
+from benchmarks.plan import CONSUMER, SURFACES, WAITING, measures, of_trees, rounds_for, waiting_for, wants_ours
 from benchmarks.plot import LEAST, MOST, distance, marks, plot
 from benchmarks.report import ratio, report
 from benchmarks.task import Outcome
@@ -125,10 +125,15 @@ threads-8 >= 1 of java-threads-8
 threads-8 p99_us <= 1 of java-threads-8 p99_us
 consume-orderly >= 0.9 of consume
 consume-orderly-async >= 0.9 of consume-async
+consume-orderly >= 1 of java-orderly
 consume-orderly-async >= 1 of java-orderly
 lite-pull >= 1 of java-lite
 lite-pull >= 1 of java-new-consume
 settle <= 5000
+blocked <= 1032
+ours held-pulls <= 5
+alone store-filter-sql <= 6
+alone store-filter-bits <= 1
 trio-64 >= 0.5 of raw-64
 trio-64 cpu <= 2
 oneway >= 1.3 of trio-64
@@ -141,7 +146,6 @@ start-blocking <= 2 of javascript-start
 ours cold <= 0.1 of cold
 ours idle-rss <= 80
 ours idle-cpu <= 1
-ours held-pulls <= 5
 ours stop <= 1000
 ours raw-64 >= 0.7 of raw-64
 ours raw-one p50_us <= 1 of raw-one p50_us
@@ -171,7 +175,7 @@ def test_a_bar_moves_by_a_decision_only():
 
 
 def test_bars_speak_of_rows_that_there_are():
-    rows = {row.name for measure in measures() for row in measure.rows}
+    rows = {row.name for names in ((), [CONSUMER]) for measure in measures(names) for row in measure.rows}
     for bar in BARS:
         assert bar.figure.row in rows, bar
         assert bar.over is None or bar.over.row in rows, bar
@@ -259,3 +263,17 @@ def test_consuming_is_measured_with_enough_messages_beside_javas_client():
     assert (rounds_for([CONSUMER]), wants_ours([CONSUMER])) == (5, False)
     assert (waiting_for([CONSUMER], 40_000), waiting_for(["consume"], 40_000)) == (WAITING, 40_000)
     assert {bar.rounds for bar in CONSUMER_BARS if bar.over is not None} == {5}
+
+
+def test_what_consumers_cost_a_broker_is_measured_with_consuming():
+    chosen = {row.name: measure for measure in measures([CONSUMER]) for row in measure.rows}
+    assert {"blocked", "settle", "held-pulls", "store-filter-tag", "store-filter-sql"} <= chosen.keys()
+    assert chosen["held-pulls"].brings is not None
+    both = [measure for measure in measures([CONSUMER, "batch"]) if measure.rows[0].name == "held-pulls"]
+    assert [measure.brings for measure in both] == [None]
+    assert "store-filter-tag" not in {row.name for measure in measures() for row in measure.rows}
+
+
+def test_the_group_of_consuming_compares_what_two_trees_can_be_compared_by():
+    names = {row.name for measure in of_trees([CONSUMER], also="") for row in measure.rows}
+    assert names == {"consume-orderly", "consume-orderly-async", "lite-pull", "settle", "blocked"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.bars import ALONE, APACHE, OURS, Bar, Figure
+from benchmarks.bars import ALONE, APACHE, FILTER_BARS, OURS, Bar, Figure
 
 
 def _alone(title: str, row: str, limit: float, over: str) -> Bar:
@@ -44,8 +44,7 @@ STORE_BARS = (
     _broker("64 topics, to one", "store-topics-64", 0.8, "store-topics-1"),
     _broker("1,000 topics, to one", "store-topics-1000", 0.8, "store-topics-1"),
     _broker("10,000 topics, to one", "store-topics-10000", 0.8, "store-topics-1"),
-    Bar("store", "passed over by SQL92, CPU µs", Figure("store-filter-sql", ALONE), 6.0, at_least=False),
-    Bar("store", "passed over by its bit map, CPU µs", Figure("store-filter-bits", ALONE), 1.0, at_least=False),
+    *FILTER_BARS,
     _broker("sends beside the reader of a cold backlog, to alone", "store-send-backlog", 0.8, "store-send-alone"),
 )
 """80,000/s and 250,000/s are wished for; a bare pwrite of a record reached 860,000/s where these bars were drawn."""

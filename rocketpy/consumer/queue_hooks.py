@@ -1,9 +1,10 @@
-"""Telling the user's functions which queues come and which go.
+"""QueueHooks: calls `on_assigned` and `on_revoked` when queues come and go.
 
-For every queue, `on_assigned` and `on_revoked` alternate, beginning with `on_assigned`, whatever takes the queue away:
-that is kept here, for consumers of all kinds. One call at a time, so that they need no locks; each has an end, so that
-one that hangs does not keep queues from their next owner. A call that has begun is not cut off because the consumer
-closes: closing waits for it. The retry topic is the consumer's own affair. Plays the part of MessageQueueListener.
+For each queue, `on_assigned` and `on_revoked` alternate, beginning with `on_assigned`, whatever takes the queue away:
+this class keeps that rule for consumers of all kinds. It makes one call at a time, so that the functions need no locks,
+and each with a timeout, so that one that hangs does not keep queues from their next owner. Closing waits for a call
+that has begun, and does not interrupt it. Queues of the retry topic are left out. Plays the part of
+MessageQueueListener.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class QueueHooks:
     """Calls `on_assigned` and `on_revoked` of one consumer.
 
     Args:
-        config: has the functions, and their time.
-        calls: how to call them.
-        start: starts a task of the consumer, which lasts until it has closed.
+        config: has the functions, and their timeout.
+        calls: calls them.
+        start: starts a task that may run until the consumer has closed.
 
     Attributes:
         under_way: whether one of them is being called now.
@@ -51,16 +52,16 @@ class QueueHooks:
         self._start = start
         self._turn = trio.Lock()
         self._told: set[MessageQueue] = set()
-        """Queues of which `on_assigned` was told, and `on_revoked` was not yet."""
+        """Queues for which `on_assigned` was called, and `on_revoked` not yet."""
         self._going: set[MessageQueue] = set()
-        """Queues that go, of which somebody waits to tell."""
+        """Queues for which a call of `on_revoked` is waiting for its turn."""
 
     async def assigned(self, queues: Collection[MessageQueue], is_ours: Callable[[MessageQueue], bool]) -> None:
-        """These are ours now, and are pulled when this returns.
+        """Call `on_assigned` with queues that this consumer now has, and starts to pull when this returns.
 
         Args:
             queues: the queues.
-            is_ours: whether one of them is ours still, when its turn to be told has come.
+            is_ours: whether this consumer still has a queue; asked right before the call, which may have had to wait.
         """
         if self._on_assigned is not None:
             await self._in_turn(partial(self._tell_assigned, queues, is_ours))
@@ -68,20 +69,20 @@ class QueueHooks:
             self._note_assigned(queues)
 
     async def revoked(self, queues: Collection[MessageQueue]) -> None:
-        """These are pulled no more, and given up when this returns."""
+        """Call `on_revoked` with those of the queues for which `on_assigned` was called, and wait until it returns."""
         if queues and (self._on_assigned is not None or self._on_revoked is not None):
             self._going.update(queues)
-            await trio.lowlevel.checkpoint()  # those that go at the same moment are told of in one call
+            await trio.lowlevel.checkpoint()  # queues that go at the same moment share a call
             await self._in_turn(self._tell_revoked)
 
     async def close(self) -> None:
-        """All are given up that are left. The caller bounds this, and may be cut off."""
+        """Call `on_revoked` with all queues that are left. The caller sets the deadline."""
         async with self._turn:
             self._going.update(self._told)
             await self._tell_revoked()
 
     async def _in_turn(self, tell: Callable[[], Awaitable[None]]) -> None:
-        """Tell in a task of its own: who waits for it may be cancelled, and must not take the call along."""
+        """Make a call in a task of its own, so that cancelling this does not interrupt it."""
         ended = trio.Event()
 
         async def in_turn() -> None:

@@ -51,6 +51,8 @@ class Line:
     """The sysFlag of a message whose body its client has unpacked: 3 is zlib, the lowest bit says compressed."""
     finds_times: bool = True
     """Whether its search by time leads to a message of that very time."""
+    filtered_retries: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+    """What its brokers give of retries with `filterSupportRetry`, by the name of the question."""
     answers_as_asked: bool = False
     """Whether its servers answer in the header encoding of the request rather than in their own."""
 
@@ -155,6 +157,8 @@ _LINES = {
             7777: "what it does not know gets no answer at all",
         },
         unpacked_flag=3 << 8 | 1,
+        # It asks SQL92 of the original topic even where the retry topic is subscribed by tags, as all consumers do.
+        filtered_retries={"retries, tags": (), "retries, told as consumers do": (b"1", b"3")},
         finds_times=False,  # it chooses the file of the queue by when that was last written to
         answers_as_asked=True,
     ),

@@ -14,12 +14,12 @@ import socket
 import struct
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tests.interop.failure import InteropError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 UPDATE_AND_CREATE_TOPIC = 17
 GET_ROUTEINFO_BY_TOPIC = 105
@@ -33,6 +33,8 @@ PAUSE = 0.05
 """Between two looks at a server that is not ready: the only wait for a time in the harness."""
 
 T = TypeVar("T")
+Request: TypeAlias = "tuple[int, Mapping[str, object], bytes]"
+"""Its code, its fields and its body."""
 _PYTHON = 3
 _opaque = itertools.count(1)
 
@@ -48,6 +50,8 @@ class Answer:
     encoding: int = JSON
     """How its header was written."""
     opaque: int = 0
+    flag: int = 1
+    """Its lowest bit says that it answers: servers send requests of their own."""
 
     def json(self) -> Any:
         """The body, which fastjson may have written with bare numbers as keys."""
@@ -72,6 +76,24 @@ def call(
     with _connected(address, timeout) as connection:
         connection.sendall(encode(code, fields or {}, body, encoding))
         return _answer(connection)
+
+
+def converse(address: str, requests: Sequence[Request], *, timeout: float = 3.0) -> list[Answer]:
+    """Several requests on one connection, each sent when the one before it has been answered.
+
+    What the server asks of its own accord is passed over.
+
+    Raises:
+        OSError: One of them is not answered (TimeoutError within it).
+    """
+    answers = []
+    with _connected(address, timeout) as connection:
+        for code, fields, body in requests:
+            connection.sendall(encode(code, fields, body))
+            while not (answer := _answer(connection)).flag & 1:
+                pass
+            answers.append(answer)
+    return answers
 
 
 def is_answered(address: str, code: int, *, timeout: float = 3.0) -> bool:
@@ -119,11 +141,11 @@ def decode(frame: bytes) -> Answer:
         return _decode_binary(header, body)
     fields = json.loads(header)
     extra = fields.get("extFields") or {}
-    return Answer(fields["code"], fields.get("remark"), body, extra, JSON, fields["opaque"])
+    return Answer(fields["code"], fields.get("remark"), body, extra, JSON, fields["opaque"], fields["flag"])
 
 
 def _decode_binary(header: bytes, body: bytes) -> Answer:
-    code, _language, _version, opaque, _flag, length = struct.unpack_from(">hbhiii", header)
+    code, _language, _version, opaque, flag, length = struct.unpack_from(">hbhiii", header)
     at = 17
     remark = header[at : at + length].decode() if length else None
     (left,) = struct.unpack_from(">i", header, at := at + length)
@@ -134,7 +156,7 @@ def _decode_binary(header: bytes, body: bytes) -> Answer:
         name = header[(at := at + 2) : (at := at + length)].decode()
         (length,) = struct.unpack_from(">i", header, at)
         fields[name] = header[(at := at + 4) : (at := at + length)].decode()
-    return Answer(code, remark, body, fields, ROCKETMQ, opaque)
+    return Answer(code, remark, body, fields, ROCKETMQ, opaque, flag)
 
 
 def eventually(look: Callable[[], T | None], what: str, timeout: float) -> T:

@@ -226,6 +226,26 @@ async def test_F5_a_retry_topic_is_filtered_by_the_original_topic(
         assert bodies(found) == wanted
 
 
+@pytest.mark.parametrize(
+    ("supported", "of_the_topic", "wanted"),
+    [
+        (False, "a = 2", [b"1", b"3"]),
+        (True, "a = 2", [b"2"]),
+        (True, None, [b"1", b"2", b"3"]),
+    ],
+)
+@pytest.mark.parametrize("asking", ["g", "h"])
+async def test_F5_a_pull_that_brings_its_expression_is_filtered_by_the_original_topic_too(
+    autojump_clock: MockClock, supported: bool, of_the_topic: str | None, wanted: list[bytes], asking: str
+) -> None:
+    async with broker_and_client(**ON, filter_support_retry=supported) as (_, client):
+        await subscribe(client, of_the_topic)
+        for number in "123":
+            await send(client, number, "%RETRY%g", a="2" if number == "2" else "1", RETRY_TOPIC="T")
+        found = await client.pull("%RETRY%g", consumer_group=asking, subscription="a = 1", expression_type="SQL92")
+        assert bodies(found) == wanted
+
+
 # --- what is kept -------------------------------------------------------------------------------------
 
 
