@@ -39,7 +39,7 @@ class Background(ABC):
         now: the time of its loop, for any thread.
         assignment: the queues that it has; made by each kind of consumer.
         rebalance: shares the queues out; likewise.
-    membership: checks whether the group is sound; likewise.
+        membership: checks whether the group is sound; likewise.
     """
 
     assignment: Assignment
