@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from rocketpy.consumer.listeners import must_pass
-from rocketpy.logs import get_logger
+from rocketpy.consumer.listeners import let_pass
+from rocketpy.logs import counted, get_logger
 from rocketpy.wire.names import is_retry_topic
 
 if TYPE_CHECKING:
@@ -114,15 +114,17 @@ class QueueHooks:
     ) -> None:
         if function is None or not queues:
             return
+        task = trio.lowlevel.current_task()
         self.under_way = True
         try:
             with trio.fail_after(self._timeout):
                 await self._calls.call(function, tuple(sorted(queues)))
         except trio.TooSlowError:
-            logger.error("%s has not returned within %g s for %d queues: %s", name, self._timeout, len(queues), so)
+            logger.error(
+                "%s has not returned within %g s for %s: %s", name, self._timeout, counted(len(queues), "queue"), so
+            )
         except BaseException as error:
-            if must_pass(error):
-                raise
-            logger.error("%s failed for %d queues: %s", name, len(queues), so, exc_info=error)
+            let_pass(error, task)
+            logger.error("%s failed for %s: %s", name, counted(len(queues), "queue"), so, exc_info=error)
         finally:
             self.under_way = False
