@@ -62,12 +62,14 @@ class SharingConfig(ClientConfig):
         default=None, validator=function_or_none("a tuple of queues"), metadata={"java": "messageQueueListener"}
     )
     """A plain or async function, called with a tuple of the queues (`MessageQueue`) that this consumer has just got,
-    before anything is pulled from them."""
+    before anything is pulled from them. For each queue, `on_assigned` and `on_revoked` alternate, in this order."""
     on_revoked: Callable[..., Any] | None = attrs.field(
         default=None, validator=function_or_none("a tuple of queues"), metadata={"java": None}
     )
     """A plain or async function, called with a tuple of the queues that are taken from this consumer, or that it gives
-    up as it closes. Until it returns they still belong to this consumer, but are no longer pulled."""
+    up as it closes: once for each time that `on_assigned` was called with them. Until it returns they still belong to
+    this consumer, but are no longer pulled; only a lost lock or a reset calls it afterwards. Where messages are
+    consumed in order, it is called once the listener is out of the queue, before the last commit and the unlocking."""
     rebalance_hook_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 60), metadata={"java": None})
     """Seconds that a call of `on_assigned` or `on_revoked` may take; after that, the consumer continues without waiting
     for it. While a consumer closes, it is at most half of `close_timeout`."""

@@ -121,10 +121,10 @@ class Assignment:
     async def apply(self, topic: str, plan: Plan) -> RocketMQError | None:
         """Give up and take queues of a topic. Returns why some could not be taken, None if all were."""
         overdue = self._overdue(topic, plan)
-        await self._part_with(plan.drop)
+        await self._part_with([*plan.drop, *overdue])
         await self._give_up([*plan.drop, *overdue])
         wanted = [queue for queue in (*plan.add, *overdue) if queue not in self._withheld]
-        failures = await self._take_all(topic, wanted, again=overdue)
+        failures = await self._take_all(topic, wanted)
         limits = self._parts.policy.limits(len(self.queues(topic)))
         for queue in self.queues(topic):
             self._pullers[queue].process_queue.set_limits(limits)
@@ -149,6 +149,9 @@ class Assignment:
         for queue in queues:
             if queue in self._pullers:
                 self._pullers[queue].stop()
+        await self._tell_revoked(queues)
+
+    async def _tell_revoked(self, queues: Collection[MessageQueue]) -> None:
         if self._hooks is not None:
             await self._hooks.revoked(queues)
 
@@ -156,6 +159,7 @@ class Assignment:
         if not queues:
             return
         self._parts.consume.collect()
+        queues = [queue for queue in queues if queue in self._pullers]  # one may have been withheld meanwhile
         for queue in queues:
             self._pullers.pop(queue).drop()
         await self._parts.offsets.persist(queues)
@@ -163,31 +167,32 @@ class Assignment:
             self._parts.consumed.left(queue, self._parts.offsets.memory(queue))
             self._parts.offsets.remove(queue)
 
-    async def _take_all(
-        self, topic: str, queues: Sequence[MessageQueue], *, again: Collection[MessageQueue] = ()
-    ) -> list[RocketMQError]:
-        """Take queues of a topic, some of them `again`. Returns why some could not be taken."""
+    async def _take_all(self, topic: str, queues: Sequence[MessageQueue]) -> list[RocketMQError]:
+        """Take queues of a topic. Returns why some could not be taken."""
         failures: list[RocketMQError] = []
         async with trio.open_nursery() as nursery:
             for name in sorted({queue.broker_name for queue in queues}):
                 its = [queue for queue in queues if queue.broker_name == name]
-                nursery.start_soon(self._take_of_broker, its, again, failures)
+                nursery.start_soon(self._take_of_broker, its, failures)
         return failures
 
     async def release(self, deadline: float) -> None:
         """The consumer closes: let other members have its queues at once."""
 
-    async def _take_of_broker(
-        self, queues: Collection[MessageQueue], again: Collection[MessageQueue], failures: list[RocketMQError]
-    ) -> None:
+    async def _take_of_broker(self, queues: Collection[MessageQueue], failures: list[RocketMQError]) -> None:
         """One broker that hangs must not hold up the queues of the others."""
         taken: list[QueuePuller] = []
         async with trio.open_nursery() as nursery:
             for queue in queues:
                 nursery.start_soon(self._take, queue, taken, failures)
         if self._hooks is not None:
-            await self._hooks.assigned([puller.queue for puller in taken if puller.queue not in again])
+            pullers = {puller.queue: puller for puller in taken}
+            await self._hooks.assigned(tuple(pullers), lambda queue: self._is_pulled_by(pullers[queue]))
         self._pull(taken)
+
+    def _is_pulled_by(self, puller: QueuePuller) -> bool:
+        """Whether the queue is ours still, and by this: its lock may have been lost meanwhile, or other offsets set."""
+        return not self._stopped.is_set() and self._pullers.get(puller.queue) is puller
 
     async def _take(self, queue: MessageQueue, taken: list[QueuePuller], failures: list[RocketMQError]) -> None:
         offsets = self._parts.offsets
@@ -214,10 +219,8 @@ class Assignment:
 
     def _pull(self, taken: Collection[QueuePuller]) -> None:
         """Start to pull the queues that were taken, unless the consumer has closed meanwhile."""
-        if self._nursery is None or self._stopped.is_set():
-            return
         for puller in taken:
-            if self._pullers.get(puller.queue) is puller:  # its lock may have been lost meanwhile
+            if self._nursery is not None and self._is_pulled_by(puller):
                 self._nursery.start_soon(puller.run)
 
     def withhold(self, queues: Iterable[MessageQueue]) -> tuple[list[MessageQueue], list[ProcessQueue]]:
@@ -235,6 +238,11 @@ class Assignment:
         for queue in coming:
             del self._taking[queue]
         return sorted({*dropped, *coming}), [puller.process_queue for puller in pullers]
+
+    async def tell_withheld(self, queues: Collection[MessageQueue]) -> None:
+        """Tell that these have gone, unless the consumer closes: then that is told with all that is left."""
+        if not self._stopped.is_set():
+            await self._tell_revoked(queues)
 
     def admit(self, queues: Iterable[MessageQueue]) -> None:
         """These queues may be taken again; the next rebalance does so."""

@@ -19,6 +19,7 @@ from rocketpy.services import heard
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.consumer.assignment import Assignment
+    from rocketpy.consumer.membership import Membership
     from rocketpy.consumer.offset_store import OffsetStore
     from rocketpy.consumer.rebalance import Rebalance
     from rocketpy.errors import ServiceCrashedError
@@ -38,10 +39,12 @@ class Background(ABC):
         now: the time of its loop, for any thread.
         assignment: the queues that it has; made by each kind of consumer.
         rebalance: shares the queues out; likewise.
+        membership: checks whether the group is sound; likewise.
     """
 
     assignment: Assignment
     rebalance: Rebalance
+    membership: Membership
 
     def __init__(self, client: MQClientInstance, group: str, offsets: OffsetStore) -> None:
         self._token = trio.lowlevel.current_trio_token()
@@ -54,6 +57,7 @@ class Background(ABC):
         self._hang_up = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._sharing = trio.CancelScope()
+        self._looking = trio.CancelScope()
 
     async def open(self, stack: AsyncExitStack, close_timeout: float) -> None:
         """Open what must be there before anything is consumed: the offset store, which is closed at the very end.
@@ -109,6 +113,12 @@ class Background(ABC):
     async def _share_out(self) -> None:
         with self._sharing:
             await self.rebalance.run()
+
+    async def _look_at_group(self) -> None:
+        """Check whether the group is sound, from the first rebalance on."""
+        with self._looking:
+            await self.rebalance.wait_round()
+            await self.membership.run()
 
     @abstractmethod
     def subscriptions_changed(self) -> None:

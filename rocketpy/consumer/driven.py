@@ -1,8 +1,8 @@
 """DrivenConsumer: carries out what brokers ask of a running push consumer.
 
 To reset its offsets while it consumes, it drops the queues concerned, gives listeners that still have messages of them
-some time to finish, and commits the new offsets; only then it rebalances. Plays the part of resetOffset,
-getConsumerStatus and consumeMessageDirectly in MQClientInstance.
+some time to finish, awaits `on_revoked`, and commits the new offsets; only then it rebalances. Plays the part of
+resetOffset, getConsumerStatus and consumeMessageDirectly in MQClientInstance.
 """
 
 from __future__ import annotations
@@ -136,6 +136,7 @@ class DrivenConsumer:
         try:
             await trio.sleep(SETTLE_SECONDS)
             await self._let_finish(dropped)
+            await self._assignment.tell_withheld(queues)
             for queue in wanted:
                 self._parts.consumed.forget_queue(queue)
             for queue in queues:

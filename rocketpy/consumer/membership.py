@@ -10,18 +10,18 @@ no counterpart.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from rocketpy.client.api import group as group_api
 from rocketpy.errors import BrokerError, NoPermissionError, RequestCodeNotSupportedError, RocketMQError
 from rocketpy.logs import get_logger
+from rocketpy.wire.names import is_retry_topic
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
-    from rocketpy.config import PushConsumerConfig
-    from rocketpy.consumer.subscription import Subscriptions
+    from rocketpy.config.sharing import SharingConfig
     from rocketpy.wire.bodies.groups import ConsumerConnection
     from rocketpy.wire.bodies.subscription import SubscriptionData
 
@@ -49,9 +49,12 @@ def namesakes(group: ConsumerConnection, client_id: str) -> frozenset[str]:
 def differences(
     group: ConsumerConnection, own: Sequence[SubscriptionData]
 ) -> Mapping[str, tuple[str | None, str | None]]:
-    """Compare subscriptions: by topic, this member's and the broker's where they differ; None stands for none."""
-    mine = {data.topic: data for data in own}
-    theirs = group.subscription_table
+    """Compare subscriptions: by topic, this member's and the broker's where they differ; None stands for none.
+
+    The retry topic is left out: lite pull consumers do not subscribe it, and may share a group with push consumers.
+    """
+    mine = {data.topic: data for data in own if not is_retry_topic(data.topic)}
+    theirs = {topic: data for topic, data in group.subscription_table.items() if not is_retry_topic(topic)}
     found: dict[str, tuple[str | None, str | None]] = {}
     for topic in mine.keys() | theirs.keys():
         ours, other = mine.get(topic), theirs.get(topic)
@@ -72,6 +75,14 @@ def _said(data: SubscriptionData) -> str:
     return text[:200]
 
 
+class Subscribed(Protocol):
+    """What a consumer subscribes."""
+
+    def data(self) -> list[SubscriptionData]:
+        """As brokers hear it. Where it subscribes nothing, that is compared with nobody's subscription."""
+        ...
+
+
 class Membership:
     """Checks the group from time to time.
 
@@ -81,7 +92,7 @@ class Membership:
         subscriptions: the consumer's subscriptions.
     """
 
-    def __init__(self, client: MQClientInstance, config: PushConsumerConfig, subscriptions: Subscriptions) -> None:
+    def __init__(self, client: MQClientInstance, config: SharingConfig, subscriptions: Subscribed) -> None:
         self._client = client
         self._config = config
         self._subscriptions = subscriptions
@@ -117,7 +128,9 @@ class Membership:
         return len(group.connection_set)
 
     def _seen(self, group: ConsumerConnection) -> tuple[frozenset[str], dict[str, tuple[str | None, str | None]]]:
-        found = differences(group, self._subscriptions.data()) if self._subscriptions.topics else {}
+        own = self._subscriptions.data()
+        subscribes = any(not is_retry_topic(data.topic) for data in own)
+        found = differences(group, own) if subscribes else {}
         news = {topic: pair for topic, pair in found.items() if self._told.get(topic) != pair}
         return namesakes(group, self._client.client_id), news
 

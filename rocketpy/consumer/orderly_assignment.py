@@ -1,10 +1,10 @@
 """OrderlyAssignment: queues that are consumed in order, by one member of the group at a time.
 
 This consumer has a queue once the broker has locked it for this consumer. It gives a queue up in this order: stop
-pulling and start no more calls; wait until the listener has returned, keeping the lock; commit, and wait for the
-broker's answer; unlock. When a lock is lost, the queue is dropped at once: the listener's result does not count, and
-nothing is committed; but the queue is not taken again before the listener has returned. Plays the part of
-RebalancePushImpl for orderly consumers.
+pulling and start no more calls; wait until the listener has returned, keeping the lock; await `on_revoked`; commit, and
+wait for the broker's answer; unlock. When a lock is lost, the queue is dropped at once: the listener's result does not
+count, and nothing is committed; but the queue is not taken again before the listener and `on_revoked` have returned.
+Plays the part of RebalancePushImpl for orderly consumers.
 """
 
 from __future__ import annotations
@@ -79,8 +79,12 @@ class OrderlyAssignment(Assignment):
         yield from tuple(self._leaving.values())
 
     def committable(self) -> tuple[MessageQueue, ...]:
-        """The queues with a valid lock. Another member may have the others, and may be further on."""
-        return tuple(queue for queue in (*self.queues(), *self._leaving) if self._locks.counts(queue))
+        """The queues with a valid lock, but for those that are about to get other offsets.
+
+        Another member may have the others, and may be further on.
+        """
+        ours = (*self.queues(), *self._leaving)
+        return tuple(queue for queue in ours if queue not in self._withheld and self._locks.counts(queue))
 
     def locks(self, now: float) -> dict[MessageQueue, LockStatus]:
         """The locks that this consumer has or wants."""
@@ -139,6 +143,9 @@ class OrderlyAssignment(Assignment):
         if queue in self._pullers:
             self._leave(queue)
 
+    async def _part_with(self, queues: Collection[MessageQueue]) -> None:
+        """Nothing is told yet: first their listeners have to be out of them."""
+
     async def _give_up(self, queues: list[MessageQueue]) -> None:
         for queue in queues:
             if queue in self._pullers:  # its lock may have been lost since it was looked at
@@ -157,6 +164,7 @@ class OrderlyAssignment(Assignment):
         offsets = self._parts.offsets
         await self._service.leave(queue)
         self._service.collect()
+        await self._tell_revoked([queue])
         while queue in self._withheld:
             await self._admitted.wait()
         if not puller.process_queue.dropped and self._locks.counts(queue):
@@ -188,9 +196,7 @@ class OrderlyAssignment(Assignment):
         admitted, self._admitted = self._admitted, trio.Event()
         admitted.set()
 
-    async def _take_all(
-        self, topic: str, queues: Sequence[MessageQueue], *, again: Collection[MessageQueue] = ()
-    ) -> list[RocketMQError]:
+    async def _take_all(self, topic: str, queues: Sequence[MessageQueue]) -> list[RocketMQError]:
         failures: list[RocketMQError] = []
         leaving = [queue for queue in queues if queue in self._leaving]
         if leaving:
@@ -200,7 +206,7 @@ class OrderlyAssignment(Assignment):
         free = [queue for queue in queues if queue not in self._leaving]
         failures += await self._locks.take(free)
         locked = [queue for queue in free if self._locks.counts(queue)]
-        failures += await super()._take_all(topic, locked, again=again)
+        failures += await super()._take_all(topic, locked)
         # A queue whose start offset is not known is left to other members until it is.
         idle = [queue for queue in locked if queue not in self._pullers and queue not in self._leaving]
         for queue in idle:

@@ -72,7 +72,7 @@ class RunningConsumer(Background):
         self._calls = UserCalls(async_caller)
         super().__init__(client, config.group, offset_store_of(client, config, self._calls))
         self._config = config
-        self._hooks = QueueHooks(config, self._calls)
+        self._hooks = QueueHooks(config, self._calls, self.start_service)
         self.send_back = SendBack(client, config)
         self.rates = ConsumerRates(self.now)
         self.consume, self.parts, self.assignment = self._parts_of(subscriptions, pauses, runners)
@@ -80,8 +80,7 @@ class RunningConsumer(Background):
         self.rebalance = Rebalance(client, config, subscriptions, self.assignment)
         if isinstance(self.assignment, OrderlyAssignment):
             self.assignment.on_free = self.rebalance.soon
-        self._looking = trio.CancelScope()
-        self._membership = Membership(client, config, subscriptions)
+        self.membership = Membership(client, config, subscriptions)
         self._consuming = trio.CancelScope()
         self._consumed = trio.Event()
         self.driven = DrivenConsumer(
@@ -138,11 +137,6 @@ class RunningConsumer(Background):
         self.start_service(self._look_at_group)
         self.start_service(self._persist_service)
 
-    async def _look_at_group(self) -> None:
-        with self._looking:
-            await self.rebalance.wait_round()
-            await self._membership.run()
-
     async def _persist_service(self) -> None:
         """Commit offsets at every interval."""
         async for _ in ticks(self._config.persist_consumer_offset_interval):
@@ -196,7 +190,7 @@ class RunningConsumer(Background):
                 await self._consumed.wait()
                 self.consume.collect()
                 with trio.move_on_after(config.close_timeout / 2):
-                    await self._hooks.revoked(self.assignment.queues())
+                    await self._hooks.close()
                 self.consume.collect()
                 await self._commit_and_leave(self.assignment.committable(), deadline)
         finally:

@@ -8,7 +8,7 @@ DefaultLitePullConsumerImpl.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
 import trio
@@ -20,6 +20,7 @@ from rocketpy.consumer.lite.assigned_twice import AssignedTwice
 from rocketpy.consumer.lite.cache import Cache
 from rocketpy.consumer.lite.driven import DrivenLitePull
 from rocketpy.consumer.lite.offsets import NotedOffsets
+from rocketpy.consumer.membership import Membership
 from rocketpy.consumer.offset_choice import offset_store_of
 from rocketpy.consumer.pull import PullParts
 from rocketpy.consumer.queue_hooks import QueueHooks
@@ -63,14 +64,25 @@ class LiteRebalance(Rebalance):
 class LiteHooks(QueueHooks):
     """Hands out no more messages of a queue once `on_revoked` is called, so that a commit in it covers all of them."""
 
-    def __init__(self, config: LitePullConsumerConfig, calls: UserCalls, cache: Cache) -> None:
-        super().__init__(config, calls)
+    def __init__(
+        self,
+        config: LitePullConsumerConfig,
+        calls: UserCalls,
+        start: Callable[[Callable[[], Awaitable[None]]], None],
+        cache: Cache,
+    ) -> None:
+        super().__init__(config, calls, start)
         self._cache = cache
 
     async def revoked(self, queues: Collection[MessageQueue]) -> None:
         """Call `on_revoked` with queues that are not pulled any more, and are given up when this returns."""
         self._cache.leaving.update(each.process_queue for each in self._cache.assignment if each.queue in queues)
         await super().revoked(queues)
+
+    async def close(self) -> None:
+        """All are given up that are left."""
+        self._cache.leaving.update(each.process_queue for each in self._cache.assignment)
+        await super().close()
 
 
 class RunningLitePull(Background):
@@ -95,11 +107,12 @@ class RunningLitePull(Background):
         self.calls = calls
         self.rates = ConsumerRates(self.now)
         self.cache = Cache(config, self.offsets, self.rates)
-        self.hooks = LiteHooks(config, calls, self.cache)
+        self.hooks = LiteHooks(config, calls, self.start_service, self.cache)
         self.parts = PullParts(client, config, selection, self.offsets, self.cache, self.cache, rates=self.rates)
         self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets), self.hooks)
         self.cache.assignment = self.assignment
         self.rebalance = LiteRebalance(client, config, selection, self.assignment)
+        self.membership = Membership(client, config, selection)
         self.driven = DrivenLitePull(client, config, selection, self, nursery=lambda: self._nursery)
 
     async def _begin(self, nursery: trio.Nursery) -> None:
@@ -108,6 +121,7 @@ class RunningLitePull(Background):
     def start_services(self) -> None:
         """Start the services that run at intervals."""
         self.start_service(self._share_out)
+        self.start_service(self._look_at_group)
         self.start_service(self._persist_service)
         if self._config.message_model is MessageModel.CLUSTERING:  # broadcasting members share no offsets
             self.start_service(AssignedTwice(self._client, self._config.group, self._selection).run)
@@ -146,6 +160,7 @@ class RunningLitePull(Background):
         """Stop pulling and rebalancing, and wake polls that wait."""
         self.closing = True
         self._sharing.cancel()
+        self._looking.cancel()
         self.assignment.stop()
         self.cache.wake()
 
@@ -157,7 +172,7 @@ class RunningLitePull(Background):
                 self.stop_pulling()
                 self.cache.collect()
                 with trio.move_on_after(self._config.close_timeout / 2):
-                    await self.hooks.revoked(self.assignment.queues())
+                    await self.hooks.close()
                 self.cache.collect()
                 await self._commit_and_leave(self.assignment.queues(), deadline)
         finally:

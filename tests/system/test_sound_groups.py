@@ -1,0 +1,93 @@
+"""Members that are called, polled, or choose their queues look at their group: one that is sound is left in peace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.consumer.test_membership import warnings
+from tests.system.consuming import Recorder, queues_of, world
+
+ALIKE: list[dict[str, Any]] = [{}, {"tags": "b || a"}, {"sql": "price > 1"}]
+APART: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"tags": "a"}, {"tags": "b"}),
+    ({"tags": "a"}, {"sql": "price > 1"}),
+    ({}, {"sql": "price > 1"}),
+]
+
+
+async def look(members: list[Any], seconds: float = 200.0) -> None:
+    """Have them look at each other for a while."""
+    async with trio.open_nursery() as nursery:
+        for member in members:
+            nursery.start_soon(_be_there, member, seconds)
+
+
+async def _be_there(member: Any, seconds: float) -> None:
+    async with member:
+        await trio.sleep(seconds)
+
+
+@pytest.mark.parametrize("wish", ALIKE)
+async def test_members_that_are_called_and_polled_and_subscribe_alike_are_not_warned(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, wish: dict[str, Any]
+) -> None:
+    async with world() as w:
+        push, lite, another = w.consumer(), w.lite(), w.lite()
+        push.subscribe("Orders", Recorder(), **wish)
+        for each in (lite, another):
+            each.subscribe("Orders", **wish)
+        await look([push, lite, another])
+    assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize(("one", "other"), APART)
+@pytest.mark.parametrize("with_push", [False, True])
+async def test_members_that_are_polled_are_told_that_another_subscribes_differently(
+    autojump_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+    one: dict[str, Any],
+    other: dict[str, Any],
+    with_push: bool,
+) -> None:
+    async with world() as w:
+        lite = w.lite()
+        lite.subscribe("Orders", **one)
+        second: Any = w.consumer() if with_push else w.lite()
+        second.subscribe("Orders", *((Recorder(),) if with_push else ()), **other)
+        await look([lite, second])
+    told = warnings(caplog)
+    assert told
+    assert all("of Orders this one" in each and "RETRY" not in each for each in told)
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+async def test_complaint_13_members_that_are_polled_are_told_of_another_with_their_id(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, chosen: bool
+) -> None:
+    async with world() as w:
+        members = [w.lite(instance_name="x"), w.lite(instance_name="x")]
+        for each in members:
+            if chosen:
+                each.assign(queues_of(4))
+            else:
+                each.subscribe("Orders")
+        await look(members)
+    told = warnings(caplog)
+    assert told
+    assert all("is used from several addresses" in each for each in told)
+
+
+async def test_a_member_that_chooses_its_queues_may_filter_as_it_likes(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Brokers hear of no subscription from it, so that it overwrites nobody's."""
+    async with world() as w:
+        chooses, push = w.lite(), w.consumer()
+        chooses.assign(queues_of(2), tags="a")
+        push.subscribe("Orders", Recorder(), tags="b")
+        await look([chooses, push])
+    assert warnings(caplog) == []
