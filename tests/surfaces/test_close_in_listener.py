@@ -24,9 +24,9 @@ SOON = 4.0
 class Closing:
     """A consumer, a listener of one kind that closes it, and what came of that."""
 
-    def __init__(self, surface, group, namesrv, topic, kind, act=None):
+    def __init__(self, surface, group, namesrv, topic, kind, act=None, **settings):
         self.surface, self.act = surface, act or self.close
-        self.consumer = surface.module.PushConsumer(group, namesrv=namesrv, consume_from_where=FIRST)
+        self.consumer = surface.module.PushConsumer(group, namesrv=namesrv, consume_from_where=FIRST, **settings)
         self.got, self.errors, self.scope = [], [], None
         self.consumer.subscribe(topic, getattr(self, f"{kind}_listener"))
 
@@ -98,11 +98,12 @@ def fill(namesrv, topic, count=1):
             producer.send(Message(topic, b"%d" % number))
 
 
+@pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
 @pytest.mark.parametrize("kind", ["plain", "async"])
-def test_run_forever_ends_well_when_a_listener_closes(surface, namesrv, topic, cluster, kind):
+def test_run_forever_ends_well_when_a_listener_closes(surface, namesrv, topic, cluster, kind, orderly):
     fill(namesrv, topic)
-    group = f"closing-{surface.name}-{kind}"
-    closing = Closing(surface, group, namesrv, topic, kind)
+    group = f"closing-{surface.name}-{kind}-{orderly}"
+    closing = Closing(surface, group, namesrv, topic, kind, orderly=orderly)
     began = time.monotonic()
     closing.run_forever()
     assert time.monotonic() - began < SOON
@@ -115,10 +116,25 @@ def test_run_forever_ends_well_when_a_listener_closes(surface, namesrv, topic, c
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
+def test_what_is_behind_a_message_whose_listener_closes_is_for_the_next_member(surface, namesrv, topic, cluster, kind):
+    """It gets the lock at once, and the rest in order."""
+    fill(namesrv, topic, 4)
+    group = f"rest-{surface.name}-{kind}"
+    for number in range(4):
+        closing = Closing(surface, group, namesrv, topic, kind, orderly=True)
+        began = time.monotonic()
+        closing.run_forever()
+        assert time.monotonic() - began < SOON
+        assert [body for body, _ in closing.got] == [b"%d" % number]
+    cluster.wait_consumed(group, topic)
+
+
+@pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
+@pytest.mark.parametrize("kind", ["plain", "async"])
 @pytest.mark.parametrize("surface", [SURFACES["blocking"], SURFACES["asyncio"]], ids=["blocking", "asyncio"])
-def test_who_closes_elsewhere_meanwhile_waits_for_the_end(surface, namesrv, topic, kind):
+def test_who_closes_elsewhere_meanwhile_waits_for_the_end(surface, namesrv, topic, kind, orderly):
     fill(namesrv, topic)
-    closing = Closing(surface, f"both-{surface.name}-{kind}", namesrv, topic, kind)
+    closing = Closing(surface, f"both-{surface.name}-{kind}-{orderly}", namesrv, topic, kind, orderly=orderly)
 
     async def main():
         closing.loop = asyncio.get_running_loop() if surface.name == "asyncio" else None

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import rocketpy.sync
-from rocketpy import ClientClosedError, ConsumeFromWhere, Message
+from rocketpy import ClientClosedError, ConsumeFromWhere, Message, MessageModel
 from tests.forking import in_child
 from tests.surfaces.surface import call, entered
 
@@ -87,6 +87,55 @@ def test_complaint_12_a_consumer_with_a_client_goes_on_with_what_it_subscribes(s
         return surface.run(main)
 
     assert in_child(work) == "b'x'"
+
+
+def test_complaint_12_a_consumer_in_order_goes_on_in_each_worker(surface, cluster, namesrv, topic):
+    """One worker after the other has the lock of the queue, and gives it up when it closes."""
+    cluster.create_topic(topic, queues=1)
+    group = f"ordered-again-{surface.name}"
+    consumer = surface.module.PushConsumer(group, namesrv=namesrv, consume_from_where=FIRST, orderly=True)
+    got = queue.Queue()
+    consumer.subscribe(topic, lambda message: got.put(message.body))
+
+    def work():
+        async def consume():
+            found = []
+            while len(found) < 3:
+                await call(consumer.wait_assigned(10))
+                while not got.empty():
+                    found.append(got.get())
+            return found, sum(each.topic == topic for each in consumer.status().locks)
+
+        return surface.run(lambda: in_reopened(consumer, consume))
+
+    for first in (0, 3):
+        for number in range(first, first + 3):
+            cluster.send(Message(topic, b"%d" % number))
+        assert in_child(work) == str(([b"%d" % number for number in range(first, first + 3)], 1))
+        cluster.wait_consumed(group, topic)
+
+
+def test_complaint_12_a_consumer_that_broadcasts_goes_on_where_its_file_is(surface, cluster, namesrv, topic, tmp_path):
+    cluster.create_topic(topic, queues=1)
+    settings = {"message_model": MessageModel.BROADCASTING, "local_offset_store_dir": tmp_path}
+    consumer = surface.module.PushConsumer(
+        f"all-again-{surface.name}", namesrv=namesrv, consume_from_where=FIRST, instance_name="web", **settings
+    )
+    got = queue.Queue()
+    consumer.subscribe(topic, lambda message: got.put(message.body))
+
+    def work():
+        async def consume():
+            while got.empty():
+                await call(consumer.wait_assigned(10))
+            return got.get()
+
+        return surface.run(lambda: in_reopened(consumer, consume)), got.qsize()
+
+    for body in (b"one", b"two"):
+        cluster.send(Message(topic, body))
+        assert in_child(work) == str((body, 0))
+    assert len(list(tmp_path.rglob("offsets.json"))) == 1
 
 
 def test_complaint_12_consumers_that_pull_go_on_with_what_they_want(surface, cluster, namesrv, topic):

@@ -76,7 +76,8 @@ def test_closing_waits_for_listeners_that_are_at_work(surface, namesrv, topic):
 
 
 @pytest.mark.waits("a listener hangs for as long as closing may wait for it")
-def test_a_listener_that_hangs_delays_closing_by_await_termination_only(surface, namesrv, topic, caplog):
+@pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
+def test_a_listener_that_hangs_delays_closing_by_await_termination_only(surface, namesrv, topic, caplog, orderly):
     fill(namesrv, topic, 1)
     begun, release = threading.Event(), threading.Event()
 
@@ -86,7 +87,12 @@ def test_a_listener_that_hangs_delays_closing_by_await_termination_only(surface,
 
     async def main():
         consumer = surface.module.PushConsumer(
-            f"hangs-{surface.name}", namesrv=namesrv, consume_from_where=FIRST, await_termination=0.2, close_timeout=1.0
+            f"hangs-{surface.name}-{orderly}",
+            namesrv=namesrv,
+            consume_from_where=FIRST,
+            await_termination=0.2,
+            close_timeout=1.0,
+            orderly=orderly,
         )
         async with entered(consumer):
             consumer.subscribe(topic, hang)
@@ -193,14 +199,22 @@ else:
 """
 
 
+AN_ORDERLY_LISTENER_AT_WORK = A_LISTENER_AT_WORK.replace("await_termination", "orderly=True, await_termination")
+
 PROGRAMS = {
     "left by sys.exit": (LEFT_BY_SYS_EXIT, ""),
     "forgotten": (FORGOTTEN, "SEND_OK"),
     "a listener at work": (A_LISTENER_AT_WORK, ""),
+    "an orderly listener at work": (AN_ORDERLY_LISTENER_AT_WORK, ""),
 }
 
 
-QUICK = {("blocking", "left by sys.exit"), ("asyncio", "forgotten"), ("trio", "a listener at work")}
+QUICK = {
+    ("blocking", "left by sys.exit"),
+    ("asyncio", "forgotten"),
+    ("trio", "a listener at work"),
+    ("blocking", "an orderly listener at work"),
+}
 
 
 @pytest.mark.parametrize(
