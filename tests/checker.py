@@ -14,6 +14,7 @@ from itertools import pairwise
 import attrs
 
 __all__ = [
+    "Cause",
     "Consumption",
     "Delivery",
     "History",
@@ -24,6 +25,7 @@ __all__ = [
     "Send",
     "Violation",
     "check",
+    "check_copies",
     "check_order",
     "check_same_files",
 ]
@@ -405,3 +407,65 @@ def _commits(commits: list[tuple[float, Line, int]], lines: Mapping[Line, list[D
         open_ones = [number for number in range(offset) if number not in done]
         if open_ones:
             yield Violation("I13", f"{queue}: {offset} is committed at {time:.3f}, and {open_ones[0]} is not finished")
+
+
+# --- what comes again ------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class Cause:
+    """Something that makes readers of queues begin again where they had committed.
+
+    Attributes:
+        lasts: For how long after `at` what is done may not get committed.
+        within: Time after which what is dealt with is committed so that the cause cannot bring it back.
+    """
+
+    at: float
+    lasts: float = 0.0
+    within: float
+
+
+def check_copies(deliveries: list[Delivery], causes: list[Cause]) -> list[Violation]:
+    """I11: what one reader of queues gets again was in hand when something happened, or not committed yet.
+
+    Args:
+        deliveries: Of one group, or of one member of a broadcast, in any order.
+        causes: What happened to it.
+    """
+    lines: dict[Line, list[Delivery]] = {}
+    for delivery in sorted(deliveries, key=lambda each: each.began):
+        lines.setdefault(delivery.queue, []).append(delivery)
+    return [violation for queue, line in lines.items() for violation in _copies(queue, line, causes)]
+
+
+def _copies(queue: Line, deliveries: list[Delivery], causes: list[Cause]) -> Iterator[Violation]:
+    committable = _committable(deliveries)
+    last: dict[int, Delivery] = {}
+    for each in deliveries:
+        before = last.get(each.offset)
+        last[each.offset] = each
+        if before is None or (before.ended is not None and not before.succeeded):
+            continue  # the first one; or it has failed, and has to come again
+        since, until = before.began, committable[each.offset]
+        if not any(
+            cause.at <= min(each.began, until + cause.within) and since <= cause.at + cause.lasts for cause in causes
+        ):
+            yield Violation(
+                "I11",
+                f"{queue}: {each.consumer} got {each.offset} at {each.began:.3f}, which {before.consumer} had got at "
+                f"{since:.3f} and could commit at {until:.3f}",
+            )
+
+
+def _committable(deliveries: list[Delivery]) -> dict[int, float]:
+    """When each offset and all before it were finished for the first time."""
+    finished: dict[int, float] = {}
+    for each in deliveries:
+        done = each.ended if each.succeeded and each.ended is not None else float("inf")
+        finished[each.offset] = min(done, finished.get(each.offset, done))
+    at, found = 0.0, {}
+    for offset in sorted(finished):
+        at = max(at, finished[offset])
+        found[offset] = at
+    return found

@@ -5,7 +5,18 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tests.checker import History, Observation, Outcome, Seen, Send, check, check_same_files
+from tests.checker import (
+    Cause,
+    Delivery,
+    History,
+    Observation,
+    Outcome,
+    Seen,
+    Send,
+    check,
+    check_copies,
+    check_same_files,
+)
 
 
 def send(number: int, outcome: Outcome = Outcome.OK, **fields) -> Send:
@@ -126,3 +137,47 @@ def test_a_second_recovery_must_change_nothing() -> None:
     assert check_same_files(files, dict(files)) == []
     assert [each.invariant for each in check_same_files(files, {"commitlog/0": b"abd"})] == ["I21", "I21"]
     assert check_same_files({}, {"new": b""})[0].text.startswith("new differs")
+
+
+def copies(*before: tuple[int, float, float | None], again: float = 100.0, causes: list[Cause]) -> list[str]:
+    """What is said of a queue that came as told, of which offset 1 comes again."""
+    told = [*before, (1, again, again + 1.0)]
+    deliveries = [
+        Delivery(consumer="c", queue=("T", "b", 0), offset=offset, began=at, ended=end, succeeded=end is not None)
+        for offset, at, end in told
+    ]
+    return [each.invariant for each in check_copies(deliveries, causes)]
+
+
+IN_TURN = (0, 10.0, 11.0), (1, 12.0, 13.0)
+LATE_FIRST = (0, 10.0, 40.0), (1, 12.0, 13.0)
+CUT_OFF = (0, 10.0, 11.0), (1, 12.0, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "cause", "fine"),
+    [
+        (IN_TURN, None, False),
+        (IN_TURN, Cause(at=18.0, within=5.0), True),
+        (IN_TURN, Cause(at=18.1, within=5.0), False),
+        (IN_TURN, Cause(at=101.0, within=float("inf")), False),
+        (IN_TURN, Cause(at=99.0, within=float("inf")), True),
+        (IN_TURN, Cause(at=5.0, within=5.0), False),
+        (IN_TURN, Cause(at=5.0, lasts=7.0, within=5.0), True),
+        (LATE_FIRST, Cause(at=45.0, within=5.0), True),
+        (LATE_FIRST, Cause(at=45.1, within=5.0), False),
+        (CUT_OFF, Cause(at=12.5, within=5.0), True),
+        (CUT_OFF, Cause(at=90.0, within=5.0), True),
+        (CUT_OFF, None, False),
+    ],
+)
+def test_what_comes_again_was_in_hand_or_not_committed_yet(before, cause, fine) -> None:
+    assert (copies(*before, causes=[] if cause is None else [cause]) == []) is fine
+
+
+def test_what_has_failed_comes_again_for_that_reason() -> None:
+    deliveries = [
+        Delivery(consumer="c", queue=("T", "b", 0), offset=0, began=at, ended=at + 1.0, succeeded=at > 10.0)
+        for at in (10.0, 20.0)
+    ]
+    assert check_copies(deliveries, []) == []

@@ -122,7 +122,7 @@ def java_of(field: attrs.Attribute[Any]) -> str:
 def default_of(field: attrs.Attribute[Any]) -> str:
     default = field.default
     if default is attrs.NOTHING:
-        return "has to be given"
+        return "required"
     if isinstance(default, attrs.Factory):
         return ""
     if isinstance(default, frozenset):

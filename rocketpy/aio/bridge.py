@@ -1,7 +1,8 @@
 """The bridge between an event loop of asyncio and the portal.
 
-Work goes over with `Portal.post`, what came of it comes back through an inbox of the loop. Both ways are batched: one
-wake-up for all that has gathered since the other side looked last. Nothing here starts a thread or blocks one.
+Work is passed to the portal with `Portal.post`, and results come back through an inbox of the loop. Both ways are
+batched, with one wake-up for everything that has gathered since the other side looked last. Nothing here starts or
+blocks a thread.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ T = TypeVar("T")
 
 
 class Inbox:
-    """Plain functions that other threads want called in a loop, in the order in which they came.
+    """Plain functions from other threads, to be called in a loop in the order in which they arrived.
 
     Args:
-        loop: where to call them.
-        on_closed: called in the thread that finds the loop closed, once.
+        loop: calls them.
+        on_closed: called once, in the thread that finds the loop closed.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_closed: Callable[[], object]) -> None:
@@ -48,9 +49,9 @@ class Inbox:
         self._closed = False
 
     def deliver(self, job: Callable[[], object]) -> bool:
-        """Have a function called soon; it must not raise. False when the loop is closed."""
+        """Have a function called soon; it must not raise. False if the loop is closed."""
         self._jobs.append(job)
-        # A loop that is closed never comes to the wake-up that it had got before.
+        # A loop that was closed never processes a wake-up that it got before.
         return True if self._awake and not self._loop.is_closed() else self._wake()
 
     def _wake(self) -> bool:
@@ -70,14 +71,14 @@ class Inbox:
         return False
 
     def _drain(self) -> None:
-        # Cleared first: whoever delivers from here on asks for another wake-up.
+        # Cleared first, so that deliveries from here on request another wake-up.
         self._awake = False
         jobs = self._jobs
         try:
             for _ in range(len(jobs)):
                 jobs.popleft()()
         except BaseException:
-            if jobs:  # Ctrl-C struck: the others are called all the same
+            if jobs:  # Ctrl-C: call the other functions all the same
                 self._wake()
             raise
 
@@ -86,7 +87,7 @@ class _Waiter:
     """Lets a task of a loop wait for the end of something in the portal.
 
     Attributes:
-        future: wakes the task; it holds no outcome, for nobody may be there to take an error out of it.
+        future: wakes the task. It holds no result, because an error in it might never be retrieved.
     """
 
     __slots__ = ("_inbox", "_is_over", "_loop", "future")
@@ -98,7 +99,7 @@ class _Waiter:
         self.future: asyncio.Future[None] = loop.create_future()
 
     def __call__(self) -> None:
-        """In the portal: it has ended."""
+        """Report the end. In the portal."""
         self._inbox.deliver(self._wake)
 
     def _wake(self) -> None:
@@ -107,20 +108,20 @@ class _Waiter:
             self.future.set_result(None)
 
     async def wait_end(self) -> None:
-        """In the loop: wait until it has ended, however often the task is cancelled meanwhile."""
+        """Wait until it has ended, however often the task is cancelled meanwhile. In the loop."""
         with _shielded():
             while not self._is_over:
                 self.future = self._loop.create_future()
                 try:
                     await self.future
                 except asyncio.CancelledError:
-                    continue  # the first one is on its way out already, and this one with it
+                    continue  # the first cancellation propagates afterwards anyway
 
 
 def _shielded() -> AbstractContextManager[object]:
-    """Out of reach of anyio's cancel scopes: they cancel a task in every turn of the loop until it has left them.
+    """A shield against anyio's cancel scopes, which cancel a task in every turn of the loop until it has left them.
 
-    A program that has such scopes has loaded anyio.
+    It is not needed unless anyio has been imported.
     """
     anyio = sys.modules.get("anyio")
     scope = getattr(anyio, "CancelScope", None)
@@ -132,18 +133,19 @@ class Bridge:
 
     Args:
         what: how error texts name the object.
+        client: the object's client, or the object itself if it is one.
     """
 
     loop: asyncio.AbstractEventLoop
     portal: Portal
     inbox: Inbox
     context: contextvars.Context
-    """That of the task that bound it, as it was then."""
+    """A copy of the context of the task that bound it."""
 
     def __init__(self, what: str, client: MQClientInstance | None = None) -> None:
         self.what = what
         self.client = client
-        """That of the object, or what it is."""
+        """The object's client, or the object itself if it is one."""
         self.opened: Opened[Any] | None = None
         """What is held open in the portal for the object."""
         self._forks = forks()
@@ -151,10 +153,10 @@ class Bridge:
         self.is_bound = False
 
     def bind(self) -> bool:
-        """Belong to the running loop from now on. False when it was bound before.
+        """Bind it to the running loop. False if it was bound before.
 
         Raises:
-            ConfigError: it belongs to another loop; no loop of asyncio runs here, or one in the thread of the portal.
+            ConfigError: it belongs to another loop, no loop of asyncio runs here, or this is the portal's thread.
             ClientClosedError: it was made before a fork.
         """
         if self.is_bound or self.crossed_fork:
@@ -171,7 +173,7 @@ class Bridge:
         return True
 
     def check_place(self) -> None:
-        """Refuse use from where it does not belong; before it belongs anywhere, where no loop of asyncio runs.
+        """Refuse use from another loop; before it is bound, refuse use where no loop of asyncio runs.
 
         Raises:
             ConfigError: this is another loop or another thread, or no loop of asyncio runs here.
@@ -192,11 +194,11 @@ class Bridge:
             ) from exc
 
     def unbind(self) -> None:
-        """Belong to no loop again."""
+        """Release it from its loop."""
         self.is_bound = False
 
     def check(self) -> None:
-        """Refuse use from where it does not belong.
+        """Refuse use from another loop or thread.
 
         Raises:
             ConfigError: this is another loop or another thread.
@@ -229,7 +231,7 @@ class Bridge:
         return self._forks != forks()
 
     def _abandon(self) -> None:
-        """The loop was closed, and nobody can leave any more what was entered in it."""
+        """Close in the background what was entered in a loop that is closed now."""
         opened = self.opened
         if opened is not None and not opened.ended.is_set():
             logger.warning(
@@ -240,26 +242,26 @@ class Bridge:
     # --- work ------------------------------------------------------------------------------------------
 
     async def run(self, pending: Pending[T]) -> T:
-        """Have something done in the portal, and await it.
+        """Run work in the portal, and return its result.
 
-        A task that is cancelled while it waits cancels the work, and goes on only when that has ended.
+        A task that is cancelled meanwhile cancels the work, and continues only when that has ended.
         """
         waiter = pending.on_end = _Waiter(self.loop, self.inbox)
         self.portal.post(pending.start, self.portal)
         try:
             await waiter.future
         except GeneratorExit:
-            self._cancel(pending)  # nobody can await any more
+            self._cancel(pending)  # awaiting is not possible any more
             raise
         except BaseException:
-            # The task may have been cancelled, or Ctrl-C may have struck: either way the work must not outlive it.
+            # A cancellation or Ctrl-C: either way, the work must not outlive the task.
             if self._cancel(pending):
                 await waiter.wait_end()
             raise
         return pending.result()
 
     def _cancel(self, pending: Pending[Any]) -> bool:
-        """Have it end soon. False when the portal has ended, and everything in it."""
+        """Cancel work in the portal. False if the portal has ended, and the work with it."""
         try:
             self.portal.post(pending.cancel)
         except ClientClosedError:
@@ -267,5 +269,5 @@ class Bridge:
         return True
 
     async def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run an async function in the portal, and await it."""
+        """Run an async function in the portal, and return its result."""
         return await self.run(Call(lambda: function(*args, **kwargs)))

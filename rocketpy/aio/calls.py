@@ -1,4 +1,4 @@
-"""Calling async functions of the user's in their event loop, for what happens in the portal."""
+"""LoopCaller: calls async functions of the user's in their event loop, on behalf of the portal."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class LoopCaller:
     """Calls async functions in the loop of a bridge, each in a task of its own. Called in the portal.
 
     Args:
-        bridge: to the loop.
+        bridge: leads to the loop.
     """
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
 
     async def __call__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Call it in a copy of the context in which the object was entered, and wait. Cancelled, it cancels the task.
+        """Call a function in a copy of the context in which the object was entered. Cancelling this cancels its task.
 
         Raises:
             ClientClosedError: the loop is closed.
@@ -60,16 +60,16 @@ class _Call:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """In the loop."""
+        """Start the task. In the loop."""
         coroutine = self._run()
         try:
             self._task = self._bridge.context.copy().run(self._bridge.loop.create_task, coroutine)
-        except BaseException as error:  # noqa: BLE001 - a task factory of somebody's, and the caller that waits is told
+        except BaseException as error:  # noqa: BLE001 - a task factory may raise anything; the caller gets it
             coroutine.close()
             self._end(error)
 
     def cancel(self) -> None:
-        """In the loop."""
+        """Cancel the task. In the loop."""
         if self._task is not None:
             self._task.cancel()
 
@@ -79,13 +79,13 @@ class _Call:
         except (KeyboardInterrupt, GeneratorExit) as error:
             self._end(error)
             raise
-        except BaseException as error:  # noqa: BLE001 - the caller that waits is told
+        except BaseException as error:  # noqa: BLE001 - whatever the function raises, the caller gets
             self._end(error)
         else:
             self._end(None)
 
     def _end(self, error: BaseException | None) -> None:
-        # What means something to loops means nothing in the portal.
+        # Exceptions such as asyncio's CancelledError have no meaning in the portal: wrap them.
         foreign = error is not None and not isinstance(error, Exception)
         self.error = RuntimeError(f"it ended with {type(error).__name__}") if foreign else error
         if foreign:
@@ -93,4 +93,4 @@ class _Call:
         try:
             self._bridge.portal.post(self.ended.set)
         except ClientClosedError:
-            return  # nobody waits any more
+            return  # the portal has ended, and with it the caller

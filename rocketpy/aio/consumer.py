@@ -94,7 +94,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         self._inner.unsubscribe(topic)
 
     def _check_home(self) -> None:
-        """What is changed is changed in its loop, as soon as it has one."""
+        """Refuse changes from outside the consumer's loop, once it has one."""
         if self._bridge.is_bound:
             self._bridge.check()
 
@@ -102,7 +102,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
     def _is_waited_for(self) -> bool:
         return self._inner.in_listener
 
-    # --- steering -------------------------------------------------------------------------------------
+    # --- pausing, committing --------------------------------------------------------------------------
 
     def pause(self, what: Pausable = None) -> None:
         """Stop getting messages of a topic, of queues, or of everything. See `rocketpy.PushConsumer.pause`.
@@ -142,7 +142,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         """
         await self._call(self._inner.commit, timeout)
 
-    # --- looking: from anywhere, for nothing of it waits -------------------------------------------------
+    # --- looking: what does not wait may be called by any thread ----------------------------------------
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
@@ -171,13 +171,13 @@ class PushConsumer(Lifetime[TrioConsumer]):
         """
         return self._inner.statistics()
 
-    # --- a program that does nothing else -----------------------------------------------------------------
+    # --- running as the whole program ---------------------------------------------------------------------
 
     async def run_forever(self) -> None:
         """Consume until SIGINT or SIGTERM, then return, for `async with` to commit and close.
 
         Outside of `async with` it starts the consumer itself, and closes it. In a thread that gets no signals it runs
-        until its task is cancelled. A second signal strikes as usual.
+        until its task is cancelled. A second signal acts as usual.
 
         Raises:
             ServiceCrashedError: a bug in the background stopped it.
@@ -190,7 +190,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
                 f"run_forever in a listener of {bridge.what} would wait for that very listener: call it elsewhere"
             )
         over = asyncio.Event()
-        # Listening before the start: a signal that comes while it starts ends it in good order as well.
+        # Before the start, so that a signal that arrives while the consumer starts closes it in order too.
         with first_signal(over.set):
             if bridge.opened is None and self._starting is None:
                 async with self:

@@ -1,4 +1,4 @@
-"""What asyncio consumers can be asked about queues: which there are, and where they begin and end."""
+"""Fetching for asyncio: which queues a topic has, and the first and last offsets of a queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=TrioFetching)
 
 
 class Fetching(Lifetime[F]):
-    """Consumers that are asked for messages. The arguments are those of `Lifetime`."""
+    """What lite pull and pull consumers have in common. The arguments are those of `Lifetime`."""
 
     async def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
         """The readable queues of a topic, sorted. May be called before the start.

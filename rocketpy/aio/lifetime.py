@@ -1,8 +1,8 @@
 """Opening and closing, for every class of the asyncio surface: `async with`, or `start` and `aclose`.
 
-What is entered lives in a task of the portal. It is left in order also when the task that uses it is cancelled; when
-nobody leaves it the portal does, and says so: of what was forgotten when it is collected, of what a closed loop has
-left when the next thing is to be delivered to that loop.
+The object of the trio surface is entered in a task of the portal. It is left in order even if the task that uses it is
+cancelled. If the user's code does not leave it, the portal does, with a warning: when the object is collected, or, if
+its loop was closed, when the next result is to be delivered to that loop.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ T = TypeVar("T", bound=AbstractAsyncContextManager[Any])
 
 
 class _Leave(Call[None]):
-    """Leaving, which is never given up: whoever is cancelled while it waits only makes it quicker.
+    """Leaving, which always completes: cancelling the task that waits only makes it quicker.
 
     Args:
         opened: what to leave.
-        error: what ended the body. One that is no error but the end of its task is a cancellation in the portal, too.
+        error: what ended the body. A cancellation of its task becomes a cancellation in the portal.
     """
 
     __slots__ = ("_body_error", "_opened")
@@ -45,7 +45,7 @@ class _Leave(Call[None]):
         self._body_error = error
 
     def begin(self, home: Portal) -> None:
-        """Begin to leave, and wait for the end of it."""
+        """Start to leave, and wait until that is done."""
         if self._body_error is None or isinstance(self._body_error, Exception | SystemExit | KeyboardInterrupt):
             self._opened.leave(self._body_error)
         else:
@@ -53,12 +53,12 @@ class _Leave(Call[None]):
         super().begin(home)
 
     def cancel(self) -> None:
-        """Leave in order, without what may take long."""
+        """Leave in order, skipping what may take long."""
         self._opened.cancel()
 
 
 _END_TIMEOUT = 5.0
-"""Seconds that are waited for a portal that ends already."""
+"""Seconds to wait for a portal that is ending already."""
 
 
 class _Start(Call[None]):
@@ -66,8 +66,8 @@ class _Start(Call[None]):
 
     Attributes:
         opened: what is to be entered.
-        was_closed: somebody wants it closed, and it given up.
-        over: set in the loop when it has ended, whatever came of it.
+        was_closed: whether it was closed meanwhile, so that the start is abandoned.
+        over: set in the loop when the start has ended, successfully or not.
     """
 
     __slots__ = ("opened", "over", "was_closed")
@@ -85,7 +85,7 @@ class Lifetime(Reopenable, Generic[T]):
     Args:
         inner: the object, not entered yet.
         bridge: to the loop in which it will be entered.
-        needs: what has to stay open as long: nobody else may have kept it, and what is forgotten is closed.
+        needs: an object to keep a reference to, as it is closed when it is collected, such as a shared client.
     """
 
     def __init__(self, inner: T, bridge: Bridge, *, needs: object = None) -> None:
@@ -96,9 +96,7 @@ class Lifetime(Reopenable, Generic[T]):
         self._at_end: list[Callable[[], object]] = []
 
     async def start(self) -> None:
-        """Open it, for the running loop; the same as entering it with `async with`.
-
-        Whatever task of the loop closes it: see `aclose`.
+        """Open it for the running loop, as `async with` does. Close it with `aclose`, in any task of that loop.
 
         Raises:
             ClientClosedError: it was started before, or was closed meanwhile.
@@ -115,7 +113,7 @@ class Lifetime(Reopenable, Generic[T]):
             bridge.opened = starting.opened
         except BaseException as error:
             if starting.opened.entered and not isinstance(error, GeneratorExit):
-                # Cancelled a moment too late: it is left again, and nobody has seen it.
+                # Cancelled after it was entered: leave it again, as the caller does not have it.
                 await bridge.run(_Leave(starting.opened, error))
             if bound_here:
                 bridge.unbind()
@@ -127,7 +125,7 @@ class Lifetime(Reopenable, Generic[T]):
             starting.over.set()
 
     def reopen(self) -> Self:
-        """In the child of a fork, make it as new: ``await producer.reopen().start()``. A shared client goes first.
+        """Make it new in the child of a fork: ``await producer.reopen().start()``. Reopen a shared client first.
 
         Raises:
             ClientClosedError: this is the process in which it was made.
@@ -136,10 +134,10 @@ class Lifetime(Reopenable, Generic[T]):
         return self
 
     async def aclose(self) -> None:
-        """Close it; fine when it is closed already, or was never started.
+        """Close it. Does nothing if it is closed already, or was never started.
 
-        Any task of its loop may do that, also while another one starts it. Inside of one of its own listeners closing
-        only begins: it ends when the listener has returned.
+        Any task of its loop may call this, even while another one starts it. In one of its own listeners, this returns
+        at once, and closing ends after the listener has returned.
 
         Raises:
             ConfigError: it belongs to another loop.
@@ -154,13 +152,13 @@ class Lifetime(Reopenable, Generic[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close it; an error of the block comes out as it is."""
+        """Close it; an exception from the block propagates unchanged."""
         await self._close(error)
 
     async def _close(self, error: BaseException | None) -> None:
         bridge, starting = self._bridge, self._starting
         if bridge.crossed_fork or (bridge.opened is None and starting is None):
-            return  # in a child, what it held belongs to the parent
+            return  # in a child, the connections belong to the parent
         bridge.check()
         if self._is_waited_for:
             opened = bridge.opened if starting is None else starting.opened
@@ -183,7 +181,7 @@ class Lifetime(Reopenable, Generic[T]):
         opened.check_outcome()
 
     async def _wait_for_its_end(self) -> None:
-        """Its portal ends, because the client of it was closed: what it holds is left with it."""
+        """Wait until its portal, which ends because its client was closed, has left what it holds."""
         left = asyncio.Event()
         with self._calling_at_end(left.set), suppress(TimeoutError):
             await asyncio.wait_for(left.wait(), _END_TIMEOUT)
@@ -197,7 +195,7 @@ class Lifetime(Reopenable, Generic[T]):
 
     @contextmanager
     def _calling_at_end(self, function: Callable[[], object]) -> Iterator[None]:
-        """For the time of a block, have a function called in the loop when it ends; at once when it has ended."""
+        """Within a block, have a function called in the loop when this ends; at once if it has ended."""
         self._at_end.append(function)
         try:
             if self._bridge.opened is None or self._bridge.opened.ended.is_set():
@@ -207,7 +205,7 @@ class Lifetime(Reopenable, Generic[T]):
             self._at_end.remove(function)
 
     def __del__(self) -> None:
-        """Say so when it was forgotten, and close it in the background."""
+        """Warn if it was not closed, and close it in the background."""
         bridge: Bridge | None = getattr(self, "_bridge", None)
         opened = None if bridge is None else bridge.opened
         if bridge is None or opened is None or opened.ended.is_set() or bridge.crossed_fork:
@@ -218,12 +216,12 @@ class Lifetime(Reopenable, Generic[T]):
             bridge.portal.post(opened.leave)
 
     async def _call(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run an async function of what it holds where that lives."""
+        """Run an async function of the inner object in the portal."""
         self._bridge.check()
         return await self._bridge.call(function, *args, **kwargs)
 
     async def _call_anyhow(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run an async function of what it holds, which may not have been started yet."""
+        """Run an async function of the inner object in the portal, even before the start."""
         bound_here = self._bridge.bind()
         try:
             return await self._bridge.call(function, *args, **kwargs)
@@ -232,11 +230,11 @@ class Lifetime(Reopenable, Generic[T]):
                 self._bridge.unbind()
 
     def __repr__(self) -> str:
-        """That of what it holds."""
+        """The repr of the inner object."""
         return repr(self._inner)
 
 
 def _call_all(functions: list[Callable[[], object]]) -> None:
-    """In the loop, when it was left or has ended by itself. No method: what is forgotten must be collected."""
+    """Call functions when an object has ended. In the loop. Not a method, which would prevent its collection."""
     for function in tuple(functions):
         function()

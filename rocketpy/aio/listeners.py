@@ -1,9 +1,9 @@
-"""Calling async listeners in the user's event loop.
+"""LoopRunner: calls async listeners in the user's event loop.
 
-Calls go over in batches: the portal puts them into a deque and wakes the loop once. There the workers, each a task,
-take one after the other, as those of every `rocketpy.consumer.crew` do, and what came of them goes back with
-one post for all that have ended meanwhile. Every call runs in a copy of the context in which the consumer was entered.
-What is wrong with the workers themselves ends the consumer, loudly.
+Calls are passed on in batches: the portal appends them to a deque and wakes the loop once. There a crew of tasks makes
+them (see `rocketpy.consumer.crew`), and one post to the portal reports all calls that have ended meanwhile. Every call
+runs in a copy of the context in which the consumer was entered. An error in the workers themselves ends the consumer,
+and is raised there.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ __all__ = ["LoopRunner"]
 logger = get_logger(__name__)
 
 _PATIENCE = 1.0
-"""Seconds that listeners have to clean up after they were cancelled."""
+"""Seconds that cancelled listeners have to clean up."""
 
 _PAUSE = 0.1
-"""Seconds without new workers after somebody else cancelled one: it may have been the end of `asyncio.run`."""
+"""Seconds without new workers after one was cancelled from outside: it may have been the end of `asyncio.run`."""
 
 
 class LoopRunner(RemoteRunner):
     """Calls async listeners in the loop of a bridge. Made in the portal.
 
-    Deques and flags are what the two threads share, each touched by one atomic operation at a time.
+    The two threads share only deques and flags, and change each of them in atomic operations.
 
     Args:
-        bridge: to the loop.
-        limit: calls at a time.
+        bridge: leads to the loop.
+        limit: how many calls may run at the same time.
         finished: where ended calls go.
-        report: called in the portal when there are some.
+        report: called in the portal when calls have ended.
     """
 
     def __init__(self, bridge: Bridge, limit: int, finished: Finished, report: Callable[[], None]) -> None:
@@ -61,26 +61,26 @@ class LoopRunner(RemoteRunner):
         self._asked = False
 
     def _in_turn(self, change: Callable[[], object]) -> None:
-        """Have the crew told in the loop, which alone touches it."""
+        """Have a function that changes the crew called in the loop, which alone may touch it."""
         self._changes.append(change)
         if not self._asked or self._bridge.loop.is_closed():
             self._asked = True
             self._bridge.inbox.deliver(self._look)
 
     def _look(self) -> None:
-        """In the loop."""
+        """Make the changes that were passed in. In the loop."""
         self._asked = False
         while self._changes:
             self._changes.popleft()()
 
     def stop(self) -> None:
-        """Begin no more calls."""
+        """Start no more calls."""
         self._tasks.stopping()
         if not self._in_loop(self._tasks.stop):
             self._tasks.note_ended()
 
     async def run(self) -> None:
-        """The service. When it is cancelled, so are the listeners."""
+        """Run the service until `stop` was called and the last call has ended. Cancelling it cancels the listeners."""
         tasks = self._tasks
         try:
             await tasks.over.wait()
@@ -104,12 +104,12 @@ class LoopRunner(RemoteRunner):
             )
 
     def _in_loop(self, function: Callable[[], None]) -> bool:
-        """Have it called in the loop; False when that does not run, so that nobody should wait for it."""
+        """Have a function called in the loop; False if the loop does not run, so that there is nothing to wait for."""
         return self._bridge.inbox.deliver(function) and self._bridge.loop.is_running()
 
 
 class _Task(Worker):
-    """One task."""
+    """A worker that is a task."""
 
     __slots__ = ("context", "gate", "task")
 
@@ -121,11 +121,11 @@ class _Task(Worker):
 
 
 class LoopCrew(AsyncCrew[_Task]):
-    """The workers in the user's loop. Its methods are called there, but for `stopping` and `note_ended`.
+    """The workers in the user's loop. Its methods are called there, except `stopping` and `note_ended`.
 
     Attributes:
-        crash: what is wrong with the workers themselves.
-        over: set in the portal when no worker is left, or when it crashed.
+        crash: an error in the workers themselves, None if there is none.
+        over: set in the portal when no worker is left, or when there is a crash.
         ended: set in the portal when no worker is left.
     """
 
@@ -146,29 +146,29 @@ class LoopCrew(AsyncCrew[_Task]):
     # --- in the portal ----------------------------------------------------------------------------------
 
     def stopping(self, *, cut_off: bool = False) -> None:
-        """Begin no more calls; with `cut_off`, those under way are about to be cancelled."""
+        """Start no more calls; with `cut_off`, the running ones are about to be cancelled."""
         self._stopped = True
         self._cut_off = self._cut_off or cut_off
 
     def note_ended(self) -> None:
-        """No worker is left."""
+        """Report that no worker is left."""
         self.ended.set()
         self.over.set()
 
     def _reported(self) -> None:
-        # Cleared first: what ends from here on is told again.
+        # Cleared first, so that calls that end from here on are reported again.
         self._told = False
         self._report()
 
     # --- in the loop ------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Let those go that are idle."""
+        """Let idle workers end."""
         super().stop()
         self._note_end()
 
     def cancel(self) -> None:
-        """Cut listeners off."""
+        """Cancel the listeners."""
         for worker in self._workers:
             if worker.task is not None:
                 worker.task.cancel()
@@ -190,7 +190,7 @@ class LoopCrew(AsyncCrew[_Task]):
             self._post(self._reported)
 
     def _fail(self, error: Exception) -> None:
-        """Have the consumer end with this error, which is none of a listener."""
+        """Have the consumer end with an error that does not come from a listener."""
         if self.crash is None:
             self.crash = error
         self.stop()
@@ -204,9 +204,9 @@ class LoopCrew(AsyncCrew[_Task]):
         self._workers.add(worker)
         hosted = self._host(worker)
         try:
-            # Within the context, for a factory of the user need not know the argument of that name.
+            # Not with `context=`, since a task factory of the user's may not accept that argument.
             worker.task = worker.context.run(self._bridge.loop.create_task, hosted)
-        except Exception as exc:  # noqa: BLE001 - without workers nothing would ever be consumed again
+        except Exception as exc:  # noqa: BLE001 - a task factory may raise anything, and ends the consumer
             hosted.close()
             self._workers.discard(worker)
             self._fail(exc)
@@ -215,12 +215,12 @@ class LoopCrew(AsyncCrew[_Task]):
 
     async def _host(self, worker: _Task) -> None:
         try:
-            await asyncio.sleep(0)  # not inside of its starter, even where a factory runs the first step at once
+            await asyncio.sleep(0)  # not inside `_start_one`, even if a task factory runs the first step at once
             await self._work(worker)
-        except Exception as exc:  # noqa: BLE001 - a bug in here
+        except Exception as exc:  # noqa: BLE001 - a bug in the worker ends the consumer
             self._fail(exc)
         finally:
-            # Somebody may have cancelled it in any state, and the next call must find a worker all the same.
+            # The task may have been cancelled in any state, and the next call must still find a worker.
             if worker in self._idle:
                 self._idle.remove(worker)
             self._waking = False
@@ -255,13 +255,13 @@ class LoopCrew(AsyncCrew[_Task]):
             raise
         except asyncio.CancelledError as exc:
             if self._cut_off:
-                raise  # neither acknowledged nor given back: somebody gets it again
+                raise  # neither committed nor sent back, so the group gets the message again
             self._note(lane, call, Raised(exc))
             self._tell()
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-        except BaseException as exc:  # noqa: BLE001 - what a listener raises is its answer
+        except BaseException as exc:  # noqa: BLE001 - whatever a listener raises is its result
             self._note(lane, call, Raised(exc))
         else:
             self._note(lane, call, outcome)
@@ -273,7 +273,7 @@ async def _called(call: Call) -> Any:
 
 @types.coroutine
 def _in_context(context: contextvars.Context, coroutine: Coroutine[Any, Any, object]) -> Generator[Any, Any, object]:
-    """Await a coroutine with every step of it in a context of its own; the task stays that of whoever awaits."""
+    """Await a coroutine, running each of its steps in `context`; the task remains the one that awaits."""
     step: Callable[[], Any] = partial(coroutine.send, None)
     while True:
         try:
@@ -282,5 +282,5 @@ def _in_context(context: contextvars.Context, coroutine: Coroutine[Any, Any, obj
             return stop.value
         try:
             step = partial(coroutine.send, (yield awaited))
-        except BaseException as exc:  # noqa: BLE001 - thrown into the coroutine, which may do with it what it likes
+        except BaseException as exc:  # noqa: BLE001 - passed on into the coroutine, which handles it or not
             step = partial(coroutine.throw, exc)

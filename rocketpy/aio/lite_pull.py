@@ -80,7 +80,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     def _is_waited_for(self) -> bool:
         return self._inner.in_hook
 
-    # --- what it consumes -----------------------------------------------------------------------------
+    # --- subscriptions --------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
         """Consume a topic whose queues the group shares. See `rocketpy.LitePullConsumer.subscribe`.
@@ -126,7 +126,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._inner.on_queues_changed(topic, function)
 
     def _check_home(self) -> None:
-        """What is changed is changed in its loop, as soon as it has one."""
+        """Refuse changes from outside the consumer's loop, once it has one."""
         if self._bridge.is_bound:
             self._bridge.check()
 
@@ -149,7 +149,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._ready()
         try:
             await self._call(lend)
-        except BaseException:  # the task is cancelled as they come, and nobody else would hand them out
+        except BaseException:  # cancelled just as messages arrive: without this, nobody would hand them out
             if lent:
                 self._bridge.portal.post(self._inner.give_back, lent)
             raise
@@ -171,7 +171,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
                 raise StopAsyncIteration
 
     async def _fetch(self) -> bool:
-        """Get more to iterate over. False when it was closed."""
+        """Fetch more messages to iterate over. False if the consumer was closed."""
 
         async def lend() -> None:
             for queue, messages in await self._inner.lend(None, math.inf):
@@ -186,14 +186,14 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         return True
 
     def _ready(self) -> None:
-        """Give back what was fetched ahead."""
+        """Give back the messages that were fetched ahead."""
         self._bridge.check()
         back = as_parts(self._rest)
         if back:
             self._bridge.portal.post(self._inner.give_back, back)
 
     async def _do(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a plain function of the consumer where it runs."""
+        """Call a plain function of the consumer in the portal."""
 
         async def call() -> R:
             return function(*args, **kwargs)
@@ -201,7 +201,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._ready()
         return await self._call(call)
 
-    # --- how far the group is -------------------------------------------------------------------------
+    # --- commits --------------------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
         """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.

@@ -1,8 +1,9 @@
-"""The first SIGINT or SIGTERM for code on asyncio, and everything as it was before from then on.
+"""Waiting for the first SIGINT or SIGTERM on asyncio, after which all handlers are as they were before.
 
-asyncio tells nobody which handlers a loop has, so one that is replaced with `add_signal_handler` could not be put back.
-A handler of the interpreter can. But a loop calls its own handlers by the bytes that the interpreter writes for each
-signal into its wake-up pipe: so meanwhile that is a pipe of ours, and what is not ours is passed on.
+asyncio does not tell which handlers a loop has, so a handler replaced by `add_signal_handler` could not be restored. A
+handler set with `signal.signal` can. But a loop finds out about signals through the bytes that the interpreter writes
+into its wake-up file descriptor. So a socket of this module takes its place meanwhile, and passes on the bytes of other
+signals.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Watch:
-    """Listens in the main thread, for everybody in one loop who wants to know.
+    """Handles signals in the main thread, for everything in one loop that waits for them.
 
     Args:
-        loop: that of the main thread.
+        loop: the loop of the main thread.
 
     Attributes:
-        is_over: a signal has come, and this hears of no other.
+        is_over: whether a signal has arrived, after which this handles no others.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -43,10 +44,10 @@ class _Watch:
         self._wakeup_fd = self._wakeup_fd_before = -1
 
     def start(self) -> None:
-        """Listen."""
+        """Install the handlers."""
         for end in (self._reader, self._writer):
             end.setblocking(False)
-        with suppress(RuntimeError):  # a loop of Windows: it has no handlers of its own either
+        with suppress(RuntimeError):  # a loop of Windows, which has no handlers of its own either
             self.loop.add_reader(self._reader.fileno(), self._pass_on)
             self._reads = True
             self._wakeup_fd = self._writer.fileno()
@@ -56,16 +57,16 @@ class _Watch:
             signal.signal(number, self._handle)
 
     def add(self, function: Callable[[], object]) -> None:
-        """Have it called in the loop when a signal comes."""
+        """Have a function called in the loop when a signal arrives."""
         self._functions.append(function)
 
     def remove(self, function: Callable[[], object]) -> bool:
-        """Have it called no more. True when nobody is left."""
+        """Remove a function. True if none is left."""
         self._functions.remove(function)
         return not self._functions
 
     def end(self) -> None:
-        """Listen no more."""
+        """Restore what was there before, and release the socket."""
         self._restore()
         if self._reads:
             self._pass_on()
@@ -75,15 +76,15 @@ class _Watch:
         self._writer.close()
 
     def leave_to_parent(self) -> None:
-        """In the child of a fork: signals strike as they did before, and the loop is that of the parent still.
+        """Restore the handlers in the child of a fork, without touching the loop, which is the parent's.
 
-        Its epoll is shared: to take our reader out of it here would take it out there.
+        The loop's epoll is shared with the parent: removing the reader here would remove it there.
         """
         self._reads = False
         self.end()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """Wherever the main thread is just now: the next signal strikes as it did before."""
+        """Handle the first signal, at any point of the main thread's code; the next one acts as before."""
         self._restore()
         self.is_over = True
         if self._pid != os.getpid():
@@ -91,7 +92,7 @@ class _Watch:
             return
         try:
             self.loop.call_soon_threadsafe(self._arrived)
-        except RuntimeError:  # the loop was closed with listeners in it
+        except RuntimeError:  # the loop was closed while functions waited for signals
             signal.raise_signal(number)
 
     def _arrived(self) -> None:
@@ -99,11 +100,11 @@ class _Watch:
             function()
 
     def _restore(self) -> None:
-        # A signal may strike at any moment of this, and have the rest done by the time that it goes on.
+        # A signal may arrive at any moment of this; its handler then does the rest before this continues.
         with suppress(KeyError):
             while True:
                 number, before = self._before.popitem()
-                # What somebody else has set meanwhile stays, as does what Python could not put back.
+                # A handler that other code has set meanwhile stays, and so does one that Python cannot restore.
                 if before is not None and signal.getsignal(number) == self._handle:
                     signal.signal(number, before)
         self._restore_wakeup_fd()
@@ -112,13 +113,13 @@ class _Watch:
         ours, self._wakeup_fd = self._wakeup_fd, -1
         if ours == -1:
             return
-        with suppress(ValueError, OSError):  # that of a loop which was closed meanwhile
+        with suppress(ValueError, OSError):  # the descriptor of a loop that was closed meanwhile
             now = signal.set_wakeup_fd(self._wakeup_fd_before)
             if now != ours:
                 signal.set_wakeup_fd(now)
 
     def _pass_on(self) -> None:
-        """Let the loop have the signals that are not ours."""
+        """Pass the bytes of other signals on to the loop."""
         with suppress(BlockingIOError):
             others = bytes(number for number in self._reader.recv(4096) if number not in _NUMBERS)
             if others and self._wakeup_fd_before != -1:
@@ -126,12 +127,12 @@ class _Watch:
 
 
 _watch: _Watch | None = None
-"""The one of the main thread."""
+"""The watch of the main thread, if there is one."""
 
 
 @contextmanager
 def first_signal(function: Callable[[], object]) -> Iterator[None]:
-    """For the time of a block, have a function called in the running loop when the first SIGINT or SIGTERM comes.
+    """Within a block, have a function called in the running loop when the first SIGINT or SIGTERM arrives.
 
     Does nothing in a thread that gets no signals.
     """

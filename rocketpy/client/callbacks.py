@@ -1,12 +1,12 @@
-"""What brokers ask of a client over its own connections.
+"""Callbacks: requests of brokers to a client, over the client's own connections.
 
-A broker may be wrong or worse: what it asks is done only for groups that this client has. Requests for which nobody has
-registered a processor are answered with REQUEST_CODE_NOT_SUPPORTED, and nothing happens.
+A broker may be faulty or hostile, so its requests are carried out only for groups that this client has. Requests
+without a registered processor are answered with REQUEST_CODE_NOT_SUPPORTED.
 
-A plain processor runs in the reader of the connection and has to be quick. An async one runs in a task beside it, so
-that answers to our own requests go on meanwhile, however long it takes; so many run at a time, and what comes on top is
-refused as busy, for a reader that waited would hold up answers again. Whatever a processor raises is the answer to its
-request alone. Plays the part of ClientRemotingProcessor.
+A plain processor runs in the reader of the connection and has to be quick. An async one runs in a task of its own, so
+that answers to the client's own requests are read meanwhile. The number of such tasks is limited, and further requests
+are refused as busy, because a reader that waited would delay those answers. An exception of a processor becomes the
+answer to its request and affects nothing else. Plays the part of ClientRemotingProcessor.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = ["AsyncProcessor", "Callbacks", "callbacks"]
 logger = get_logger(__name__)
 
 AsyncProcessor: TypeAlias = "Callable[[Connection, RemotingCommand], Awaitable[RemotingCommand | None]]"
-"""Carries out a request and returns the answer; None when there never will be one."""
+"""Carries out a request and returns the answer, or None if there is none."""
 
 MOST_AT_A_TIME = 64
-"""Async processors that run beside the readers of one client."""
+"""How many async processors of one client may run at the same time."""
 LONGEST = 60.0
-"""Seconds after which one is cancelled; brokers wait for ten at most."""
+"""Seconds after which an async processor is cancelled; brokers wait for ten at most."""
 
 
 class Callbacks(Dispatcher):
@@ -46,7 +46,7 @@ class Callbacks(Dispatcher):
 
     Attributes:
         processors: plain processors by request code.
-        async_processors: async ones by request code; they count first.
+        async_processors: async ones by request code; they take precedence.
     """
 
     def __init__(self) -> None:
@@ -57,18 +57,18 @@ class Callbacks(Dispatcher):
         self._seldom = Seldom(logger, clock=trio.current_time)
 
     async def run(self) -> None:
-        """The service under which async processors run."""
+        """Run the service that async processors run in."""
         async with trio.open_nursery() as self._nursery:
             await trio.sleep_forever()
 
     def process(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """Carry out one request, or have it carried out; what is raised becomes the answer."""
+        """Carry out one request, or start to; an exception becomes the answer."""
         processor = self.async_processors.get(request.code)
         if processor is not None:
             return self._begin(processor, connection, request)
         try:
             return self.processors.get(request.code, self.default)(connection, request)
-        except (Exception, SystemExit) as exc:  # noqa: BLE001  whatever it is, it is the answer to this request alone
+        except (Exception, SystemExit) as exc:  # noqa: BLE001  it becomes the answer, and affects no other request
             return self._failed(connection, request, exc)
 
     def _begin(
@@ -103,7 +103,7 @@ class Callbacks(Dispatcher):
             connection.send_answer(request, answer)
 
     def _failed(self, connection: Connection, request: RemotingCommand, exc: BaseException) -> RemotingCommand:
-        """The answer that takes the place of an exception. Of a bug the broker only learns that there is one."""
+        """The answer for an exception. Of a bug, the broker only learns that there is one."""
         if isinstance(exc, BrokerError):
             return request.answer(exc.code, exc.remark or None)
         if isinstance(exc, RemoteProtocolError):
@@ -120,10 +120,10 @@ class Callbacks(Dispatcher):
 
 
 def callbacks(roles: RoleTable) -> Callbacks:
-    """What takes requests from brokers to the roles of one client."""
+    """Make the handler that passes brokers' requests on to the roles of one client."""
 
     def consumer_ids_changed(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """Somebody joined or left a group: its queues are to be shared out anew."""
+        """A member joined or left a group: rebalance."""
         header = NotifyConsumerIdsChangedRequestHeader.from_ext(request.ext_fields)
         role = roles.consumers.get(header.consumer_group)
         if role is None:

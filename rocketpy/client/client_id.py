@@ -1,8 +1,8 @@
-"""The name under which brokers know a client: unique from the first day.
+"""Client ids, by which brokers identify clients, and which are unique.
 
-Java's default is the process number, and every container has process 1: two consumers then look like one, and each
-gets nothing or everything. Ours adds the time of the start and a random number, so that several clients in one process
-are several too.
+Java's default contains the process id, which is 1 in every container: two consumers then look like one, and queues are
+consumed twice or not at all. Ours adds the start time and a random number, so that several clients in one process have
+different ids too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["new_client_id"]
 
 
 def new_client_id(config: ClientConfig, local_ip: str) -> str:
-    """A new id: ip@pid#ns#random, or ip@instance_name when the config has one; then the unit, if there is one."""
+    """A new id: ip@pid#ns#random, or ip@instance_name if the config has a name; followed by @unit, if it has a unit."""
     instance = config.instance_name or f"{os.getpid()}#{wall_ms() * 1_000_000}#{random_source().getrandbits(32):08x}"
     unit = f"@{config.unit_name}" if config.unit_name else ""
     return f"{config.client_ip or local_ip}@{instance}{unit}"

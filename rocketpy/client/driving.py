@@ -1,8 +1,8 @@
-"""What brokers ask of a client's consumers: to go on from other offsets, to say how they are, to consume one message.
+"""Driving: requests of brokers to a client's consumers, to reset offsets, report their state or consume one message.
 
-A broker may be wrong or worse: whatever it asks is done only for groups of this client that can be driven, and for
-topics that they subscribe; what it may not have is not in the answer. Push and lite pull consumers can be driven, plain
-pull consumers, which have no share of a topic, cannot. Plays the part of resetOffset, getConsumeStatus,
+A broker may be faulty or hostile, so its requests are carried out only for groups that run in this client and topics
+that they subscribe to, and answers hold no secrets. Push and lite pull consumers carry out such requests; plain pull
+consumers, which have no share of a topic, do not. Plays the part of resetOffset, getConsumeStatus,
 getConsumerRunningInfo and consumeMessageDirectly in ClientRemotingProcessor.
 """
 
@@ -35,7 +35,12 @@ logger = get_logger(__name__)
 
 
 def drive(made: Callbacks, roles: RoleTable) -> None:
-    """Have what brokers ask of consumers done by the roles of one client."""
+    """Register processors that pass brokers' requests on to the consumers of one client.
+
+    Args:
+        made: where to register them.
+        roles: the client's producers and consumers.
+    """
     driving = _Driving(roles)
     made.async_processors[RequestCode.RESET_CONSUMER_CLIENT_OFFSET] = driving.reset_offsets
     made.async_processors[RequestCode.GET_CONSUMER_RUNNING_INFO] = driving.running_info
@@ -52,10 +57,10 @@ class _Driving:
         return role.driven if isinstance(role, DrivenRole) else None
 
     def _get(self, group: str) -> Driven:
-        """What drives the consumer of a group.
+        """What carries out requests for the consumer of a group.
 
         Raises:
-            BrokerError: this client has none of that group that runs and can be driven.
+            BrokerError: no consumer of that group runs in this client, or it carries out no requests.
         """
         found = self._find(group)
         if found is None:
@@ -64,7 +69,7 @@ class _Driving:
         return found
 
     async def reset_offsets(self, connection: Connection, request: RemotingCommand) -> None:
-        """Go on from other offsets. There is no answer to it, whatever comes of it."""
+        """Have a consumer continue at other offsets. Brokers expect no answer, not even to a failure."""
         header = ResetOffsetRequestHeader.from_ext(request.ext_fields)
         driven = self._find(header.group)
         if driven is None:
@@ -75,20 +80,20 @@ class _Driving:
         await driven.reset_offsets(header.topic, offsets)
 
     def status(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Where the consumer of a group stands on a topic; nowhere when it is not ours, as Java's client says."""
+        """Return a consumer's offsets of a topic; as in Java, none if the group is not in this client."""
         header = GetConsumerStatusRequestHeader.from_ext(request.ext_fields)
         driven = self._find(header.group)
         table = driven.offsets_of(header.topic) if driven is not None else {}
         return request.answer(body=GetConsumerStatusBody(message_queue_table=table).encode())
 
     async def running_info(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """How the consumer of a group is, inside."""
+        """Return the internal state of a consumer."""
         header = GetConsumerRunningInfoRequestHeader.from_ext(request.ext_fields)
         info = await self._get(header.consumer_group).running_info(with_stacks=header.jstack_enable)
         return request.answer(body=info.encode())
 
     async def consume_directly(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Give one message to the listener of its topic, and tell what came of it."""
+        """Pass one message to the listener of its topic, and return the result."""
         header = ConsumeMessageDirectlyResultRequestHeader.from_ext(request.ext_fields)
         driven = self._get(header.consumer_group)
         message = _message(request.body, header.broker_name or "")
@@ -101,7 +106,7 @@ def _message(body: bytes, broker_name: str) -> MessageExt:
     """The one message of a request.
 
     Raises:
-        BrokerError: it is damaged, or there are none or several.
+        BrokerError: it is damaged, or the request does not have exactly one message.
     """
     try:
         messages = decode_messages(body, broker_name=broker_name)

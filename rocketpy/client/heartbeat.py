@@ -1,7 +1,7 @@
-"""Heartbeats: tell every broker who we are and what we subscribe, regularly and at once when that changes.
+"""Heartbeats: tell every broker the client's groups and subscriptions, regularly and at once when they change.
 
-A broker knows a client by its connection and forgets it when that closes or is silent for two minutes, so a new
-connection wants a heartbeat too. Plays the part of sendHeartbeatToAllBroker in MQClientInstance.
+A broker identifies a client by its connection, and forgets it when the connection closes or is silent for two minutes;
+so a new connection needs a heartbeat too. Plays the part of sendHeartbeatToAllBroker in MQClientInstance.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ __all__ = ["Heartbeats"]
 logger = get_logger(__name__)
 
 AGAIN_AFTER = 3.0
-"""Seconds until a broker that did not answer hears from a consumer again. As long as it does not know one of several
-members, it tells the others that all queues are theirs."""
+"""Seconds until a consumer's client sends a heartbeat again to a broker that did not answer. Such a broker may not know
+this member, and then leaves it out when it tells other members who is in the group."""
 
 
 class Heartbeats:
     """Sends heartbeats for all roles of one client.
 
     Args:
-        pool: where connections come from.
-        routes: which brokers there are.
-        roles: whom to tell of.
-        client_id: who we are.
+        pool: has the connections.
+        routes: knows the brokers.
+        roles: the producers and consumers.
+        client_id: the client's id.
         interval: seconds between two rounds.
-        timeout: seconds that one broker gets to answer.
+        timeout: seconds that a broker gets to answer.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Heartbeats:
         timeout: float,
     ) -> None:
         self.versions: dict[str, int] = {}
-        """Version of each broker that answered, by address."""
+        """By address, the version of each broker that answered."""
         self._pool = pool
         self._routes = routes
         self._roles = roles
@@ -63,23 +63,23 @@ class Heartbeats:
         self._interval = interval
         self._timeout = timeout
         self.answering: set[str] = set()
-        """Addresses of brokers that answered the last heartbeat they got."""
+        """The addresses of brokers that answered the last heartbeat sent to them."""
         self._failing: set[str] = set()
         self._seldom = Seldom(logger, clock=trio.current_time)
         self._greeting: set[str] = set()
         self._wanted = trio.Event()
 
     def send_soon(self) -> None:
-        """Something changed: let the next round begin at once. Many changes make one round."""
+        """Send heartbeats at once, because something has changed. Several calls lead to one round."""
         self._wanted.set()
 
     def connected(self, connection: Connection) -> None:
-        """A connection is new. Its peer does not know us yet, unless it is a heartbeat that has it opened."""
+        """A connection was opened: send heartbeats, unless it was opened for one."""
         if connection.address not in self._greeting:
             self.send_soon()
 
     async def run(self) -> None:
-        """The service: a round at every interval, and at once when asked; more often to brokers that do not answer."""
+        """Run the service: a round at every interval and on request, and more often to brokers that do not answer."""
         next_round = trio.current_time() + self._interval
         while True:
             deadline = next_round
@@ -95,7 +95,7 @@ class Heartbeats:
             next_round = trio.current_time() + self._interval
 
     async def send_all(self) -> int:
-        """Tell every broker now, all at the same time. Returns how many answered; errors are logged."""
+        """Send a heartbeat to every broker, all at the same time. Returns how many answered; errors are logged."""
         return await self._send_each(self._targets())
 
     async def _send_each(self, targets: Sequence[tuple[str, str]]) -> int:
@@ -114,7 +114,7 @@ class Heartbeats:
         return len(answered)
 
     def _targets(self) -> list[tuple[str, str]]:
-        """Every master; slaves too when there is a consumer, which may read from them."""
+        """Name and address of every master, and of slaves if there is a consumer, which may read from them."""
         slaves = bool(self._roles.consumers)
         return [
             (name, address)
@@ -128,7 +128,7 @@ class Heartbeats:
         try:
             version = await group_api.heartbeat(self._pool, address, data, timeout=self._timeout)
         except RocketMQError as error:
-            # Once a change of state, not once a heartbeat: a broker may be away for hours.
+            # Only the first of several failures in a row is logged: a broker may be away for hours.
             if address not in self._failing:
                 self._seldom.warning(address, "heartbeat to broker %s at %s failed: %s", broker_name, address, error)
             self._failing.add(address)

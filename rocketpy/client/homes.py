@@ -1,7 +1,7 @@
-"""Which portal a client of the blocking or the asyncio surface lives in.
+"""Which portal a client of the blocking or the asyncio surface runs in.
 
-All share the one of the process, save clients with hooks of the user's: those are called for every request, so a slow
-one may hold up its own client and no other. Such a client has a portal to itself.
+Clients share the portal of the process, except those with hooks of the user's. Hooks are called for every request, so a
+slow one should delay only its own client; such a client has a portal of its own.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _lock = threading.RLock()
 
 
 def home_of(client: MQClientInstance | None) -> Portal:
-    """The portal for a client, started when it is not there yet; without a client that of the process."""
+    """The portal for a client, which is started if needed; that of the process if there is no client."""
     if client is None or not client.has_hooks_of_users:
         return portal()
-    with _lock:  # two that share a client may start at the same time
+    with _lock:  # two roles that share a client may start at the same time
         found = _own.get(client)
         if found is None or not found.is_usable:
             found = _own[client] = Portal("rocketpy-hooks")
@@ -35,7 +35,7 @@ def home_of(client: MQClientInstance | None) -> Portal:
 
 
 def end_home(client: MQClientInstance) -> None:
-    """Have the portal end that a client had to itself; does nothing for all others. Never waits."""
+    """End the portal that a client has of its own, if it has one. Never waits."""
     found = _own.pop(client, None)
     if found is not None:
         found.end_soon()

@@ -1,10 +1,11 @@
 """MQClientInstance: what the producers and consumers of one client share.
 
 It owns the connections, the list of name servers, the routes and the heartbeats, and the tasks that keep them fresh.
-Every role has one of its own unless it is given one with `client=`; nothing is shared behind anybody's back. It knows
+Every producer or consumer has one of its own unless it gets one with `client=`; nothing is shared implicitly. It knows
 nothing of sending or consuming. Plays the part of MQClientInstance and MQClientManager.
 
-Order of closing: roles begin nothing new; brokers are told that we leave; services end; connections close.
+It closes in this order: roles start nothing new; roles leave their groups at the brokers; services end; connections
+close.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class MQClientInstance(Reopenable):
     """A client: ``async with MQClientInstance(namesrv="127.0.0.1:9876") as client:``.
 
     Args:
-        config: the settings; those of a role count as far as they are a client's.
+        config: the settings; from the settings of a producer or consumer, those of clients are taken.
         network: where connections come from.
         hooks: see every request and every answer.
         fields: settings by name, over those of `config`.
@@ -99,14 +100,14 @@ class MQClientInstance(Reopenable):
             timeout=self.config.request_timeout,
         )
         self.crash: ServiceCrashedError | None = None
-        """What ended the client, when that was a bug in one of its services."""
+        """The bug in one of its services that ended the client, None if none did."""
         self._addresses: frozenset[str] = frozenset()
         self._lifecycle = Lifecycle(f"client {self.client_id}")
         self._stack: AsyncExitStack | None = None
         self._hang_up = trio.Event()
 
     def _with_signing(self, hooks: Sequence[RequestHook]) -> Sequence[RequestHook]:
-        """Where the settings have keys, signing comes last."""
+        """The hooks, followed by the one that signs requests if the settings have keys."""
         credentials = self.config.credentials
         if credentials is None:
             return hooks
@@ -119,7 +120,7 @@ class MQClientInstance(Reopenable):
         return f"<MQClientInstance {self.client_id} {self._lifecycle.state.value}>"
 
     def reopen(self) -> Self:
-        """In the child of a fork, make it as new: ``async with client.reopen():``. Then those that share it may follow.
+        """Make the client new in the child of a fork: ``async with client.reopen():``. Then reopen what shares it.
 
         Raises:
             ClientClosedError: this is the process in which it was made.
@@ -130,7 +131,7 @@ class MQClientInstance(Reopenable):
     # --- life -----------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        """Open the client. Name servers need not be there yet: that is found out by whoever needs a route.
+        """Open the client. Name servers need not be reachable yet; the first request for a route finds out.
 
         Raises:
             ClientClosedError: it was opened before.
@@ -141,7 +142,7 @@ class MQClientInstance(Reopenable):
                 nursery = await stack.enter_async_context(open_services())
                 await nursery.start(self._run)
                 self._stack = stack.pop_all()
-        except BaseException:  # cancellation too: what did not start may be started again
+        except BaseException:  # cancellation too: a client that did not start may be started again
             self._lifecycle.failed()
             raise
         self._lifecycle.opened()
@@ -150,7 +151,7 @@ class MQClientInstance(Reopenable):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        """Close the client; brokers are told, as long as `close_timeout` allows."""
+        """Close the client; its groups are left within `close_timeout`."""
         stack, self._stack = self._stack, None
         if stack is None or not self._lifecycle.closing():
             return None
@@ -167,12 +168,12 @@ class MQClientInstance(Reopenable):
         return suppress
 
     async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Connections and services, until `_hang_up`.
+        """Run connections and services until `_hang_up`.
 
-        They live in a task of their own and behind a shield because whoever uses a client may well be cancelled as a
-        whole: offsets can be committed and brokers told only as long as the connections outlive that. The shield ends
-        with the closing code in `__aexit__`, which has a deadline. A start that is cancelled has no such end: it comes
-        to the checkpoint before the shield.
+        They live in a task of their own and behind a shield, because the code that uses a client may be cancelled as a
+        whole, and offsets can be committed and groups left only if the connections outlive that. The shield ends with
+        the closing code in `__aexit__`, which has a deadline. A start that is cancelled stops at the checkpoint before
+        the shield.
         """
         with heard(f"client {self.client_id}", self._note_crash), trio.CancelScope() as scope:
             async with self.pool.open(), trio.open_nursery() as services:
@@ -187,7 +188,7 @@ class MQClientInstance(Reopenable):
                 services.cancel_scope.cancel()
 
     def _note_crash(self, crash: ServiceCrashedError) -> None:
-        """Tell those who share it: they may be far from the code that gets the exception."""
+        """Stop the roles that share the client: the exception may be raised far from their code."""
         self.crash = crash
         for role in self.roles:
             role.client_closing()
@@ -206,7 +207,7 @@ class MQClientInstance(Reopenable):
         self._lifecycle.check_open()
 
     def check_here(self) -> None:
-        """Refuse to be shared with what is entered in another loop.
+        """Refuse use from another loop than the client's.
 
         Raises:
             ClientClosedError: it is not open, or was opened before a fork.
@@ -217,7 +218,7 @@ class MQClientInstance(Reopenable):
     # --- roles ----------------------------------------------------------------------------------------
 
     def register_producer(self, group: str, role: ProducerRole) -> None:
-        """Take a producer in; brokers hear of it at once.
+        """Add a producer, and send heartbeats at once.
 
         Raises:
             ConfigError: this client has a producer of that group.
@@ -228,7 +229,7 @@ class MQClientInstance(Reopenable):
         self.heartbeats.send_soon()
 
     def register_consumer(self, group: str, role: ConsumerRole) -> None:
-        """Take a consumer in; brokers hear of it at once.
+        """Add a consumer, and send heartbeats at once.
 
         Raises:
             ConfigError: this client has a consumer of that group.
@@ -239,17 +240,17 @@ class MQClientInstance(Reopenable):
         self.heartbeats.send_soon()
 
     async def unregister_producer(self, group: str) -> None:
-        """Let a producer go, and tell every broker that knows of it. Errors are logged."""
+        """Remove a producer, and leave its group at every connected broker. Errors are logged."""
         if self.roles.producers.pop(group, None) is not None:
             await self._leave(producer_group=group)
 
     async def unregister_consumer(self, group: str) -> None:
-        """Let a consumer go, and tell every broker that knows of it. Errors are logged."""
+        """Remove a consumer, and leave its group at every connected broker. Errors are logged."""
         if self.roles.consumers.pop(group, None) is not None:
             await self._leave(consumer_group=group)
 
     async def _leave_all(self) -> None:
-        """Say goodbye for roles that are still there."""
+        """Leave the groups of roles that are still registered."""
         for group in list(self.roles.consumers):
             await self.unregister_consumer(group)
         for group in list(self.roles.producers):
@@ -271,14 +272,14 @@ class MQClientInstance(Reopenable):
 
             left.discard(address)
 
-        # A broker knows a client by its connection: without one there is nobody to tell.
+        # A broker identifies a client by its connection: without a connection there is nothing to leave.
         left = {address for address in self._known_addresses() if self.pool.nowait(address) is not None}
         try:
             async with trio.open_nursery() as nursery:
                 for address in sorted(left):
                     nursery.start_soon(tell, address)
         finally:
-            if left:  # the time was over
+            if left:  # the time was up
                 logger.warning(
                     "%s closes, and these brokers have not said in time that they know: %s",
                     producer_group or consumer_group,
@@ -288,7 +289,7 @@ class MQClientInstance(Reopenable):
     # --- keeping fresh ---------------------------------------------------------------------------------
 
     async def _route_service(self) -> None:
-        """Look at the routes of all topics in use at every interval, and forget brokers that are gone."""
+        """Refresh the routes of all topics in use at every interval, and forget brokers that are gone."""
         async for _ in ticks(self.config.poll_name_server_interval):
             await self.routes.refresh_all(self.roles.topics())
             for address in self.routes.clean_offline_brokers():
@@ -298,14 +299,14 @@ class MQClientInstance(Reopenable):
         return frozenset(a for addresses in self.routes.brokers().values() for a in addresses.values())
 
     def _connected(self, connection: Connection) -> None:
-        """Brokers know a client by its connection; name servers do not care."""
-        self.heartbeats.versions.pop(connection.address, None)  # another broker may serve there by now
+        """A new connection to a broker needs a heartbeat; one to a name server does not."""
+        self.heartbeats.versions.pop(connection.address, None)  # another broker may have this address by now
         if connection.address in self._addresses:
             self.heartbeats.connected(connection)
             connection.add_close_callback(self._disconnected)
 
     def _disconnected(self, connection: Connection) -> None:
-        """A broker shares out the queues of clients that it has lost: come back before others have begun with them."""
+        """Reconnect with a heartbeat: the broker tells other members to take over the queues of a lost client."""
         if self.roles.consumers and connection.address in self._addresses:
             self.heartbeats.send_soon()
 

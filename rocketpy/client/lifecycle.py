@@ -1,7 +1,6 @@
-"""The states of anything that opens and closes, and what may not cross a fork or a pickle.
+"""The states of objects that open and close, which can cross neither a fork nor a pickle.
 
-`check_open` stands on the way of every send, so it compares two numbers and asks no system call. Plays the part of
-ServiceState.
+Every send calls `check_open`, so it compares two values and makes no system call. Plays the part of ServiceState.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def forks() -> int:
-    """How many forks lie between the start of the interpreter and this process."""
+    """How many forks there were from the start of the interpreter to this process."""
     return _forks
 
 
 class State(Enum):
-    """Where in its life something is. It only ever moves on."""
+    """The state of an object. It moves only in this order, except that a failed start leads back to NEW."""
 
     NEW = "not started"
     OPENING = "starting"
@@ -43,14 +42,14 @@ class State(Enum):
     CLOSED = "closed"
 
 
-_OPEN = State.OPEN  # asked for with every message, and slow to look up in its class
+_OPEN = State.OPEN  # needed for every message, and slow to look up in its class
 
 
 class Lifecycle:
-    """Guards the way from new to closed.
+    """Guards the changes of state of one object.
 
     Args:
-        what: how error texts name it, such as "producer orders".
+        what: how error texts name the object, such as "producer orders".
     """
 
     __slots__ = ("_forks", "_loop", "_pid", "state", "what")
@@ -63,10 +62,10 @@ class Lifecycle:
         self._loop: trio.lowlevel.Task | None = None
 
     def begin(self) -> None:
-        """Start to open, in the trio loop that runs here.
+        """Start to open it, in the running trio loop.
 
         Raises:
-            ClientClosedError: it was started before. Nothing is opened twice.
+            ClientClosedError: it was started before. An object is opened only once.
             ConfigError: no trio loop runs here.
         """
         self._check_process()
@@ -89,11 +88,11 @@ class Lifecycle:
         self.state = State.OPEN
 
     def failed(self) -> None:
-        """The start failed and left nothing behind: it may be tried again."""
+        """The start failed and left nothing behind, so it may be tried again."""
         self.state = State.NEW
 
     def closing(self) -> bool:
-        """Start to close. False when there is nothing to close."""
+        """Start to close. False if there is nothing to close."""
         if self.state not in (State.OPENING, State.OPEN):
             return False
         self.state = State.CLOSING
@@ -123,9 +122,7 @@ class Lifecycle:
             self._refuse()
 
     def check_here(self) -> None:
-        """Refuse use while it is not open, and from where it does not belong.
-
-        Another loop would take tasks of this one for its own, which breaks both.
+        """Refuse use while it is not open, and from another loop, which would mix up the tasks of both loops.
 
         Raises:
             ClientClosedError: as in `check_open`.
@@ -135,7 +132,7 @@ class Lifecycle:
         self.check_loop()
 
     def check_loop(self) -> None:
-        """Refuse use from where it does not belong, in whichever state it is.
+        """Refuse use from another loop, in any state.
 
         Raises:
             ConfigError: this is another loop than the one in which it was entered.
@@ -164,15 +161,15 @@ class Lifecycle:
 
 
 def _running_loop() -> trio.lowlevel.Task | None:
-    """The first task of the trio loop that runs here, which stands for it; None without one."""
+    """The root task of the running trio loop, which identifies the loop; None if there is none."""
     try:
         return trio.lowlevel.current_root_task()
-    except (RuntimeError, AttributeError):  # the latter where another kind of loop runs in the place of trio's
+    except (RuntimeError, AttributeError):  # the latter if another kind of loop runs in the place of trio's
         return None
 
 
 class NotPicklable:
-    """Base of what holds sockets and tasks: its config pickles, it does not."""
+    """Base class of objects with sockets and tasks, which cannot be pickled, although their configs can."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse, before anything is copied.

@@ -1,7 +1,7 @@
-"""The list of name servers: which one is asked, and who is asked next when it does not answer.
+"""The list of name servers: which one is asked, and which one is next if it does not answer.
 
-Name servers know nothing of each other and all say the same, so one is enough: a random one at the start, and that one
-until it fails. Plays the part of the name-server half of NettyRemotingClient.
+Name servers do not know each other and all have the same data, so one is enough: a random one at first, and the same
+one until it fails. Plays the part of the name-server half of NettyRemotingClient.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ __all__ = ["NameServers"]
 logger = get_logger(__name__)
 
 _FAILURES = (TransportError, RequestTimeoutError, SystemBusyError)
-"""What speaks against one name server, so that the next is asked."""
+"""Errors after which the next name server is asked."""
 
 
 class NameServers:
-    """Asks name servers, and goes on to the next within the time of one call when one does not answer.
+    """Asks name servers; if one does not answer, the next ones, all within the timeout of the call.
 
     Args:
         addresses: "host:port" of each.
-        pool: where connections come from.
-        timeout: seconds that a call may take when it does not say.
+        pool: has the connections.
+        timeout: seconds that a call may take if it has no timeout of its own.
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: there are no addresses.
     """
 
     def __init__(self, addresses: Sequence[str], pool: ConnectionPool, *, timeout: float = 3.0) -> None:
@@ -63,17 +63,20 @@ class NameServers:
 
     @property
     def current(self) -> str:
-        """The one that is asked first."""
+        """The address of the name server that is asked first."""
         return self.addresses[self._current]
 
     async def ask(
         self, command: RemotingCommand, *, timeout: float | None = None, doing: str
     ) -> tuple[RemotingCommand, str]:
-        """Ask the current name server, then the others in turn. Returns the answer and who gave it.
+        """Ask the current name server, then the others in turn.
+
+        Returns:
+            The answer, and the address of the name server that gave it.
 
         Raises:
             NameServerUnreachableError: none of them answered; the text lists them with their errors.
-            BrokerError: one of them answered with another code than success.
+            BrokerError: one of them answered with a code other than success.
         """
         deadline = trio.current_time() + (self._timeout if timeout is None else timeout)
         tried: list[tuple[str, Exception]] = []
@@ -87,11 +90,11 @@ class NameServers:
             raise _unreachable(doing, tried) from exc
 
     async def ask_all(self, command: RemotingCommand, *, timeout: float | None = None, doing: str) -> None:
-        """Ask every name server at once: what they are told they do not tell each other.
+        """Send a request to every name server at the same time, as they do not share their data.
 
         Raises:
             NameServerUnreachableError: some of them did not answer; all were asked.
-            BrokerError: one of them answered with another code than success.
+            BrokerError: one of them answered with a code other than success.
         """
         budget = self._timeout if timeout is None else timeout
         errors: dict[str, RocketMQError] = {}
@@ -114,16 +117,16 @@ class NameServers:
 
     @property
     def _more_attempts(self) -> int:
-        # A single name server gets a second chance: what failed may have been a connection from before its restart.
+        # A single name server gets a second attempt: the connection that failed may be from before its restart.
         return max(1, len(self.addresses) - 1)
 
     async def _attempt(
         self, command: RemotingCommand, doing: str, deadline: float, tried: list[tuple[str, Exception]]
     ) -> tuple[RemotingCommand, str]:
-        """Ask the current one; when it fails, the next one is current."""
+        """Ask the current name server; if it fails, the next one becomes current."""
         address = self.current
         left = max(1, 1 + self._more_attempts - len(tried))
-        # One that hangs may use up its share of the time, not that of the others.
+        # A name server that hangs may use up its share of the time, but not that of the others.
         timeout = max(0.001, (deadline - trio.current_time()) / left)
         try:
             return await ask(self._pool, address, command, timeout=timeout, doing=doing), address
@@ -133,7 +136,7 @@ class NameServers:
             raise
 
     def _move_on(self, failed: str, error: Exception) -> None:
-        """Make the next one current, unless another call did so meanwhile."""
+        """Make the next name server current, unless another call has done so meanwhile."""
         if self.current == failed:
             self._current = (self._current + 1) % len(self.addresses)
             if len(self.addresses) > 1:

@@ -1,7 +1,7 @@
-"""From what a name server says about a topic to the queues one may write and read. Pure.
+"""Turns the route of a topic, as a name server describes it, into the queues that can be written and read. Pure.
 
-`TopicRoute` is an immutable snapshot: whoever holds one may read it from any thread, and a change of the route is a new
-one. Plays the part of TopicPublishInfo and of the topicRouteData2... functions in MQClientInstance.
+A `TopicRoute` is an immutable snapshot that any thread may read; a changed route is a new object. Plays the part of
+TopicPublishInfo and of the topicRouteData2... functions in MQClientInstance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_QUEUES", "NoQueue", "TopicPublishInfo", "TopicRoute", "default_route", "map_address", "topic_route"]
 
 MAX_QUEUES = 65_536
-"""More queues of one topic than this are taken for damage: a name server may not fill our memory."""
+"""A route with more queues than this is refused as damaged, so that a name server cannot fill the memory."""
 
 _MOCK_BROKER = "__syslo__"
 _GLOBAL_SCOPE = "__global__"
@@ -33,7 +33,7 @@ _NO_BROKER = "__syslo__none__"
 
 
 class NoQueue(Enum):
-    """Why a route that exists has no queue to write or to read."""
+    """Why an existing route has no queue to write or to read."""
 
     PERMISSION = "no queue of it may be used in this way"
     NO_MASTER = "no broker that holds it has a living master"
@@ -42,46 +42,46 @@ class NoQueue(Enum):
 
 @attrs.frozen
 class TopicPublishInfo:
-    """The queues of a topic that may be written."""
+    """The queues of a topic that can be written."""
 
     topic: str
     queues: tuple[MessageQueue, ...]
-    """In the order that all languages share: by broker name, then by number."""
+    """Sorted by broker name and queue id, as in the clients of other languages."""
     order_topic: bool = False
-    """The queues come from the ordered-topic configuration and stay put when brokers come and go."""
+    """Whether the queues come from the ordered-topic configuration, so that they stay when brokers come and go."""
     several_brokers: bool = attrs.field(init=False, eq=False, repr=False)
-    """Whether they lie on more than one."""
+    """Whether the queues are on more than one broker."""
 
     def __attrs_post_init__(self) -> None:
-        """Look at the queues once."""
+        """Count the brokers once."""
         object.__setattr__(self, "several_brokers", len({queue.broker_name for queue in self.queues}) > 1)
 
 
 @attrs.frozen
 class TopicRoute:
-    """Everything about where a topic lives, ready for use."""
+    """The route of a topic, ready for use."""
 
     topic: str
     publish: TopicPublishInfo
     subscribe: tuple[MessageQueue, ...]
-    """The queues that may be read, sorted."""
+    """The queues that can be read, sorted."""
     brokers: Mapping[str, Mapping[int, str]]
     """Usable addresses by broker name and broker id."""
     endpoints: Mapping[MessageQueue, str]
     """For a static topic: the broker that holds a logical queue now."""
     not_writable: NoQueue | None
-    """Why `publish` is empty, None when it is not."""
+    """Why nothing can be written, None if something can."""
     not_readable: NoQueue | None
-    """Why `subscribe` is empty, None when it is not."""
+    """Why nothing can be read, None if something can."""
     addresses: tuple[str, ...]
-    """Every address as the name server gave it, usable or not: for error texts."""
+    """Every address as the name server has sent it, usable or not, for error texts."""
 
 
 def topic_route(topic: str, data: TopicRouteData, *, address_map: Mapping[str, str] | None = None) -> TopicRoute:
-    """Make a route usable.
+    """Make a `TopicRoute` of the data from a name server.
 
     Raises:
-        RemoteProtocolError: what the name server says cannot be.
+        RemoteProtocolError: the data is impossible.
     """
     _check_size(topic, data)
     brokers = _usable_brokers(data, address_map or {})
@@ -101,7 +101,7 @@ def topic_route(topic: str, data: TopicRouteData, *, address_map: Mapping[str, s
 
 
 def default_route(data: TopicRouteData, queue_nums: int) -> TopicRouteData:
-    """The route that a topic will have when it is created by sending to it, from the route of the default topic."""
+    """The route that a topic will have once its first message has created it, from the route of the default topic."""
     queues = []
     for queue in data.queue_datas:
         number = min(queue_nums, queue.read_queue_nums)
@@ -135,7 +135,7 @@ def _publish_info(topic: str, data: TopicRouteData, endpoints: Mapping[MessageQu
 
 
 def _ordered(topic: str, conf: str) -> Iterator[MessageQueue]:
-    """The queues of "broker-a:4;broker-b:4", in that order, whether the brokers live or not."""
+    """The queues of a configuration such as "broker-a:4;broker-b:4", in that order, whether the brokers run or not."""
     for part in conf.split(";"):
         name, colon, count = part.strip().rpartition(":")
         if not part.strip():
@@ -183,7 +183,7 @@ def _problem(
     queues: tuple[MessageQueue, ...],
     wanted: int,
 ) -> NoQueue | None:
-    """Why nothing can be written or read, None when something can."""
+    """Why nothing can be written or read, None if something can."""
     if any(_has_address(queue, brokers, wanted) for queue in queues):
         return None
     if not queues and not any(each.perm & wanted for each in data.queue_datas):
@@ -194,7 +194,7 @@ def _problem(
 
 
 def _has_address(queue: MessageQueue, brokers: Mapping[str, Mapping[int, str]], wanted: int) -> bool:
-    """Writing needs the master, reading anybody. The brokers of a static topic are known by other routes only."""
+    """Whether a queue has a usable broker: a master for writing, any for reading. Static topics always count as yes."""
     if queue.broker_name.startswith(_MOCK_BROKER):
         return True
     addresses = brokers.get(queue.broker_name, {})
@@ -249,7 +249,7 @@ def _usable_addresses(broker: BrokerData, address_map: Mapping[str, str]) -> dic
 
 
 def map_address(address: str, address_map: Mapping[str, str]) -> str:
-    """The address to dial for one that a name server gave, in its normal form.
+    """The address to connect to for one from a name server, after `address_map`, in its normal form.
 
     Raises:
         ConfigError: it is not a "host:port".

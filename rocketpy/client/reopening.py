@@ -1,4 +1,4 @@
-"""What may be made again in the child of a fork, from the arguments that it was made with."""
+"""Reopenable: objects that can be made again in the child of a fork, from their original arguments."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["Reopenable"]
 
 
 class Reopenable(NotPicklable):
-    """Base of what remembers how it was made.
+    """Base class of objects that remember the arguments they were made with.
 
-    In a child everything of the parent is a copy that nobody serves: locks may be held by threads that are not there,
-    and sockets belong to the parent. So nothing of it is mended; the object is made again in its place, for code that
-    holds it to go on with it.
+    In a child, the parent's objects are copies that no thread serves: locks may be held by threads that do not exist
+    there, and sockets belong to the parent. So the object's parts are not repaired: the same object is initialised
+    again, so that code which refers to it can continue.
     """
 
     _made_with: dict[str, Any]
     """The arguments of `__init__`."""
 
     def _make_again(self, *, crossed_fork: bool) -> None:
-        """Become as new.
+        """Initialise it again.
 
         Raises:
             ClientClosedError: this is the process in which it was made.

@@ -1,4 +1,4 @@
-"""What a client instance asks of the producers and consumers that share it, and the table of them.
+"""Roles: the producers and consumers that share a client instance, as the client sees them, and the table of them.
 
 Plays the part of MQProducerInner, MQConsumerInner and of the two tables in MQClientInstance.
 """
@@ -19,14 +19,14 @@ __all__ = ["ConsumerRole", "Driven", "DrivenRole", "ProducerRole", "Role", "Role
 
 
 class Role(Protocol):
-    """A producer or a consumer, as the client instance sees it. All of these are plain functions that never wait."""
+    """A producer or a consumer, as the client instance sees it. Its methods are plain functions that never wait."""
 
     def on_route_changed(self, topic: str) -> None:
-        """The route of a topic is another one now."""
+        """The route of a topic has changed."""
         ...
 
     def client_closing(self) -> None:
-        """The client closes: begin nothing new."""
+        """The client closes: start nothing new."""
         ...
 
 
@@ -38,74 +38,74 @@ class ConsumerRole(Role, Protocol):
     """A consumer."""
 
     def consumer_data(self) -> ConsumerData:
-        """What brokers shall know: group, model, subscriptions. Asked for at every heartbeat."""
+        """What heartbeats tell brokers: group, message model, subscriptions. Called for every heartbeat."""
         ...
 
     def topics(self) -> Iterable[str]:
-        """The topics whose routes must be kept fresh."""
+        """The topics whose routes the client must keep fresh."""
         ...
 
     def rebalance_now(self) -> None:
-        """The members of the group changed: look at once who consumes which queue."""
+        """The members of the group have changed: rebalance at once."""
         ...
 
 
 class Driven(Protocol):
-    """What brokers can have a consumer do while it runs."""
+    """What carries out requests of brokers to a running consumer."""
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
-        """Where it stands on a topic."""
+        """For each of the consumer's queues of a topic, the offset that is committed or will be next."""
         ...
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from these offsets, in those of the queues that it has."""
+        """Continue at these offsets in the queues that the consumer has."""
         ...
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
-        """How it is, inside."""
+        """The consumer's internal state, with the stacks of its threads and tasks if `with_stacks`."""
         ...
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
-        """Give one message to a listener; no offset moves.
+        """Pass one message to the listener of its topic; no offset changes.
 
         Raises:
-            BrokerError: nobody listens to its topic.
+            BrokerError: its topic has no listener.
         """
         ...
 
 
 @runtime_checkable
 class DrivenRole(Protocol):
-    """A consumer that brokers can drive. One without this attribute cannot be driven."""
+    """A consumer that carries out requests of brokers. Consumers without this attribute do not."""
 
     @property
     def driven(self) -> Driven | None:
-        """What drives it; None while it does not run."""
+        """What carries out the requests; None while the consumer does not run."""
         ...
 
 
 class RoleTable:
-    """Producers and consumers by group; each group once: a broker tells them apart by client id and group alone."""
+    """Producers and consumers by group. Each group is there once, as brokers identify them by client id and group."""
 
     def __init__(self) -> None:
         self.producers: dict[str, ProducerRole] = {}
         self.consumers: dict[str, ConsumerRole] = {}
 
     def add_producer(self, group: str, role: ProducerRole) -> None:
-        """Take a producer in.
+        """Add a producer.
 
         Raises:
-            ConfigError: this client has one of that group.
+            ConfigError: this client already has one of that group.
         """
         if group in self.producers:
             raise ConfigError(f"this client has a producer of the group {group!r} already; {_REMEDY}")
         self.producers[group] = role
 
     def add_consumer(self, group: str, role: ConsumerRole) -> None:
-        """Take a consumer in.
+        """Add a consumer.
 
         Raises:
-            ConfigError: this client has one of that group.
+            ConfigError: this client already has one of that group.
         """
         if group in self.consumers:
             raise ConfigError(f"this client has a consumer of the group {group!r} already; {_REMEDY}")
@@ -121,7 +121,7 @@ class RoleTable:
         return {topic for role in self.consumers.values() for topic in role.topics()}
 
     def heartbeat(self, client_id: str) -> HeartbeatData | None:
-        """What to tell brokers, None when there is nobody to tell of."""
+        """The body of a heartbeat, None if there are no roles."""
         if not self.producers and not self.consumers:
             return None
         return HeartbeatData(

@@ -1,9 +1,9 @@
-"""The routes of the topics in use, and the addresses of brokers that follow from them.
+"""The routes of the topics in use, and the addresses of the brokers in them.
 
-Reading is plain and never waits; what is read are immutable snapshots. A topic is looked up once however many tasks ask
-for it at the same time. A route that was good is kept when the name servers are away or have forgotten it: brokers may
-well be reachable, and a name server that was restarted knows nothing for a while. Plays the part of topicRouteTable and
-brokerAddrTable in MQClientInstance.
+Reading never waits, and returns immutable snapshots. If several tasks need the route of a topic at the same time, it is
+looked up once. A usable route is kept while no name server answers or knows it: brokers may be reachable all the same,
+and a name server that was restarted knows no topics for a while. Plays the part of topicRouteTable and brokerAddrTable
+in MQClientInstance.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ __all__ = ["BrokerAddress", "RouteTable"]
 logger = get_logger(__name__)
 
 _ANY = "*"
-"""Stands for every topic, where no name server answers."""
+"""Stands for every topic, while no name server answers."""
 _NEARLY = 0.01
-"""Seconds before a deadline that count as having reached it: the last try gets a little less than what is left."""
+"""Seconds before a deadline that count as having reached it: the last attempt gets a little less than the time left."""
 
 
 class BrokerAddress(NamedTuple):
-    """Where to reach a broker, and whether that is a slave."""
+    """The address of a broker, and whether it is a slave."""
 
     address: str
     is_slave: bool
 
 
 class _Default(NamedTuple):
-    """From which topic a topic that does not exist yet has its route, and how many queues it will get."""
+    """The topic whose route is used for a topic that does not exist yet, and how many queues the new topic will get."""
 
     topic: str
     queue_nums: int
@@ -60,23 +60,23 @@ class _Default(NamedTuple):
 
 @attrs.define(eq=False)
 class _Lookup:
-    """One question to the name servers that several tasks wait for."""
+    """One lookup at the name servers, which several tasks may wait for."""
 
     deadline: float
-    """Of whoever asked."""
+    """The deadline of the task that asks."""
     done: trio.Event = attrs.Factory(trio.Event)
     outcome: TopicRoute | RocketMQError | None = None
-    """None when whoever asked was cancelled."""
+    """None if the task that asks was cancelled."""
 
 
 class RouteTable:
     """Routes by topic.
 
     Args:
-        name_servers: who is asked.
-        timeout: seconds that a lookup may take when the caller does not say.
+        name_servers: asked for routes.
+        timeout: seconds that a lookup may take if the caller sets no timeout.
         address_map: rewrites broker addresses.
-        on_change: called after the route of a topic has become another one, with the topic.
+        on_change: called with a topic after its route has changed.
     """
 
     def __init__(
@@ -97,39 +97,39 @@ class RouteTable:
         self._defaults: dict[str, _Default] = {}
         self._lookups: dict[tuple[str, _Default | None], _Lookup] = {}
         self._stale: set[str] = set()
-        """Topics whose route could not be refreshed the last time, for which that was told."""
+        """Topics whose last refresh failed, which was logged."""
         self.version = 0
-        """Another number whenever anything that is read here may have changed."""
+        """Changes whenever anything that is read here may have changed."""
 
     # --- reading: plain, from any thread ---------------------------------------------------------------
 
     def publish_info(self, topic: str) -> TopicPublishInfo | None:
-        """The queues to write to; None when the topic is not known yet or nothing of it can be written."""
+        """The queues to write to; None if the topic is not known yet, or not writable."""
         return self._publish.get(topic)
 
     def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
-        """The queues to read from, sorted; None when the topic is not known yet. They may be none."""
+        """The queues to read from, sorted; None if the topic is not known yet. There may be none."""
         route = self._routes.get(topic)
         return None if route is None else route.subscribe
 
     def route(self, topic: str) -> TopicRoute | None:
-        """All that is known of a topic."""
+        """The route of a topic, None if it is not known."""
         return self._routes.get(topic)
 
     def broker_name(self, queue: MessageQueue) -> str:
-        """The broker that holds a queue: its own, save for static topics, whose queues move between brokers."""
+        """The name of the broker that holds a queue. In static topics it may differ from `queue.broker_name`."""
         route = self._routes.get(queue.topic)
         return route.endpoints.get(queue, queue.broker_name) if route is not None else queue.broker_name
 
     def broker_address(self, broker_name: str, *, master: bool = True) -> str | None:
-        """The address of the master of that name; with `master=False` of any of its brokers, the master first."""
+        """The address of a broker's master; with `master=False`, of a slave if there is no master."""
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None
         return addresses.get(MASTER_ID) if master else addresses[min(addresses)]
 
     def find_broker(self, broker_name: str, broker_id: int = MASTER_ID) -> BrokerAddress | None:
-        """Whom to pull from: the broker with that id, for a slave the next one after it, else any of that name."""
+        """The broker to pull from: the one with `broker_id`, for a slave id also the next id, or any of that name."""
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None
@@ -138,7 +138,7 @@ class RouteTable:
         return BrokerAddress(addresses[found], found != MASTER_ID)
 
     def brokers(self) -> dict[str, Mapping[int, str]]:
-        """Addresses of every broker that some route names, by broker name and id."""
+        """The addresses of every broker in any route, by broker name and id."""
         return dict(self._brokers)
 
     def topics(self) -> set[str]:
@@ -155,12 +155,12 @@ class RouteTable:
         default_topic: str | None = None,
         default_queue_nums: int = 4,
     ) -> TopicPublishInfo:
-        """The queues to write to, asked for when they are not known.
+        """The queues to write to, looked up if they are not known.
 
         Args:
-            topic: where to write.
+            topic: the topic to write to.
             timeout: seconds that this may take.
-            default_topic: whose brokers create the topic when somebody sends to it; None: it must exist.
+            default_topic: the topic whose brokers create `topic` at its first message; None if it must exist.
             default_queue_nums: how many queues it gets then.
 
         Raises:
@@ -179,7 +179,7 @@ class RouteTable:
         return route.publish
 
     async def ensure_subscribe(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
-        """The queues to read from, asked for when they are not known.
+        """The queues to read from, looked up if they are not known.
 
         Raises:
             NameServerUnreachableError: no name server answered.
@@ -195,12 +195,12 @@ class RouteTable:
         return route.subscribe
 
     def why_not_readable(self, topic: str) -> RouteNotFoundError | None:
-        """What to tell about a topic whose route is known and of no use to readers; None for others."""
+        """The error for a topic whose route is known but has no readable queue; None for other topics."""
         route = self._routes.get(topic)
         return None if route is None or route.not_readable is None else _unusable(route, route.not_readable, "read")
 
     async def refresh(self, topic: str, *, timeout: float | None = None) -> TopicRoute | None:
-        """Ask again about one topic. When nobody knows better, the old route stays; None when there is none.
+        """Look up one topic again. If no name server knows it, the old route stays; None if there is none.
 
         Raises:
             NameServerUnreachableError: no name server answered; the old route stays.
@@ -212,7 +212,7 @@ class RouteTable:
             return self._routes.get(topic)
 
     async def refresh_all(self, more: Iterable[str] = ()) -> None:
-        """Ask again about every topic in use, and about `more`. Errors are logged: the old routes stay."""
+        """Look up every topic in use again, and `more`. Errors are logged, and the old routes stay."""
         wanted = sorted(self._routes.keys() | set(more))
         self._stale &= {*wanted, _ANY}
         for topic in wanted:
@@ -234,7 +234,7 @@ class RouteTable:
             logger.warning("routes are refreshed again")
 
     def clean_offline_brokers(self) -> list[str]:
-        """Forget brokers that no route names any more. Returns their addresses, which nobody needs now."""
+        """Forget brokers that are in no route any more. Returns their addresses."""
         named: dict[str, set[str]] = {}
         for route in self._routes.values():
             for name, addresses in route.brokers.items():
@@ -248,11 +248,11 @@ class RouteTable:
             else:
                 logger.info("broker %s is in no route any more", name)
                 del self._brokers[name]
-        self.version += 1  # last: what another thread has kept by the old number is of no use from here on
+        self.version += 1  # last: what other threads have cached by the old number is invalid from here on
         return gone
 
     async def _look_up(self, topic: str, timeout: float, default: _Default | None) -> TopicRoute:
-        """Ask the name servers, or wait for a task that asks them already."""
+        """Ask the name servers, or wait for a task that is asking them already."""
         deadline = trio.current_time() + timeout
         while True:
             lookup = self._lookups.get((topic, default))
@@ -263,13 +263,13 @@ class RouteTable:
             if isinstance(lookup.outcome, TopicRoute):
                 return lookup.outcome
             if lookup.outcome is not None and not _ran_out_of_time(lookup, deadline):
-                # Each waiter has an error of its own: tracebacks and notes must not gather on one that all share.
+                # Each waiter gets an error of its own, so that tracebacks do not pile up on a shared one.
                 raise (_route_error(topic, lookup.outcome) or copy.copy(lookup.outcome)) from lookup.outcome
             if not lookup.done.is_set():
                 raise self.too_late(topic, timeout)
 
     def too_late(self, topic: str, timeout: float) -> NameServerUnreachableError:
-        """What to tell when the time was up before a name server had answered about a topic."""
+        """The error for a lookup whose time was up before a name server answered."""
         asked = self._name_servers.current
         return NameServerUnreachableError(
             f"no name server has answered about the topic {topic} within {timeout:g} s (asked last: {asked}); check "
@@ -279,7 +279,7 @@ class RouteTable:
         )
 
     async def _lead(self, topic: str, deadline: float, default: _Default | None) -> TopicRoute:
-        """Be the task that asks."""
+        """Ask the name servers, for this task and those that wait for it."""
         lookup = self._lookups[topic, default] = _Lookup(deadline)
         try:
             data, derived = await self._ask(topic, deadline, default)
@@ -300,7 +300,7 @@ class RouteTable:
         return lookup.outcome
 
     async def _ask(self, topic: str, deadline: float, default: _Default | None) -> tuple[TopicRouteData, bool]:
-        """The route of the topic, or the one it would have once it is created."""
+        """The route of the topic, or the one that it will have once it is created, and whether it is the latter."""
         try:
             return await name_server_api.topic_route(self._name_servers, topic, timeout=_left(deadline)), False
         except TopicNotExistError:
@@ -310,7 +310,7 @@ class RouteTable:
         return default_route(data, default.queue_nums), True
 
     def _accept(self, route: TopicRoute) -> None:
-        """Swap the snapshots, then tell."""
+        """Replace the snapshots, then report a change."""
         before = self._routes.get(route.topic)
         self._routes[route.topic] = route
         if route.not_writable is None:
@@ -325,7 +325,7 @@ class RouteTable:
 
 
 def _ran_out_of_time(lookup: _Lookup, deadline: float) -> bool:
-    """Whether a lookup failed because whoever asked had less time than somebody who waits for it, and has some left."""
+    """Whether a lookup failed at the deadline of the task that asked, while the waiting task still has time left."""
     if not isinstance(lookup.outcome, NameServerUnreachableError):
         return False
     return lookup.deadline - _NEARLY <= trio.current_time() < deadline - _NEARLY
@@ -339,7 +339,7 @@ def _left(deadline: float) -> float:
 
 
 def _route_error(topic: str, error: RocketMQError) -> RouteNotFoundError | None:
-    """What to tell about a lookup that failed; None when its own error says it best."""
+    """The error to raise for a failed lookup, None to raise its own."""
     if isinstance(error, NameServerUnreachableError):
         return NameServerUnreachableError(f"no route to the topic {topic}: {error}", topic=topic, tried=error.tried)
     if isinstance(error, TopicNotExistError):
@@ -353,14 +353,14 @@ def _route_error(topic: str, error: RocketMQError) -> RouteNotFoundError | None:
 
 
 def _answer(topic: str, error: TopicNotExistError) -> str:
-    """What the name server said; not of the topic that new ones are copied from, for which nobody has asked."""
+    """The name server's remark, unless it is about the default topic, which the user has not asked for."""
     if topic in re.split(r"[^\w%|-]+", error.remark or ""):
         return f"the name server {error.address} says: {error.remark}"
     return f"asked last was the name server {error.address}"
 
 
 def _unusable(route: TopicRoute, why: NoQueue, verb: str) -> RouteNotFoundError:
-    """What to tell about a topic that exists and is of no use."""
+    """The error for a topic that exists but has no usable queue."""
     if why is NoQueue.PERMISSION:
         return TopicNotWritableError(
             f"the topic {route.topic} may not be {verb}: no broker grants it; change the permission of the topic, or "

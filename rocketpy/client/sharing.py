@@ -1,4 +1,4 @@
-"""What may be given as `client=`: a client that several producers and consumers share."""
+"""Checks of the argument `client=`, a client that several producers and consumers share."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["check_shared", "trio_client_of"]
 
 
 def check_shared(client: object, network: Network | None) -> None:
-    """Refuse what is no client of the trio surface, and a network beside one.
+    """Refuse anything but a client of the trio surface, and a network together with a client.
 
     Raises:
-        ConfigError: one of the two.
+        ConfigError: it is one of these.
     """
     if client is None:
         return
@@ -28,10 +28,10 @@ def check_shared(client: object, network: Network | None) -> None:
 
 
 def trio_client_of(client: Any, surface: str) -> MQClientInstance | None:
-    """The client behind one of another surface; None for none.
+    """The trio client behind a client of another surface; None if there is no client.
 
     Raises:
-        ConfigError: it is no client of such a surface.
+        ConfigError: it is not a client of that surface.
     """
     if client is None:
         return None

@@ -25,10 +25,10 @@ _visible = FullJitter(0.01, 0.5)
 
 
 async def create_topic(client: MQClientInstance, topic: str, *, queues: int, key: str, timeout: float) -> None:
-    """Create a topic on every master that holds the topic `key`, or change its queues; returns when routes show it.
+    """Create a topic on every master that holds the topic `key`, or change its queues; return once routes have it.
 
     Raises:
-        ConfigError: the name is not one of a topic, or the number of queues is none.
+        ConfigError: the name or the number of queues cannot be used.
         RouteNotFoundError: no broker holds `key`, or the name servers do not show the new topic in time.
         BrokerError, TransportError, RequestTimeoutError: a broker refused or did not answer.
     """
@@ -58,7 +58,7 @@ async def _create(client: MQClientInstance, config: TopicConfig, key: str, timeo
 
 
 async def _wait_visible(client: MQClientInstance, topic: str) -> None:
-    """Brokers register a new topic on their own; name servers show it a moment later."""
+    """Wait until name servers know the topic, which brokers register by themselves."""
 
     async def look() -> None:
         await client.routes.refresh(topic)

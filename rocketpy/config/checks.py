@@ -1,6 +1,6 @@
-"""Checks of single settings: bounds, kinds, names. Each says what is wrong and what would be right. Pure.
+"""Checks of single settings: bounds, types, names. Each error tells what is wrong and what would be right. Pure.
 
-What concerns several settings of a config at once is checked by the config itself.
+Dependencies between several settings are checked by the config itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def number(name: str, value: object, kinds: tuple[type, ...]) -> None:
 
 
 def seconds(low: float, high: float) -> Check:
-    """Within bounds; a value given in milliseconds, as Java counts, falls out of them and is told so."""
+    """Seconds within bounds. The error points out that values are not milliseconds, as in Java."""
 
     def check(_: object, field: attrs.Attribute[Any], value: float) -> None:
         number(field.name, value, (int, float))
@@ -58,7 +58,7 @@ def seconds(low: float, high: float) -> Check:
 
 
 def whole(low: int, high: int = 2**31 - 1, *, off: int | None = None) -> Check:
-    """A whole number within bounds, or `off`, the default, which says that there is no such number."""
+    """A whole number within bounds, or `off`, the default, which switches the setting off."""
 
     def check(_: object, field: attrs.Attribute[Any], value: int) -> None:
         number(field.name, value, (int,))
@@ -92,7 +92,7 @@ def one_or_none(*choices: str) -> Check:
 
 
 def one_of_or_function(*choices: str) -> Check:
-    """One of these names, or what can be called and answers at once."""
+    """One of these names, or a plain function."""
 
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if isinstance(value, str) and value in choices:
@@ -111,7 +111,7 @@ def one_of_or_function(*choices: str) -> Check:
 
 
 def function_or_none(*arguments: str) -> Check:
-    """A function that takes these arguments. Said at once: otherwise every call of it would fail."""
+    """None, or a function that takes these arguments, since otherwise every call of it would fail."""
 
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if value is None:
@@ -164,7 +164,7 @@ def offset_storage_or_none(_: object, field: attrs.Attribute[Any], value: object
 
 
 def folder_or_none(value: str | os.PathLike[str] | None) -> str | None:
-    """A converter."""
+    """A folder as a text, or None; for use as a converter."""
     if value is None:
         return None
     try:

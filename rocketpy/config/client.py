@@ -1,6 +1,6 @@
-"""What clients of every role are told: where name servers are, who they are, how often they look around. Pure.
+"""The settings of all clients: name servers, the client id, intervals and timeouts. Pure.
 
-Plays the part of ClientConfig and of what NettyClientConfig adds for the connections.
+Plays the part of ClientConfig, and of NettyClientConfig for the connections.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def parse_addresses(value: str | Iterable[str] | None) -> tuple[str, ...]:
     """Addresses from "a:9876;b:9876" or from a list of them; IPv6 in brackets. Each counts once.
 
     Raises:
-        ConfigError: one of them is not a "host:port".
+        ConfigError: one of them is not "host:port".
     """
     parts = value.split(";") if isinstance(value, str) else [] if value is None else _texts(value)
     stripped = [part.strip() for part in parts]
@@ -86,12 +86,12 @@ class ClientConfig:
     namesrv: tuple[str, ...] = attrs.field(
         factory=lambda: os.environ.get("NAMESRV_ADDR"), converter=parse_addresses, metadata={"java": "namesrvAddr"}
     )
-    """Name servers: "a:9876;b:9876" or a list. Left out, the environment variable NAMESRV_ADDR counts."""
+    """Name servers: "a:9876;b:9876" or a list. Default: the environment variable NAMESRV_ADDR."""
     client_ip: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "clientIP"})
-    """Address of this host in the client id. Left out, the one from which this host reaches others."""
+    """Address of this host in the client id. Default: the address from which this host reaches others."""
     instance_name: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "instanceName"})
-    """Makes the client id "ip@instance_name". It must then be unique among all clients, and that is up to you; left
-    out, the id is made of process, time and chance, and unique by itself."""
+    """Makes the client id "ip@instance_name"; it is up to you to make it unique among all clients. By default, the id
+    contains the process id, the time and a random number, and is unique by itself."""
     unit_name: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "unitName"})
     """Last part of the client id, for installations in several units."""
     address_map: dict[str, str] = attrs.field(factory=dict, converter=_address_map, hash=False, metadata={"java": None})
@@ -101,24 +101,24 @@ class ClientConfig:
         default=SerializeType.JSON, converter=_serialize_type, metadata={"java": None}
     )
     """How headers of requests are encoded: "JSON", or "ROCKETMQ" for the binary form (in Java the system property
-    rocketmq.serialize.type). Answers are understood in both, whatever a server chooses."""
+    rocketmq.serialize.type). Answers may be in either form."""
     access_key: str | None = attrs.field(default=None, validator=_needs_secret_key, metadata={"java": None})
-    """With it and the secret every request is signed, for servers that ask who a client is. (In Java they are given to
+    """With this and `secret_key`, every request is signed, for servers with access control. (In Java both are passed to
     the constructors, as AclClientRPCHook.)"""
     secret_key: str | None = attrs.field(default=None, validator=_needs_access_key, repr=False, metadata={"java": None})
-    """The secret that belongs to `access_key`. It signs and does not travel."""
+    """The secret that belongs to `access_key`. Requests are signed with it, and it is never sent."""
     security_token: str | None = attrs.field(
         default=None, validator=_needs_access_key, repr=False, metadata={"java": None}
     )
-    """Goes along with a temporary access key."""
+    """The token that belongs to a temporary access key; it is sent with every request."""
     poll_name_server_interval: float = attrs.field(
         default=30.0, validator=seconds(0.01, 3600), metadata={"java": "pollNameServerInterval", "scale": 1000}
     )
-    """Seconds between two looks at the routes of the topics in use."""
+    """Seconds between two refreshes of the routes of the topics in use."""
     heartbeat_broker_interval: float = attrs.field(
         default=30.0, validator=seconds(0.01, 110), metadata={"java": "heartbeatBrokerInterval", "scale": 1000}
     )
-    """Seconds between heartbeats. A broker forgets a client that was silent for 120."""
+    """Seconds between heartbeats. A broker forgets a client that was silent for 120 s."""
     persist_consumer_offset_interval: float = attrs.field(
         default=5.0, validator=seconds(0.01, 3600), metadata={"java": "persistConsumerOffsetInterval", "scale": 1000}
     )
@@ -134,13 +134,13 @@ class ClientConfig:
     idle_timeout: float = attrs.field(
         default=120.0, validator=seconds(1, 3600), metadata={"java": "clientChannelMaxIdleTimeSeconds"}
     )
-    """Seconds after which a connection that nobody uses is closed."""
+    """Seconds after which an unused connection is closed."""
     close_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 600), metadata={"java": None})
-    """Seconds that saying goodbye to the brokers may take when a client closes."""
+    """Seconds that leaving the groups at the brokers may take when a client closes."""
 
     @property
     def credentials(self) -> Credentials | None:
-        """What requests are signed with; None when they are not."""
+        """The keys that requests are signed with; None if they are not signed."""
         if self.access_key is None or self.secret_key is None:
             return None
         from rocketpy.security.credentials import Credentials
@@ -151,7 +151,7 @@ class ClientConfig:
     def of(cls, config: ClientConfig | None = None, **fields: Any) -> Self:
         """A config of this class from another one, with some fields changed or added.
 
-        Fields that this class does not have (those of another role) are left behind.
+        Fields that this class does not have, which belong to another role, are left out.
 
         Raises:
             ConfigError: a field does not exist, is missing or has a value that cannot be used.

@@ -1,8 +1,8 @@
-"""Which settings of Java's clients are here, under what name, and why the others are not. Pure.
+"""The settings of Java's clients: their names here, and why some do not exist here. Pure.
 
-For the documentation, for the tests, and for who writes a name of Java's; clients that are configured right never
-load it. Covers ClientConfig, DefaultMQProducer, DefaultMQPushConsumer,
-DefaultLitePullConsumer and DefaultMQPullConsumer of 4.9.7 and 5.3.3.
+Used by the documentation, by tests, and to give advice when someone uses one of Java's names; otherwise it is not
+loaded. Covers ClientConfig, DefaultMQProducer, DefaultMQPushConsumer, DefaultLitePullConsumer and DefaultMQPullConsumer
+of 4.9.7 and 5.3.3.
 """
 
 from __future__ import annotations
@@ -43,41 +43,41 @@ _REASONS = {
     "there are no namespaces: write the names of topics and groups in full": "namespace namespaceV2",
     "there is no TLS": "useTLS",
     "there are no proxies; address_map says how brokers are reached": "socksProxyConfig",
-    "the address that a broker registered is dialled, never the port next to it":
+    "clients connect to the address that a broker has registered, never to the port next to it":
         "vipChannelEnabled sendMessageWithVIPChannel",
-    "an older name: send_latency_enable": "sendLatencyFaultEnable",
+    "an older name of send_latency_enable": "sendLatencyFaultEnable",
     "a broker that failed is tried again by one send, not probed": "detectInterval detectTimeout startDetectorEnable",
     "requests are signed with access_key and secret_key; there are no other hooks": "rpcHook",
     "always PYTHON": "language",
     "completions and callbacks run in the loop, without a pool": "clientCallbackExecutorThreads",
     "bodies are always read and decompressed": "decodeDecompressBody decodeReadBody",
-    "every heartbeat is complete, and goes out when there is something new": """
+    "every heartbeat is complete, and is sent at once when something has changed": """
         enableHeartbeatChannelEventListener useHeartbeatV2
     """,
-    "requests carry no such mark": "enableStreamRequestType unitMode",
+    "requests carry no such flag": "enableStreamRequestType unitMode",
     "routes are fetched at the first send": "topics",
-    "messages are sent in batches when a list is given, never by waiting for more": """
+    "messages are sent in batches if a list is passed, never by waiting for more": """
         autoBatch batchMaxBytes batchMaxDelayMs produceAccumulator totalBatchMaxBytes
     """,
     "back-pressure is always on": "enableBackpressureForAsyncMode",
-    "what compressType makes": "compressor",
-    "as many listeners as there is work for, up to consume_thread_max": """
+    "compressType selects it": "compressor",
+    "as many listeners run as there is work for, up to consume_thread_max": """
         adjustThreadPoolNumsThreshold consumeThreadMin
     """,
     "an argument of PushConsumer, not a setting": "messageListener subscription",
     "the consumers of a group share out the queues among themselves": "clientRebalance",
     "there is no pop consumption": "popBatchNums popInvisibleTime popThresholdForQueue",
     "the broker bounds the bytes of an answer": "pullBatchSizeInBytes",
-    "the broker that is asked is the one that the last answer suggested": "connectBrokerByUser defaultBrokerId",
+    "pulls go to the broker that the last answer suggested": "connectBrokerByUser defaultBrokerId",
     "each queue is pulled by a task of its own": "pullThreadNums",
-    "changes are seen with the routes, every poll_name_server_interval": "topicMetadataCheckIntervalMillis",
+    "changes are noticed with the routes, every poll_name_server_interval": "topicMetadataCheckIntervalMillis",
     "a PullConsumer shares no queues with its group; use LitePullConsumer": """
         enableRebalance registerSubscriptions registerTopics
     """,
 }  # fmt: skip
 
 NOT_THERE: Mapping[str, str] = {key: reason for reason, keys in _REASONS.items() for key in keys.split()}
-"""Setting of Java's -> why there is none here."""
+"""Java's setting -> why it does not exist here."""
 
 _NO_SHARE = "a PullConsumer shares no queues with its group; use LitePullConsumer"
 NOT_THERE_OF: Mapping[type[ClientConfig], Mapping[str, str]] = {
@@ -93,31 +93,31 @@ NOT_THERE_OF: Mapping[type[ClientConfig], Mapping[str, str]] = {
         "pullTimeDelayMillsWhenException": "a pull that fails raises, and the program decides when to pull again",
     },
 }
-"""What one class of ours leaves out and another has -> why."""
+"""Config class -> Java's setting that it leaves out although another class has it -> why."""
 
 OTHER_DEFAULTS: Mapping[str, str] = {
     "allocateMessageQueueStrategy": "the same strategy, by name",
-    "awaitTerminationMillisWhenShutdown": "listeners get 10 s to finish; Java leaves them at once",
-    "backPressureForAsyncSendNum": "1024, as in later releases: 10,000 waiting messages help nobody",
+    "awaitTerminationMillisWhenShutdown": "listeners get 10 s to finish; Java does not wait for them",
+    "backPressureForAsyncSendNum": "1024, as in later releases: 10,000 waiting messages gain nothing",
     "clientIP": "looked up when a client starts",
     "consumeTimestamp": "counted from when a consumer starts, not from when its settings are made",
-    "consumerGroup": "has to be given: one name for all would mix strangers",
-    "instanceName": "every client has an id of its own, whatever shares its process",
-    "namesrvAddr": "NAMESRV_ADDR of the environment, else nothing: a client does not ask the web for name servers",
-    "producerGroup": "has to be given",
-    "pullTimeDelayMillsWhenException": "3 s rather than 1 s: a broker in trouble is spared",
+    "consumerGroup": "required: with a default name, unrelated programs would share a group",
+    "instanceName": "every client has an id of its own, even several in one process",
+    "namesrvAddr": "the environment variable NAMESRV_ADDR, or none: no web address is asked for name servers",
+    "producerGroup": "required",
+    "pullTimeDelayMillsWhenException": "3 s rather than 1 s, to spare a broker in trouble",
     "retryResponseCodes": "the same set, as codes",
-    "sendMsgMaxTimeoutPerRequest": "half of what is left where another broker could follow; Java lets one try take all",
+    "sendMsgMaxTimeoutPerRequest": "half of the time left if another broker can follow; Java lets one attempt take all",
 }
 """Why a default is not Java's, by Java's name."""
 
 SYSTEM_PROPERTIES: Mapping[str, str] = {
     "rocketmq.client.maxTimeConsumeContinuously": "workers move on to other queues after milliseconds anyway",
     "rocketmq.client.pull.pullMaxIdleTime": "a queue that is not pulled for 120 s without a reason is taken again",
-    "rocketmq.client.rebalance.minInterval": "changes are acted upon at once, and failures retried after 1 s",
+    "rocketmq.client.rebalance.minInterval": "changes lead to a rebalance at once, and failures are retried after 1 s",
     "rocketmq.client.unlockDelayTimeMills": "a queue is unlocked once its listener has returned and it is committed",
 }
-"""System property of Java's clients -> why there is no setting for it here. Others have become settings, see below."""
+"""System property of Java's clients -> why no setting corresponds to it. `NOT_OF_CLASSES` has those that have one."""
 
 NOT_OF_CLASSES: Mapping[str, str] = {
     "BROKER_SUSPEND_MAX_TIME_MILLIS": "a constant of Java's consumer",
@@ -128,21 +128,21 @@ NOT_OF_CLASSES: Mapping[str, str] = {
     "lockMaxLiveTime": "a system property, rocketmq.client.rebalance.lockMaxLiveTime",
     "waitInterval": "a system property, rocketmq.client.rebalance.waitInterval",
 }
-"""Where settings come from that are no fields of Java's classes."""
+"""Name -> where it comes from in Java, for settings that are not fields of Java's classes."""
 
 
 def fields_by_java_name(*kinds: type[ClientConfig]) -> dict[str, attrs.Attribute[object]]:
-    """Java's name -> field, for the fields that have one; of all configs, or of those given."""
+    """The fields that have a name in Java, by that name, of all config classes or of `kinds`."""
     fields = [field for kind in kinds or CONFIGS for field in attrs.fields(kind)]
     return {field.metadata["java"]: field for field in fields if field.metadata["java"]}
 
 
 def advice(name: str, known: Iterable[str]) -> str:
-    """What somebody may have meant by a name that is no setting: another name, one of Java's, or nothing (empty).
+    """Advice for a name that is not a setting: a similar name, or what to know about Java's setting; may be empty.
 
     Args:
-        name: as it was written.
-        known: the settings that could have been meant.
+        name: the name as the user wrote it.
+        known: the settings that exist.
     """
     known = list(known)
     written = _folded(name)
@@ -160,5 +160,5 @@ def advice(name: str, known: Iterable[str]) -> str:
 
 
 def _folded(name: str) -> str:
-    """A name without what tells Java's spelling from ours."""
+    """A name in lower case and without underscores, to compare Java's spelling with ours."""
     return name.replace("_", "").lower()

@@ -1,4 +1,4 @@
-"""What a lite pull consumer is told. Plays the part of the fields of DefaultLitePullConsumer. Pure."""
+"""The settings of a lite pull consumer. Plays the part of the fields of DefaultLitePullConsumer. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LitePullConsumerConfig"]
 
 @attrs.frozen(kw_only=True)
 class LitePullConsumerConfig(SharingConfig):
-    """How a lite pull consumer pulls ahead, and when it commits."""
+    """The settings of a lite pull consumer: how it pulls ahead, and when it commits."""
 
     auto_commit: bool = attrs.field(default=True, validator=member(bool), metadata={"java": "autoCommit"})
     """Whether to commit, every `auto_commit_interval`, everything handed out before the last poll."""
@@ -46,7 +46,7 @@ class LitePullConsumerConfig(SharingConfig):
     broker_suspend_max_time: float = attrs.field(
         default=20.0, validator=seconds(0.001, 600), metadata={"java": "brokerSuspendMaxTimeMillis", "scale": 1000}
     )
-    """Seconds for which a broker may hold a pull that finds nothing."""
+    """Seconds for which a broker may hold a pull that finds no message."""
     consumer_timeout_when_suspend: float = attrs.field(
         default=30.0,
         validator=seconds(0.01, 600),
@@ -55,15 +55,15 @@ class LitePullConsumerConfig(SharingConfig):
     """Seconds to wait for the answer to a pull; must be longer than `broker_suspend_max_time`."""
 
     def __attrs_post_init__(self) -> None:
-        """Fields that only make sense together."""
+        """Check fields that depend on each other."""
         check_patience(self.broker_suspend_max_time, self.consumer_timeout_when_suspend)
 
     @property
     def post_subscription_when_pull(self) -> bool:
-        """Every lite pull says what is wanted: brokers need not know it from heartbeats."""
+        """Always True: every lite pull carries its subscription, which brokers need not know from heartbeats."""
         return True
 
     @property
     def pull_interval(self) -> float:
-        """Queues are pulled again at once, as long as there is room."""
+        """Always 0: queues are pulled again at once as long as there is room."""
         return 0.0

@@ -12,7 +12,11 @@ __all__ = ["PullConsumerConfig", "check_patience"]
 
 
 def check_patience(hold: float, wait: float) -> None:
-    """The client must wait for longer than a broker may hold a pull.
+    """Check that the client waits for longer than a broker may hold a pull.
+
+    Args:
+        hold: `broker_suspend_max_time`, in seconds.
+        wait: `consumer_timeout_when_suspend`, in seconds.
 
     Raises:
         ConfigError: it does not.
@@ -33,7 +37,7 @@ class PullConsumerConfig(ClientConfig):
     broker_suspend_max_time: float = attrs.field(
         default=20.0, validator=seconds(0.001, 600), metadata={"java": "brokerSuspendMaxTimeMillis", "scale": 1000}
     )
-    """Seconds for which a broker may hold a `pull_block_if_not_found` that finds nothing."""
+    """Seconds for which a broker may hold a `pull_block_if_not_found` that finds no message."""
     consumer_timeout_when_suspend: float = attrs.field(
         default=30.0,
         validator=seconds(0.01, 600),
@@ -46,5 +50,5 @@ class PullConsumerConfig(ClientConfig):
     """Seconds that `pull` may take when it is called without a timeout."""
 
     def __attrs_post_init__(self) -> None:
-        """Fields that only make sense together."""
+        """Check fields that depend on each other."""
         check_patience(self.broker_suspend_max_time, self.consumer_timeout_when_suspend)

@@ -1,4 +1,4 @@
-"""What a push consumer is told. Plays the part of the fields of DefaultMQPushConsumer. Pure."""
+"""The settings of a push consumer. Plays the part of the fields of DefaultMQPushConsumer. Pure."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _WHAT_IT_GETS = "the message (or the list of messages)"
 
 @attrs.frozen(kw_only=True)
 class PushConsumerConfig(SharingConfig):
-    """How a push consumer pulls and consumes."""
+    """The settings of a push consumer: how it pulls, and how it calls listeners."""
 
     lock_interval: float = attrs.field(
         default=20.0, validator=seconds(0.1, 45), metadata={"java": "lockInterval", "scale": 1000}
     )
-    """With `orderly`: seconds between two renewals of the locks that a broker has given us."""
+    """With `orderly`: seconds between two renewals of the locks that this consumer holds."""
     lock_max_live_time: float = attrs.field(
         default=30.0, validator=seconds(1, 50), metadata={"java": "lockMaxLiveTime", "scale": 1000}
     )
@@ -36,8 +36,8 @@ class PushConsumerConfig(SharingConfig):
     it is. Must stay well below the 60 s after which brokers free a lock that was not renewed
     (`rocketmq.broker.rebalance.lockMaxLiveTime` there)."""
     consume_thread_max: int = attrs.field(default=20, validator=whole(1, 1000), metadata={"java": "consumeThreadMax"})
-    """Listeners that may run at the same time. With several topics, up to a quarter of the places is reserved for
-    topics that have no listener running."""
+    """Listeners that may run at the same time. With several topics, up to a quarter of them is reserved for topics that
+    have no listener running."""
     consume_message_batch_max_size: int = attrs.field(
         default=1, validator=whole(1, 1024), metadata={"java": "consumeMessageBatchMaxSize"}
     )
@@ -45,8 +45,8 @@ class PushConsumerConfig(SharingConfig):
     dedupe: str | None = attrs.field(default=None, validator=one_or_none("unique_id", "key"), metadata={"java": None})
     """Whether to acknowledge copies of messages that this consumer has already consumed, without calling the listener:
     "unique_id" for messages that were sent or delivered twice, "key" for messages with the same keys. It remembers the
-    last `dedupe_size` messages of this process; it knows nothing of messages that are being consumed at the moment, nor
-    of other members."""
+    last `dedupe_size` messages of this process. It does not know which messages are being consumed at the moment, nor
+    what other members consume."""
     dedupe_size: int = attrs.field(default=10_000, validator=whole(1, 10_000_000), metadata={"java": None})
     """Consumed messages that `dedupe` remembers; some 200 bytes each."""
     before_consume: Callable[..., Any] | None = attrs.field(
@@ -106,7 +106,7 @@ class PushConsumerConfig(SharingConfig):
     broker_suspend_max_time: float = attrs.field(
         default=15.0, validator=seconds(0, 600), metadata={"java": "BROKER_SUSPEND_MAX_TIME_MILLIS", "scale": 1000}
     )
-    """Seconds for which a broker holds a pull that finds nothing."""
+    """Seconds for which a broker holds a pull that finds no message."""
     consumer_timeout_when_suspend: float = attrs.field(
         default=30.0,
         validator=seconds(0.01, 600),
@@ -123,11 +123,11 @@ class PushConsumerConfig(SharingConfig):
         validator=seconds(0, 86_400),
         metadata={"java": "awaitTerminationMillisWhenShutdown", "scale": 1000},
     )
-    """Seconds that running listeners get to finish when the consumer closes (0 in Java). Then offsets are committed and
-    the brokers told, within `close_timeout`."""
+    """Seconds that running listeners get to finish when the consumer closes (0 in Java). Then, within `close_timeout`,
+    offsets are committed and the group is left."""
 
     def __attrs_post_init__(self) -> None:
-        """Fields that only make sense together."""
+        """Check fields that depend on each other."""
         for name in ("orderly", "auto_commit"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} must be True or False, not {getattr(self, name)!r:.100}")

@@ -1,4 +1,4 @@
-"""What every consumer is told that shares queues with its group. Pure."""
+"""The settings of consumers that share queues with their group. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["SharingConfig"]
 
 @attrs.frozen(kw_only=True)
 class SharingConfig(ClientConfig):
-    """Where a group begins, how it shares queues, where its offsets are, and who is told of what comes and goes."""
+    """The settings of consumers that share queues: start offset, allocation strategy, offset store and hooks."""
 
     group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
     """Name of the consumer group. Its members share the messages, except those of queues that a `LitePullConsumer` has
@@ -69,12 +69,12 @@ class SharingConfig(ClientConfig):
     """A plain or async function, called with a tuple of the queues that are taken from this consumer, or that it gives
     up as it closes. Until it returns they still belong to this consumer, but are no longer pulled."""
     rebalance_hook_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 60), metadata={"java": None})
-    """Seconds that a call of `on_assigned` or `on_revoked` may take; then the consumer goes on without waiting for it.
-    While a consumer closes it is at most half of `close_timeout`."""
+    """Seconds that a call of `on_assigned` or `on_revoked` may take; after that, the consumer continues without waiting
+    for it. While a consumer closes, it is at most half of `close_timeout`."""
     rebalance_interval: float = attrs.field(
         default=20.0, validator=seconds(0.01, 3600), metadata={"java": "waitInterval", "scale": 1000}
     )
-    """Seconds between two regular rebalances; known changes are acted upon at once."""
+    """Seconds between two regular rebalances; known changes lead to a rebalance at once."""
     pull_time_delay_when_exception: float = attrs.field(
         default=3.0, validator=seconds(0.001, 600), metadata={"java": "pullTimeDelayMillsWhenException", "scale": 1000}
     )

@@ -1,4 +1,4 @@
-"""Consuming: the push consumer, the lite pull consumer and the pull consumer, and their parts."""
+"""Consumers: the push consumer, the lite pull consumer and the pull consumer, and what they are made of."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Who consumes which queue: every member of a group computes it for itself, and all must agree. Pure.
+"""Allocation: every member of a group computes for itself which queues it consumes, and all must agree. Pure.
 
 A strategy (see `strategies`) gets the queues of one topic and the ids of the members, both sorted as Java sorts them,
-and answers with the queues of one member. It may be a function of the user's own, so its answer is checked.
+and returns the queues of one member. It may be a function of the user's, so what it returns is checked.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _STRATEGIES: dict[str, AllocateStrategy] = {
 
 
 def strategy(setting: str | AllocateStrategy) -> AllocateStrategy:
-    """The strategy that a setting names, or that it is.
+    """The strategy that a setting names; a setting that is a strategy itself is returned as it is.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: no strategy has that name.
     """
     if not isinstance(setting, str):
         return setting
@@ -50,10 +50,10 @@ def allocate(
     group: str = "",
     topic: str = "",
 ) -> list[MessageQueue]:
-    """The queues of one member, sorted; none when the group does not count it as a member.
+    """The queues of one member, sorted; none if `client_id` is not among the group's `ids`.
 
     Raises:
-        ConfigError: the strategy raised an exception, or answered with something else than queues of this topic.
+        ConfigError: the strategy raised an exception, or returned something other than queues of this topic.
     """
     members = java_sorted(ids)
     if client_id not in members or not queues:

@@ -1,4 +1,4 @@
-"""Checks of what is given to single calls of a consumer: numbers, seconds, times, offsets, queues. Pure."""
+"""Checks of the arguments of a consumer's methods: counts, seconds, timestamps, offsets, queues. Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MOST_OFFSET = 2**63 - 1
 
 
 def checked_count(name: str, value: object, most: int) -> int:
-    """A whole number from 1 on.
+    """Check a whole number from 1 to `most`, and return it.
 
     Raises:
-        ConfigError: it is none, or too large.
+        ConfigError: it is not such a number.
     """
     if type(value) is not int or not 1 <= value <= most:
         raise ConfigError(f"{name} must be a whole number between 1 and {most}, not {value!r:.100}")
@@ -28,10 +28,10 @@ def checked_count(name: str, value: object, most: int) -> int:
 
 
 def checked_seconds(name: str, value: object) -> float:
-    """A number of seconds, infinity included.
+    """Check a number of seconds, which may be infinite, and return it.
 
     Raises:
-        ConfigError: it is none, or below 0.
+        ConfigError: it is not a number, or negative.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:  # NaN is not
         raise ConfigError(f"{name} must be seconds, 0 or more, not {value!r:.100}")
@@ -39,10 +39,10 @@ def checked_seconds(name: str, value: object) -> float:
 
 
 def checked_offset(value: object) -> int:
-    """An offset.
+    """Check an offset, and return it.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not a whole number from 0 on.
     """
     if type(value) is not int or not 0 <= value <= _MOST_OFFSET:
         raise ConfigError(f"an offset must be a whole number, 0 or more, not {value!r:.100}")
@@ -50,7 +50,7 @@ def checked_offset(value: object) -> int:
 
 
 def checked_timestamp(value: object) -> int:
-    """Milliseconds since 1970, of a number of them or of a datetime with a time zone.
+    """Convert a timestamp, given in ms since 1970 or as a datetime with a time zone, to ms since 1970.
 
     Raises:
         ConfigError: it is neither.
@@ -65,7 +65,7 @@ def checked_timestamp(value: object) -> int:
 
 
 def checked_queues(queues: object) -> frozenset[MessageQueue]:
-    """Queues as they were given, each once.
+    """Check one queue or several, and return them as a set.
 
     Raises:
         ConfigError: these are not queues.
@@ -80,10 +80,10 @@ def checked_queues(queues: object) -> frozenset[MessageQueue]:
 
 
 def checked_queue(queue: object) -> MessageQueue:
-    """A queue as it was given.
+    """Check a queue, and return it.
 
     Raises:
-        ConfigError: this is none.
+        ConfigError: it is not a queue.
     """
     if not isinstance(queue, MessageQueue):
         raise ConfigError(

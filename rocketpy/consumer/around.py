@@ -1,7 +1,7 @@
-"""What stands around a listener: functions before and after it, and the memory of what was consumed already.
+"""What is wrapped around a listener: the hooks before and after it, and the detection of duplicates.
 
-It is one function in the place of the listener, of the same kind, so that whatever calls listeners need not know of it;
-and it is there only where a setting wants it. Plays the part of ConsumeMessageHook.
+The wrapped listener is a function of the same kind, plain or async, so whatever calls listeners need not know of it.
+A listener is wrapped only if a setting asks for it. Plays the part of ConsumeMessageHook.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Around", "Consumed"]
 
 
 class Consumed:
-    """The last messages that were consumed, by an id. Any thread may use it: each step is one operation of a dict.
+    """The ids of the messages that were consumed last. Any thread may use it: each step is one operation of a dict.
 
     Args:
         by: "unique_id" or "key".
@@ -38,16 +38,16 @@ class Consumed:
         self._seen: dict[Hashable, None] = {}
 
     def _id(self, message: MessageExt) -> Hashable | None:
-        """What two copies have in common; None when nothing tells."""
+        """What two copies of a message have in common; None if the message has no such id."""
         found = message.keys if self._by_key else message.message_id
         return (message.topic, found) if found else None
 
     def __contains__(self, message: MessageExt) -> bool:
-        """Whether a copy of it was consumed."""
+        """Whether a copy of a message was consumed."""
         return self._id(message) in self._seen
 
     def add(self, messages: Sequence[MessageExt]) -> None:
-        """These are consumed. Those that were the longest ago are forgotten when there are too many."""
+        """Remember messages as consumed, and forget the oldest ones if there are too many."""
         seen = self._seen
         for message in messages:
             found = self._id(message)
@@ -58,10 +58,10 @@ class Consumed:
             try:
                 seen.pop(next(iter(seen)), None)
             except (RuntimeError, StopIteration):
-                return  # another thread does the same
+                return  # another thread is forgetting old ones too
 
     def others(self, messages: Sequence[MessageExt]) -> list[int]:
-        """The places of those that have to be consumed: no copies of what was, and each once."""
+        """The indexes of the messages to consume: each message once, and no copies of consumed ones."""
         found: list[int] = []
         here: set[Hashable] = set()
         for place, message in enumerate(messages):
@@ -76,10 +76,10 @@ class Around:
     """Wraps listeners for one consumer.
 
     Args:
-        config: says what is wanted.
+        config: has the hooks, and says whether to look for duplicates.
 
     Attributes:
-        duplicates: copies that no listener got since the consumer was opened; any thread may look.
+        duplicates: copies kept from listeners since the consumer was opened; any thread may read it.
     """
 
     def __init__(self, config: PushConsumerConfig) -> None:
@@ -90,12 +90,12 @@ class Around:
         self.begin()
 
     def begin(self) -> None:
-        """Count from nothing: the consumer is opened, perhaps for the second time, perhaps after a fork."""
+        """Count from 0: the consumer is opened, perhaps for the second time, perhaps after a fork."""
         self.duplicates = 0
         self._counting = threading.Lock()
 
     def wrap(self, listener: Listener) -> Listener:
-        """The listener with everything around it; the listener itself where nothing is wanted.
+        """The listener with everything around it; the listener itself if no setting asks for anything.
 
         Raises:
             ConfigError: a hook has to be awaited, and the listener is a plain function.
@@ -138,7 +138,7 @@ class Around:
         return around
 
     def _wanted(self, what: Any) -> tuple[Any, list[int]]:
-        """What the listener gets, None for nothing, and the places of these messages in a batch."""
+        """What the listener gets, None for nothing, and the indexes of these messages in the batch."""
         if self._consumed is None:
             return what, []
         if not self._batch:
@@ -152,7 +152,7 @@ class Around:
                 self.duplicates += duplicates
 
     def _judged(self, what: Any, wanted: Any, places: list[int], outcome: object) -> object:
-        """What the listener has answered, for all that was given; and note what is consumed."""
+        """The listener's result in terms of everything that was passed in; remembers what is consumed."""
         if self._consumed is None:
             return outcome
         done = self._done(wanted, outcome)
@@ -161,7 +161,7 @@ class Around:
         self._consumed.add(wanted[:done] if self._batch else [wanted])
         if not self._batch:
             return outcome
-        # Copies among those that are done go with them.
+        # Copies that stand before the first message that is not done count as done too.
         of_all = len(what) if done == len(wanted) else places[done]
         self._count(of_all - done)
         if isinstance(outcome, RetryLater):
@@ -169,7 +169,7 @@ class Around:
         return outcome if outcome is None or outcome is ConsumeResult.SUCCESS else of_all
 
     def _done(self, wanted: Any, outcome: object) -> int | None:
-        """How many of the messages that the listener got are consumed; None when it has not said that of any."""
+        """How many of the messages that the listener got are consumed; None if its result does not say."""
         if outcome is None or outcome is ConsumeResult.SUCCESS:
             return len(wanted) if self._batch else 1
         if not self._batch:

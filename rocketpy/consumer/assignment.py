@@ -1,7 +1,7 @@
-"""Assignment: the queues that are ours, each with the task that pulls it.
+"""Assignment: the queues that this consumer has, each with the task that pulls it.
 
-A queue is taken only when it is known where to begin in it, and given up only after its offset was committed. Plays the
-part of the processQueueTable in RebalanceImpl.
+A queue is taken only once its start offset is known, and given up only after its offset was committed. Plays the part
+of the processQueueTable in RebalanceImpl.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Assignment:
 
     Args:
         parts: what pulling tasks share.
-        start_position: finds where to begin.
-        hooks: told which queues come and go.
+        start_position: finds the offset to begin at.
+        hooks: called when queues are assigned and revoked.
     """
 
     def __init__(self, parts: PullParts, start_position: StartPosition, hooks: QueueHooks | None = None) -> None:
@@ -43,7 +43,7 @@ class Assignment:
         self._start_position = start_position
         self._pullers: dict[MessageQueue, QueuePuller] = {}
         self._taking: dict[MessageQueue, object] = {}
-        """Queues of which the beginning is being looked for, each with a mark of who looks."""
+        """Queues whose start offset is being looked up, each with a token of the lookup."""
         self._withheld: set[MessageQueue] = set()
         self._nursery: trio.Nursery | None = None
         self._stopped = trio.Event()
@@ -51,7 +51,7 @@ class Assignment:
     # --- life -----------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """The service under which queues are pulled."""
+        """Run the tasks that pull queues, until `stop`."""
         async with trio.open_nursery() as self._nursery:
             for service in self._services():
                 self._nursery.start_soon(service)
@@ -59,11 +59,11 @@ class Assignment:
             await self._stopped.wait()
 
     def _services(self) -> Iterable[Callable[[], Awaitable[None]]]:
-        """What goes on besides."""
+        """What else runs while queues are pulled."""
         return ()
 
     def stop(self) -> None:
-        """Pull no more. What is held may still be consumed and committed."""
+        """Stop pulling. Messages that are held may still be consumed and committed."""
         self._stopped.set()
         for puller in self._pullers.values():
             puller.stop()
@@ -74,38 +74,38 @@ class Assignment:
             puller.pauses_changed()
 
     def drop_all(self) -> None:
-        """Nothing is ours any more."""
+        """Drop every queue: what listeners still return has no effect."""
         for puller in self._pullers.values():
             puller.drop()
 
     # --- subscriptions --------------------------------------------------------------------------------
 
     def subscriptions_changed(self) -> None:
-        """Give up the pulls that brokers hold for an old subscription. They are sent again soon, with the new one."""
-        self._parts.introduced = trio.Event()
+        """Cancel the pulls that brokers hold for an old subscription. They are sent again soon, with the new one."""
+        self._parts.announced = trio.Event()
         for puller in self._pullers.values():
             puller.subscriptions_changed()
 
-    def introduced(self) -> None:
-        """Brokers have heard what is subscribed now, those that answer."""
-        self._parts.introduced.set()
+    def announced(self) -> None:
+        """Every broker that answers has got a heartbeat with the current subscriptions."""
+        self._parts.announced.set()
 
     # --- looking --------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[QueuePuller]:
-        """What pulls each queue. For any thread."""
+        """The puller of each queue. For any thread."""
         return iter(tuple(self._pullers.values()))
 
     def get(self, queue: MessageQueue) -> QueuePuller | None:
-        """What pulls a queue, None when it is not ours."""
+        """The puller of a queue, None if this consumer does not have the queue."""
         return self._pullers.get(queue)
 
     def topics(self) -> set[str]:
-        """Topics of which queues are ours."""
+        """The topics of the queues that this consumer has."""
         return {queue.topic for queue in self._pullers}
 
     def queues(self, topic: str | None = None) -> tuple[MessageQueue, ...]:
-        """The queues that are ours, of one topic or of all, in order. For any thread."""
+        """The queues that this consumer has, of one topic or of all, sorted. For any thread."""
         return tuple(sorted(queue for queue in tuple(self._pullers) if topic is None or queue.topic == topic))
 
     def committable(self) -> tuple[MessageQueue, ...]:
@@ -113,25 +113,25 @@ class Assignment:
         return self.queues()
 
     def locks(self, now: float) -> dict[MessageQueue, LockStatus]:
-        """The locks that we have or want, at a time of trio's clock; none where order does not count."""
+        """The locks that this consumer has or wants, at a time of trio's clock; none unless it is orderly."""
         return {}
 
     # --- changing -------------------------------------------------------------------------------------
 
     async def apply(self, topic: str, plan: Plan) -> RocketMQError | None:
-        """Give up and take queues of a topic. Returns why some could not be taken, None when all could."""
+        """Give up and take queues of a topic. Returns why some could not be taken, None if all were."""
         overdue = self._overdue(topic, plan)
         await self._part_with(plan.drop)
         await self._give_up([*plan.drop, *overdue])
         wanted = [queue for queue in (*plan.add, *overdue) if queue not in self._withheld]
         failures = await self._take_all(topic, wanted, again=overdue)
-        limits = self._parts.manner.limits(len(self.queues(topic)))
+        limits = self._parts.policy.limits(len(self.queues(topic)))
         for queue in self.queues(topic):
             self._pullers[queue].process_queue.set_limits(limits)
         return failures[0] if failures else None
 
     def _overdue(self, topic: str, plan: Plan) -> list[MessageQueue]:
-        """Queues that nobody pulls any more though somebody should. There is no way to this; but if there were..."""
+        """Queues that have not been pulled for too long. No known bug leads to this: it is a watchdog."""
         now = trio.current_time()
         overdue = [
             queue
@@ -145,7 +145,7 @@ class Assignment:
         return overdue
 
     async def _part_with(self, queues: Collection[MessageQueue]) -> None:
-        """Tell that they go, while they are still ours and nothing new comes from them."""
+        """Stop pulling queues and have `on_revoked` called, while this consumer still has them."""
         for queue in queues:
             if queue in self._pullers:
                 self._pullers[queue].stop()
@@ -165,7 +165,7 @@ class Assignment:
     async def _take_all(
         self, topic: str, queues: Sequence[MessageQueue], *, again: Collection[MessageQueue] = ()
     ) -> list[RocketMQError]:
-        """Take queues of a topic, some of them `again`. Returns why some are not ours yet."""
+        """Take queues of a topic, some of them `again`. Returns why some could not be taken."""
         failures: list[RocketMQError] = []
         async with trio.open_nursery() as nursery:
             for name in sorted({queue.broker_name for queue in queues}):
@@ -174,7 +174,7 @@ class Assignment:
         return failures
 
     async def release(self, deadline: float) -> None:
-        """The consumer closes: let others have at once what is ours."""
+        """The consumer closes: let other members have its queues at once."""
 
     async def _take_of_broker(
         self, queues: Collection[MessageQueue], again: Collection[MessageQueue], failures: list[RocketMQError]
@@ -204,14 +204,14 @@ class Assignment:
             if is_ours:
                 del self._taking[queue]
         if self._nursery is None or self._stopped.is_set() or not is_ours:
-            return  # what was found may be the offset from before `withhold`
+            return  # the offset may be the one from before `withhold`
         offsets.update(queue, position)
-        puller = QueuePuller(queue, position, self._parts.manner.limits(1), self._parts)
+        puller = QueuePuller(queue, position, self._parts.policy.limits(1), self._parts)
         self._pullers[queue] = puller
         taken.append(puller)
 
     def _pull(self, taken: Collection[QueuePuller]) -> None:
-        """Begin to pull what was taken, unless the consumer has closed meanwhile."""
+        """Start to pull the queues that were taken, unless the consumer has closed meanwhile."""
         if self._nursery is None or self._stopped.is_set():
             return
         for puller in taken:
@@ -219,10 +219,10 @@ class Assignment:
                 self._nursery.start_soon(puller.run)
 
     def withhold(self, queues: Iterable[MessageQueue]) -> tuple[list[MessageQueue], list[ProcessQueue]]:
-        """Drop queues without a commit, and take none of them until `admit`, for their offsets are about to change.
+        """Drop queues without a commit, and take none of them until `admit`, because their offsets are about to change.
 
         Returns:
-            Those that were ours or about to be, and what was held of them.
+            The queues that this consumer had or was about to take, and the process queues of those that it had.
         """
         self._withheld.update(queues)
         dropped = [queue for queue in self._pullers if queue in self._withheld]
@@ -235,5 +235,5 @@ class Assignment:
         return sorted({*dropped, *coming}), [puller.process_queue for puller in pullers]
 
     def admit(self, queues: Iterable[MessageQueue]) -> None:
-        """These queues may be taken again; the next look shares them out."""
+        """These queues may be taken again; the next rebalance does so."""
         self._withheld.difference_update(queues)

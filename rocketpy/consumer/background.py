@@ -1,7 +1,7 @@
-"""Background: the tasks of a consumer while it runs, what becomes of a bug in one of them, and the goodbye.
+"""Background: the tasks of a consumer while it runs, what happens if one of them crashes, and how it leaves the group.
 
-They outlive the code that uses the consumer, which may be cancelled as a whole: what is to be committed is committed
-all the same. A bug in any of them ends the consumer, and is told at once.
+The tasks outlive the code that uses the consumer, which may be cancelled as a whole: offsets are committed all the
+same. A bug in any of them ends the consumer, and is reported at once.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ logger = get_logger(__name__)
 
 
 class Background(ABC):
-    """What consumers of every kind have only while they run.
+    """What a consumer of any kind has only while it runs.
 
     Attributes:
-        crash: what ended it, when that was a bug in a service of it or of its client.
-        ended: set when nothing of it goes on any more.
+        crash: the bug in one of its own or its client's services that ended it, if one did.
+        ended: set when no task of it is left.
         now: the time of its loop, for any thread.
-        assignment: the queues that are ours; made by each kind.
-        rebalance: what shares them out; likewise.
+        assignment: the queues that it has; made by each kind of consumer.
+        rebalance: shares the queues out; likewise.
     """
 
     assignment: Assignment
@@ -56,11 +56,11 @@ class Background(ABC):
         self._sharing = trio.CancelScope()
 
     async def open(self, stack: AsyncExitStack, close_timeout: float) -> None:
-        """Get ready what must be there before anything is consumed, and is given back at the very end.
+        """Open what must be there before anything is consumed: the offset store, which is closed at the very end.
 
         Args:
-            stack: gives it back.
-            close_timeout: seconds that this may take.
+            stack: closes it.
+            close_timeout: seconds that closing may take.
 
         Raises:
             OffsetStoreError: offsets cannot be kept.
@@ -75,13 +75,13 @@ class Background(ABC):
 
     @abstractmethod
     async def _begin(self, nursery: trio.Nursery) -> None:
-        """Start what has to run before anything else does."""
+        """Start the services that everything else needs."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """The services, until `_hang_up`.
+        """Run the services until `_hang_up`.
 
-        Behind a shield, because the code that uses the consumer may be cancelled as a whole, and listeners shall finish
-        all the same. The shield ends with `close`, which has a deadline; a start that is cancelled comes to the
+        They run behind a shield, because listeners should finish even if the code that uses the consumer is cancelled
+        as a whole. The shield ends with `close`, which has a deadline. A start that is cancelled stops at the
         checkpoint before the shield.
         """
         try:
@@ -100,7 +100,7 @@ class Background(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Close in order."""
+        """Close everything in order."""
 
     async def _assign(self, *, task_status: trio.TaskStatus[None]) -> None:
         with heard(f"consumer {self._group}", self._note_crash):
@@ -112,14 +112,14 @@ class Background(ABC):
 
     @abstractmethod
     def subscriptions_changed(self) -> None:
-        """Something else is wanted now."""
+        """The subscriptions have changed."""
 
     @abstractmethod
     def stop_pulling(self) -> None:
-        """Get nothing new."""
+        """Stop pulling and rebalancing."""
 
     def start_service(self, service: Callable[[], Awaitable[None]]) -> None:
-        """Run an async function until the consumer ends; a bug in it ends the consumer."""
+        """Run an async function until the consumer ends. An exception from it ends the consumer."""
         if self._nursery is None:
             raise AssertionError("services start in a consumer that runs")
         self._nursery.start_soon(self._guarded, service)
@@ -129,7 +129,7 @@ class Background(ABC):
             await service()
 
     def fail(self, crash: ServiceCrashedError) -> None:
-        """What is under it has crashed: end."""
+        """The client below has crashed: end."""
         self._note_crash(crash)
         self._hang_up.set()
 
@@ -139,13 +139,17 @@ class Background(ABC):
     def in_loop(self, function: Callable[[], object]) -> None:
         """Have a plain function called in the loop soon. For any thread, and for signal handlers.
 
-        Not at once where this is the loop: a handler may have struck while a lock is held that the function wants.
+        Even in the loop's own thread it is not called at once: a signal handler may have interrupted code that holds
+        a lock which the function needs.
         """
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(function)
 
-    async def _say_goodbye(self, queues: Collection[MessageQueue], deadline: float) -> None:
-        """Commit, then leave: who gets our queues is to find the offsets. One that hangs costs half the time."""
+    async def _commit_and_leave(self, queues: Collection[MessageQueue], deadline: float) -> None:
+        """Commit, then leave the group, so that the next owners of the queues find the offsets.
+
+        A broker that hangs takes up half of the time at most.
+        """
         now = trio.current_time()
         left = await self._offsets.commit_all(queues, deadline=now + (deadline - now) / 2)
         if left:
@@ -159,6 +163,6 @@ class Background(ABC):
         await self._leave(deadline)
 
     async def _leave(self, deadline: float) -> None:
-        """Leave the group, until a time of trio's clock."""
+        """Leave the group, by a deadline on trio's clock."""
         with trio.move_on_at(deadline):
             await self._client.unregister_consumer(self._group)

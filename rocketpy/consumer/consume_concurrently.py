@@ -1,9 +1,9 @@
-"""ConsumeMessageConcurrentlyService: many messages of a queue at the same time, in no order.
+"""ConsumeMessageConcurrentlyService: many messages of a queue at the same time, in no particular order.
 
-It turns pulled messages into calls of listeners, and what comes of the calls into offsets: what succeeded is dealt
-with; what failed, or took too long, is given back to a broker and then dealt with; what no broker takes is tried again
-here; what nobody listens to waits. An offset moves only past messages that are dealt with. Plays the part of
-ConsumeMessageConcurrentlyService.
+It turns pulled messages into calls of listeners, and the results of those calls into offsets. A message that succeeded
+is done. One that failed, or took too long, is sent back to a broker and is done once the broker has it; if no broker
+takes it, it is retried here. One whose topic has no listener waits. The offset of a queue moves only past messages that
+are done. Plays the part of ConsumeMessageConcurrentlyService.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 __all__ = ["ConsumeMessageConcurrentlyService"]
 
 RETRY_HERE_AFTER = 5.0
-"""Seconds after which a message is tried again that no broker took back."""
+"""Seconds after which a message that no broker took back is retried."""
 EXPIRED_DELAY_LEVEL = 3
 
 
 @attrs.define(eq=False)
 class _Failure:
-    """A message that has to be given back."""
+    """A message that has to be sent back."""
 
     queue: ProcessQueue
     message: MessageExt
     delay_level: int
     listener: Listener | None
-    """Who gets it when it is tried again here; None while a call of it may still be under way."""
+    """The listener that gets it when it is retried here; None while an earlier call with it may still be running."""
     due: float = 0.0
     untried: bool = False
-    """Whether nobody listened, so that its attempts are not counted."""
+    """Whether no listener has seen it, so that no attempt is counted."""
 
 
 class ConsumeMessageConcurrentlyService(ConsumeService):
-    """Consumes for one push consumer, side by side. Arguments are those of `ConsumeService`."""
+    """Calls the listeners of one push consumer concurrently. Its arguments are those of `ConsumeService`."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
     # --- in: from messages to calls ---------------------------------------------------------------------
 
     def subscriptions_changed(self) -> None:
-        """Listeners came or went."""
+        """Listeners were added or removed."""
         self._share()
         super().subscriptions_changed()
 
     def _share(self) -> None:
-        """No topic may take all workers of its kind."""
+        """Keep workers of each kind, plain and async, for every topic: none may take all of them."""
         topics = self._subscriptions.user_topics
         kinds: dict[bool, list[str]] = {False: [], True: []}
         for topic in topics:
@@ -106,7 +106,7 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
     # --- out: from calls to offsets ---------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Deal with the calls that have ended since the last time."""
+        """Process the calls that have ended since the last time."""
         self._note_times()
         succeeded = self._finished.take_succeeded()
         if self._expired:
@@ -142,7 +142,7 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
         self._give_back([_Failure(each.queue, each.message, BROKER_DECIDES, None, untried=True) for each in waited])
 
     def _give_back(self, failures: Iterable[_Failure]) -> None:
-        """As many at a time as listeners may run: a broker in trouble is not to be stormed."""
+        """Send messages back, as many at a time as listeners may run: a broker in trouble must not be flooded."""
         self._failures.extend(failures)
         while self._nursery is not None and self._senders < min(len(self._failures), self._config.consume_thread_max):
             self._senders += 1
@@ -170,7 +170,7 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
         self._settle()
 
     async def _retry_here_service(self) -> None:
-        """Try again what no broker took back."""
+        """Retry messages that no broker took back."""
         while True:
             await self._some_later.wait()
             self._some_later = trio.Event()
@@ -210,6 +210,6 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
         return True
 
     def _allow_more(self) -> None:
-        """A listener that hangs must not keep the others from running; but many that hang must not pile up."""
+        """Allow one more call for each that hangs, so that others can run, up to twice `consume_thread_max` in all."""
         limit = self._config.consume_thread_max
         self._allow(min(self._most - limit + len(self._expired), limit))

@@ -1,11 +1,11 @@
-"""ConsumeMessageOrderlyService: the messages of each queue one after the other, each once the one before it is done.
+"""ConsumeMessageOrderlyService: the messages of each queue one by one, each only when the one before it is done.
 
-Every queue has a lane of its own, which at most one worker may enter. The worker goes on by itself from one message to
-the next as long as all is well: the call was a success, the queue is ours, and its lock counts, which is one comparison
-with a time that the lane has. Anything else closes the lane until it is decided here what follows: the same messages
-again after a pause, while those behind them wait; or, after too many attempts, the dead-letter queue, and on to the
-next ones. A worker leaves a lane every few milliseconds for others that wait, long before the minute after which Java's
-does. Plays the part of ConsumeMessageOrderlyService.
+Every queue has a lane of its own, which at most one worker may enter. The worker goes from one message to the next by
+itself as long as the calls succeed, the queue is not dropped, and its lock is valid, which takes one comparison with a
+time that the lane has. Anything else closes the lane until this service has decided what follows: the same messages
+again after a pause, while those behind them wait, or, after too many attempts, the dead-letter queue and then the next
+messages. A worker leaves a lane for others that wait every few milliseconds; Java's leaves it after a minute. Plays the
+part of ConsumeMessageOrderlyService.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _ALWAYS = float("inf")
 
 
 @attrs.define(eq=False)
-class _Line:
-    """What is known of one queue.
+class _QueueState:
+    """The state of one queue.
 
     Attributes:
-        until: when its lock stops to count.
-        runners: those that have a lane for it: one, but for the retry topic, whose messages may have listeners of both
-            kinds.
-        uncommitted: calls that succeeded and are not committed, where listeners commit.
-        closing: runners in which a listener may still be at work, while the queue is given up.
-        out: set when there is none any more.
+        until: when its lock expires, on trio's clock.
+        runners: the runners that have a lane for it: one, or two for the retry topic, whose messages may have plain and
+            async listeners.
+        uncommitted: calls that succeeded and are not committed; with `auto_commit=False` only.
+        closing: while the queue is being given up, in how many runners a listener may still be running.
+        out: set when `closing` has reached 0.
     """
 
     until: float = _ALWAYS
@@ -61,11 +61,11 @@ class _Line:
 
 
 class ConsumeMessageOrderlyService(ConsumeService):
-    """Consumes for one push consumer, in order. Arguments are those of `ConsumeService`.
+    """Calls the listeners of one push consumer in order. Its arguments are those of `ConsumeService`.
 
     Attributes:
-        restart: what to do about a queue whose messages are to go to a listener of the other kind from now on: two
-            kinds of workers must not be in it at the same time.
+        restart: called with a queue whose listener was replaced by one of the other kind, plain or async: workers of
+            both kinds must not be in it at the same time.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class ConsumeMessageOrderlyService(ConsumeService):
     ) -> None:
         super().__init__(config, subscriptions, offsets, send_back, plain=plain, tasks=tasks, rates=rates)
         self.restart: Callable[[MessageQueue], None] = lambda queue: None
-        self._lines: dict[MessageQueue, _Line] = {}
-        self._beside: dict[int, Call] = {}
+        self._states: dict[MessageQueue, _QueueState] = {}
+        self._direct_calls: dict[int, Call] = {}
         self._waited: deque[Waiting] = deque()
         most = config.max_reconsume_times
         self._most_attempts = most if most >= 0 else None
@@ -90,65 +90,65 @@ class ConsumeMessageOrderlyService(ConsumeService):
     # --- the queues -------------------------------------------------------------------------------------
 
     def allow_until(self, queue: MessageQueue, until: float) -> None:
-        """Begin calls of a queue until then, a time of trio's clock. A call that has begun goes on."""
-        line = self._lines.setdefault(queue, _Line())
-        line.until = until
-        for runner in line.runners:
+        """Start calls of a queue until a time of trio's clock. A call that is running then goes on."""
+        state = self._states.setdefault(queue, _QueueState())
+        state.until = until
+        for runner in state.runners:
             runner.order(queue, until)
 
     async def leave(self, queue: MessageQueue) -> None:
-        """Begin no more calls of a queue, and wait until its listener is out of it, however long that takes."""
-        line = self._lines.get(queue)
-        if line is None:
+        """Start no more calls of a queue, and wait until its listener has returned, however long that takes."""
+        state = self._states.get(queue)
+        if state is None:
             return
-        if line.closing is None:
-            line.closing = len(line.runners)
-            for runner in line.runners:
+        if state.closing is None:
+            state.closing = len(state.runners)
+            for runner in state.runners:
                 runner.close(queue)
-        if line.closing:
-            await line.out.wait()
-        if self._lines.get(queue) is line:
-            del self._lines[queue]
+        if state.closing:
+            await state.out.wait()
+        if self._states.get(queue) is state:
+            del self._states[queue]
 
     def uncommitted(self, queue: MessageQueue) -> int:
-        """Calls that succeeded and that no listener has committed. For any thread."""
-        line = self._lines.get(queue)
-        return 0 if line is None else len(line.uncommitted)
+        """How many calls of a queue succeeded and are not committed by a listener. For any thread."""
+        state = self._states.get(queue)
+        return 0 if state is None else len(state.uncommitted)
 
     def in_order(self, queue: ProcessQueue) -> list[int]:
-        """Offsets of what a listener has of a queue, or has not committed. For any thread."""
-        line = self._lines.get(queue.queue)
-        calls = [call for call, _ in self.running()] + ([] if line is None else list(line.uncommitted))
+        """The offsets of a queue that are with a listener, or wait for its commit. For any thread."""
+        state = self._states.get(queue.queue)
+        calls = [call for call, _ in self.running()] + ([] if state is None else list(state.uncommitted))
         found = {message.queue_offset for call in calls if call[1] is queue for message in messages_of(call)}
         return [offset for offset in found if offset in queue]
 
     # --- in: from messages to calls ---------------------------------------------------------------------
 
     def _call_for(self, listener: Listener, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        line = self._lines.setdefault(queue.queue, _Line())
+        state = self._states.setdefault(queue.queue, _QueueState())
         runner = self._runner_of(listener)
-        if runner not in line.runners:
-            if line.runners and queue.queue.topic != self._subscriptions.retry_topic:
+        if runner not in state.runners:
+            if state.runners and queue.queue.topic != self._subscriptions.retry_topic:
                 self.restart(queue.queue)
                 return
-            line.runners.append(runner)
-            runner.order(queue.queue, line.until)
-        if line.closing is None:
+            state.runners.append(runner)
+            runner.order(queue.queue, state.until)
+        if state.closing is None:
             runner.submit(queue.queue, self._calls(listener, queue, messages))
 
-    def call_beside(self, call: Call) -> None:
-        """Make a call that does not wait behind those of any queue, and that nothing follows."""
-        self._beside[id(call)] = call
-        super().call_beside(call)
+    def call_directly(self, call: Call) -> None:
+        """Make a call that does not wait behind those of any queue, and whose result changes nothing here."""
+        self._direct_calls[id(call)] = call
+        super().call_directly(call)
 
-    def _was_beside(self, call: Call) -> bool:
-        return self._beside.pop(id(call), None) is not None
+    def _was_direct(self, call: Call) -> bool:
+        return self._direct_calls.pop(id(call), None) is not None
 
     def _fail_unheard(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         self._put_off(Waiting(queue, message, 0.0) for message in messages)
 
     def _put_off(self, waited: Iterable[Waiting]) -> None:
-        """To the end of the retry topic, one after the other."""
+        """Send messages to the end of the retry topic, one by one."""
         self._waited.extend(waited)
         if self._nursery is not None and self._waited and not self._senders:
             self._senders += 1
@@ -169,17 +169,17 @@ class ConsumeMessageOrderlyService(ConsumeService):
     # --- out: from calls to offsets ---------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Deal with the calls that have ended since the last time."""
+        """Process the calls that have ended since the last time."""
         self._note_times()
-        # In this order: a worker that is out has ended its calls, and what was no success comes after what succeeded.
+        # In this order: a worker that has left has ended its calls, and a failed call comes after those that succeeded.
         out, others, succeeded = (
             self._finished.take_out(),
             self._finished.take_others(),
             self._finished.take_succeeded(),
         )
-        if self._beside:
-            succeeded = [call for call in succeeded if not self._was_beside(call)]
-            others = [(call, outcome) for call, outcome in others if not self._was_beside(call)]
+        if self._direct_calls:
+            succeeded = [call for call in succeeded if not self._was_direct(call)]
+            others = [(call, outcome) for call, outcome in others if not self._was_direct(call)]
         if self._expired:
             for call in [*succeeded, *(call for call, _ in others)]:
                 self._was_expired(call)
@@ -193,13 +193,13 @@ class ConsumeMessageOrderlyService(ConsumeService):
             self._note_out(key)
 
     def _keep(self, calls: Iterable[Call]) -> None:
-        """Consumed, and held until a listener commits."""
+        """Hold consumed messages until a listener commits them."""
         for call in calls:
             self._note_consumed(call[1], len(messages_of(call)))
-            line = self._lines.get(call[1].queue)
-            if line is not None and not call[1].dropped:
+            state = self._states.get(call[1].queue)
+            if state is not None and not call[1].dropped:
                 call[1].last_consume = trio.current_time()
-                line.uncommitted.append(call)
+                state.uncommitted.append(call)
                 if len(call[1]) > self._config.pull_threshold_for_queue:
                     self._seldom.warning(
                         ("uncommitted", call[1].queue),
@@ -210,20 +210,20 @@ class ConsumeMessageOrderlyService(ConsumeService):
                     )
 
     def _note_out(self, queue: object) -> None:
-        line = self._lines.get(queue)  # type: ignore[call-overload]  # all keys of lanes are queues here
-        if line is not None and line.closing:
-            line.closing -= 1
-            if not line.closing:
-                line.out.set()
+        state = self._states.get(queue)  # type: ignore[call-overload]  # all keys of lanes are queues here
+        if state is not None and state.closing:
+            state.closing -= 1
+            if not state.closing:
+                state.out.set()
 
     def _decide(self, call: Call, outcome: object) -> None:
-        """What follows a call that did not simply succeed. Its lane is closed meanwhile."""
+        """Decide what follows a call that did not simply succeed. Its lane is closed meanwhile."""
         listener, queue, _ = call
-        line = self._lines.get(queue.queue)
-        if line is None:
+        state = self._states.get(queue.queue)
+        if state is None:
             return
         if queue.dropped:
-            self._go_on(line, call, [])
+            self._go_on(state, call, [])
             return
         messages = messages_of(call)
         verdict = judge_in_order(
@@ -236,98 +236,98 @@ class ConsumeMessageOrderlyService(ConsumeService):
         )
         if verdict.rollback:
             self._note_failed(queue, len(messages))
-            calls, line.uncommitted = [*self._uncommitted_of(line, queue), call], []
-            self._later(line, call, calls, verdict.pause)
+            calls, state.uncommitted = [*self._uncommitted_of(state, queue), call], []
+            self._later(state, call, calls, verdict.pause)
             return
         if verdict.done:
-            self._succeeded_in_part((listener, queue, messages[: verdict.done]), line, commit=verdict.commit)
+            self._succeeded_in_part((listener, queue, messages[: verdict.done]), state, commit=verdict.commit)
         if verdict.done == len(messages):
-            self._go_on(line, call, [])
+            self._go_on(state, call, [])
         else:
-            self._failed(line, (listener, queue, messages[verdict.done :]), verdict)
+            self._failed(state, (listener, queue, messages[verdict.done :]), verdict)
 
-    def _succeeded_in_part(self, call: Call, line: _Line, *, commit: bool) -> None:
+    def _succeeded_in_part(self, call: Call, state: _QueueState, *, commit: bool) -> None:
         if self._config.auto_commit:
             self._note_succeeded([call])
             return
         self._keep([call])
         if commit:
-            calls, line.uncommitted = self._uncommitted_of(line, call[1]), []
+            calls, state.uncommitted = self._uncommitted_of(state, call[1]), []
             self._dealt_with(call[1], [message for each in calls for message in messages_of(each)])
 
     @staticmethod
-    def _uncommitted_of(line: _Line, queue: ProcessQueue) -> list[Call]:
-        """Without what was held of the queue before it was moved or lost."""
-        return [call for call in line.uncommitted if call[1] is queue]
+    def _uncommitted_of(state: _QueueState, queue: ProcessQueue) -> list[Call]:
+        """The uncommitted calls of this process queue, without those from before the queue was moved or lost."""
+        return [call for call in state.uncommitted if call[1] is queue]
 
-    def _go_on(self, line: _Line, call: Call, calls: Sequence[Call]) -> None:
+    def _go_on(self, state: _QueueState, call: Call, calls: Sequence[Call]) -> None:
         """Open the lane again, with these calls first."""
-        # The queue may have been given up and taken again meanwhile: then this is not what closed the lane.
-        if self._lines.get(call[1].queue) is line:
+        # The queue may have been given up and taken again meanwhile: then its new lane was not closed by this call.
+        if self._states.get(call[1].queue) is state:
             self._runner_of(call[0]).again(call[1].queue, [] if call[1].dropped else calls)
 
     # --- what failed ------------------------------------------------------------------------------------
 
-    def _failed(self, line: _Line, call: Call, verdict: OrderVerdict) -> None:
-        """The same again after a pause; dead letters of what was tried often enough, and on."""
+    def _failed(self, state: _QueueState, call: Call, verdict: OrderVerdict) -> None:
+        """Retry messages after a pause, or send those without attempts left to the dead-letter queue."""
         messages = messages_of(call)
         self._note_failed(call[1], len(messages))
         dead = [message for message in messages if verdict.dead or self._is_used_up(message)]
         if dead and self._broadcasts:
             self._let_go(call[1], dead)
-            self._without(line, call, dead, verdict.pause)
+            self._continue_without(state, call, dead, verdict.pause)
             return
         if dead and self._nursery is not None:
             self._senders += 1
-            self._nursery.start_soon(self._bury, line, call, dead, verdict.pause)
+            self._nursery.start_soon(self._dead_letter, state, call, dead, verdict.pause)
             return
-        self._try_again(line, call, verdict.pause)
+        self._try_again(state, call, verdict.pause)
 
     def _is_used_up(self, message: MessageExt) -> bool:
         return self._most_attempts is not None and message.reconsume_times >= self._most_attempts
 
-    async def _bury(self, line: _Line, call: Call, dead: list[MessageExt], pause: float) -> None:
-        """To the dead-letter queue. What no broker takes stays, so that nothing overtakes it."""
-        buried: list[MessageExt] = []
+    async def _dead_letter(self, state: _QueueState, call: Call, dead: list[MessageExt], pause: float) -> None:
+        """Send messages to the dead-letter queue. One that no broker takes stays here, so that nothing overtakes it."""
+        sent: list[MessageExt] = []
         for message in dead:
             if not call[1].dropped and await self._send_back.dead_letter(message):
                 self.counters.sent_back += 1
-                buried.append(message)
+                sent.append(message)
         self._senders -= 1
-        self._dealt_with(call[1], buried)
-        self._without(line, call, buried, pause)
+        self._dealt_with(call[1], sent)
+        self._continue_without(state, call, sent, pause)
         self._settle()
 
-    def _without(self, line: _Line, call: Call, buried: list[MessageExt], pause: float) -> None:
-        """Go on with what is left of a call."""
-        gone = {message.queue_offset for message in buried}
+    def _continue_without(self, state: _QueueState, call: Call, sent: list[MessageExt], pause: float) -> None:
+        """Continue with the messages of a call that are left."""
+        gone = {message.queue_offset for message in sent}
         left = [message for message in messages_of(call) if message.queue_offset not in gone]
         if left:
-            self._try_again(line, (call[0], call[1], left), pause)
+            self._try_again(state, (call[0], call[1], left), pause)
         else:
-            self._go_on(line, call, [])
+            self._go_on(state, call, [])
 
-    def _try_again(self, line: _Line, call: Call, pause: float) -> None:
+    def _try_again(self, state: _QueueState, call: Call, pause: float) -> None:
         messages = messages_of(call)
         for message in messages:
             message.count_failed_attempt()
         self.counters.retried_here += len(messages)
         listener, queue, _ = call
-        self._later(line, call, [(listener, queue, messages if self._batch_size > 1 else messages[0])], pause)
+        self._later(state, call, [(listener, queue, messages if self._batch_size > 1 else messages[0])], pause)
 
-    def _later(self, line: _Line, call: Call, calls: list[Call], pause: float) -> None:
-        """Open the lane after a pause. One such task for each queue at the most, for it is closed meanwhile."""
+    def _later(self, state: _QueueState, call: Call, calls: list[Call], pause: float) -> None:
+        """Open the lane after a pause. Each queue has at most one such task, as its lane is closed meanwhile."""
         if self._nursery is not None:
-            self._nursery.start_soon(self._suspend, line, call, calls, pause)
+            self._nursery.start_soon(self._suspend, state, call, calls, pause)
 
-    async def _suspend(self, line: _Line, call: Call, calls: list[Call], pause: float) -> None:
+    async def _suspend(self, state: _QueueState, call: Call, calls: list[Call], pause: float) -> None:
         await trio.sleep(pause)
-        self._go_on(line, call, calls)
+        self._go_on(state, call, calls)
 
     # --- what takes too long ------------------------------------------------------------------------------
 
     def _expire(self, call: Call) -> None:
-        """Only told: giving the message to somebody else would break the order."""
+        """Log it and do nothing else: passing the message to another worker would break the order."""
         message = messages_of(call)[0]
         self._seldom.error(
             ("late", message.topic),

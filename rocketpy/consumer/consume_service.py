@@ -1,7 +1,8 @@
-"""ConsumeService: what consuming side by side and consuming in order have in common.
+"""ConsumeService: what concurrent and orderly consumption have in common.
 
-Two runners call listeners, plain ones and async ones; what comes of the calls is dealt with in the trio thread, those
-of one turn of the loop together; a listener that takes too long is noticed. Plays the part of ConsumeMessageService.
+Two runners call listeners, one the plain ones and one the async ones. The results are processed in the trio thread, all
+those of one turn of the loop together. A listener that takes too long is noticed. Plays the part of
+ConsumeMessageService.
 """
 
 from __future__ import annotations
@@ -33,37 +34,37 @@ if TYPE_CHECKING:
     from rocketpy.consumer.subscription import Listener, Subscriptions
     from rocketpy.message import MessageExt
 
-__all__ = ["BESIDE", "ConsumeCounters", "ConsumeService"]
+__all__ = ["DIRECT", "ConsumeCounters", "ConsumeService"]
 
 logger = get_logger(__name__)
 
-BESIDE = "(beside)"
-"""The lane of calls that belong to no topic; no topic has such a name."""
+DIRECT = "(direct)"
+"""The lane of direct calls, which belong to no topic. No topic can have this name."""
 
 
 @attrs.define
 class ConsumeCounters:
-    """What has become of messages so far."""
+    """Counts of messages, by what has become of them."""
 
     consumed: int = 0
     failed: int = 0
-    """Listener calls' messages that failed or took too long."""
+    """Messages whose listener call failed or took too long."""
     timed_out: int = 0
     sent_back: int = 0
     dropped: int = 0
-    """Messages that failed where nobody gives anything back, and that count as dealt with."""
+    """Messages that failed while broadcasting, which has no retries; they count as done."""
     retried_here: int = 0
-    """Messages that no broker took back at once; all that come again where order counts."""
+    """Messages that no broker took back at once; in an orderly consumer, all retries."""
 
 
 class ConsumeService(ABC):
-    """Consumes for one push consumer.
+    """Calls the listeners of one push consumer.
 
     Args:
-        config: of the consumer.
-        subscriptions: who listens to which topic.
-        offsets: where to note how far queues are consumed.
-        send_back: gives messages back.
+        config: the consumer's settings.
+        subscriptions: has the listener of each topic.
+        offsets: where the progress of each queue is recorded.
+        send_back: sends messages back to brokers.
         plain: makes the runner for plain listeners.
         tasks: makes the runner for async listeners.
         rates: where to count what listeners do, and how long it takes.
@@ -110,19 +111,19 @@ class ConsumeService(ABC):
 
     @abstractmethod
     def _fail_unheard(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """These say of no topic that they came from it: nobody will ever listen to them."""
+        """Fail retried messages that do not name their original topic, so that no listener will ever get them."""
 
     @abstractmethod
     def _put_off(self, waited: Iterable[Waiting]) -> None:
-        """Nobody has listened to these for a while."""
+        """Send messages back that have waited long enough for a listener of their topic."""
 
     @abstractmethod
     def collect(self) -> None:
-        """Deal with the calls that have ended since the last time."""
+        """Process the calls that have ended since the last time."""
 
     @abstractmethod
     def _expire(self, call: Call) -> None:
-        """A listener has not returned from a call for `consume_timeout`."""
+        """React to a call from which the listener has not returned within `consume_timeout`."""
 
     @property
     def _is_giving_back(self) -> bool:
@@ -130,13 +131,13 @@ class ConsumeService(ABC):
         return self._senders > 0
 
     def _services(self) -> Iterable[Callable[[], Awaitable[None]]]:
-        """What goes on while it runs."""
+        """The services that run with it."""
         return self._collect_service, self._expiry_service, self._unheard.run
 
     # --- life -----------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """The service, until it is cancelled."""
+        """Run the service until it is cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
                 for service in self._services():
@@ -145,7 +146,7 @@ class ConsumeService(ABC):
                 async with trio.open_nursery() as runners:
                     runners.start_soon(self._plain.run)
                     runners.start_soon(self._tasks.run)
-                # Both have stopped, so no call is under way any more.
+                # Both runners have stopped, so no call is running any more.
                 self.collect()
                 self._stopping = True
                 self._settle()
@@ -154,23 +155,23 @@ class ConsumeService(ABC):
             self._settled.set()
 
     async def stop(self) -> None:
-        """Begin no more calls, and wait for those under way, and until what failed has been given back."""
+        """Start no more calls, wait for the running ones, and wait until failed messages have been sent back."""
         self._plain.stop()
         self._tasks.stop()
         await self._settled.wait()
 
     @property
     def owner(self) -> object:
-        """What stands for this consumer in the marks of `inside`."""
+        """The object that identifies this consumer for `inside`."""
         return self._finished
 
     @property
     def in_listener(self) -> bool:
-        """Whether this is called by one of the listeners. For any thread."""
+        """Whether the caller is one of the listeners. For any thread."""
         return is_inside(self._finished)
 
     def subscriptions_changed(self) -> None:
-        """Listeners came or went."""
+        """Listeners were added or removed."""
         if not self._stopping:
             self._unheard.look()
 
@@ -179,7 +180,7 @@ class ConsumeService(ABC):
             self._settled.set()
 
     def set_most(self, most: int) -> None:
-        """Let so many listeners run at the same time from now on: 1 to twice `consume_thread_max`."""
+        """Set how many listeners may run at the same time, from 1 to twice `consume_thread_max`."""
         self._most = most
         self._allow_more()
 
@@ -202,7 +203,7 @@ class ConsumeService(ABC):
             self._hand_over(queue, messages)
 
     def _hand_over(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """To the listener of their topic, which is one for all."""
+        """Pass messages, which all have the same topic, to its listener."""
         topic = messages[0].topic
         listener = self._subscriptions.listener(topic)
         if listener is not None:
@@ -218,9 +219,9 @@ class ConsumeService(ABC):
     def _runner_of(self, listener: Listener) -> ListenerRunner:
         return self._tasks if is_async_listener(listener) else self._plain
 
-    def call_beside(self, call: Call) -> None:
-        """Make a call that does not wait behind those of any topic. Its queue is to be dropped before it ends."""
-        self._runner_of(call[0]).submit(BESIDE, [call])
+    def call_directly(self, call: Call) -> None:
+        """Make a call that does not wait behind those of any topic. It must drop its process queue before it ends."""
+        self._runner_of(call[0]).submit(DIRECT, [call])
 
     def _calls(self, listener: Listener, queue: ProcessQueue, messages: Sequence[MessageExt]) -> Iterable[Call]:
         size = self._batch_size
@@ -231,7 +232,7 @@ class ConsumeService(ABC):
     # --- out: from calls to offsets ---------------------------------------------------------------------
 
     def _report(self) -> None:
-        """Calls have ended. Those of one turn of the loop are dealt with together."""
+        """Calls have ended. Those of one turn of the loop are processed together."""
         self._ended.set()
 
     async def _collect_service(self) -> None:
@@ -241,7 +242,7 @@ class ConsumeService(ABC):
             self.collect()
 
     def _note_succeeded(self, calls: Iterable[Call]) -> None:
-        """All messages of these calls are consumed."""
+        """Record that all messages of these calls are consumed."""
         by_queue: dict[ProcessQueue, list[MessageExt]] = {}
         last, done = None, []
         for _, queue, what in calls:
@@ -268,7 +269,7 @@ class ConsumeService(ABC):
             self._rates.note_calls(key.topic if isinstance(key, MessageQueue) else str(key), calls, seconds)
 
     def _let_go(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Where every member gets every message, none can be given back to all of them."""
+        """Drop failed messages while broadcasting: they cannot be sent back to one member only."""
         self.counters.dropped += len(messages)
         more = f" and {len(messages) - 1} more" if len(messages) > 1 else ""
         self._seldom.warning(
@@ -281,7 +282,7 @@ class ConsumeService(ABC):
 
     def _dealt_with(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         if queue.dropped:
-            # Somebody else consumes the queue by now, from the offset that was committed when we lost it.
+            # Another member may consume the queue by now, from the offset committed when this consumer lost it.
             return
         queue.last_consume = trio.current_time()
         self._offsets.update(queue.queue, queue.remove(messages), increase_only=True)
@@ -289,26 +290,26 @@ class ConsumeService(ABC):
     # --- what takes too long ------------------------------------------------------------------------------
 
     async def _expiry_service(self) -> None:
-        """Notice what a listener has had for too long. The listener is left alone: it may hold anything."""
+        """Notice calls that take too long. The listener itself is not interrupted: it may hold locks or files."""
         timeout = self._config.consume_timeout
         while True:
             oldest = min((since for call, since in self.running() if id(call) not in self._expired), default=None)
             await trio.sleep_until((trio.current_time() if oldest is None else oldest) + timeout)
             now = trio.current_time()
             for call, since in self.running():
-                # The same sum as above: a difference may come out a hair smaller, and this would go round and round.
+                # The same sum as above: a difference may be smaller by a rounding error, and this would loop busily.
                 if since + timeout <= now and id(call) not in self._expired:
                     self._expired[id(call)] = call
                     self._expire(call)
 
     def running(self) -> list[tuple[Call, float]]:
-        """The calls under way, each with its beginning on trio's clock. For any thread."""
+        """The calls that are running, each with its start on trio's clock. For any thread."""
         return self._plain.running() + self._tasks.running()
 
     def in_order(self, queue: ProcessQueue) -> list[int]:
-        """Where order counts, the offsets of what listeners have of a queue, or have not committed. For any thread."""
+        """In an orderly consumer, the offsets of a queue with a listener, or waiting for its commit. For any thread."""
         return []
 
     def _was_expired(self, call: Call) -> bool:
-        """Whether a call that has ended had taken too long."""
+        """Whether a call that has ended took too long; asking once forgets it."""
         return self._expired.pop(id(call), None) is not None

@@ -1,11 +1,11 @@
-"""Crew: the workers that call listeners, whichever kind they are.
+"""Crew: a pool of workers that call listeners.
 
-A crew has lanes of calls that wait, workers that are idle, and at most one that is on its way to look for calls. A
-worker takes one call after the other from a lane, which costs next to nothing, and changes to the next lane every few
-milliseconds; a worker that takes a call while others wait wakes one more worker first. So quick listeners are called
-by one worker in a row, and slow ones side by side, whichever they turn out to be; and no lane holds up another (see
-`lanes`). What a worker is, a task or a thread, and how it makes one call, is the business of those who derive from
-this. Plays the part of the consumeExecutor in ConsumeMessageConcurrentlyService and ConsumeMessageOrderlyService.
+A crew has lanes of waiting calls, idle workers, and at most one worker that was woken and has not taken a lane yet. A
+worker takes calls from a lane one by one, which costs next to nothing, and moves on to the next lane every few
+milliseconds. A worker that takes a call while others wait first wakes one more worker. So quick listeners are called by
+one worker in a row and slow ones side by side, without knowing in advance which they are, and no lane holds up another
+(see `lanes`). Subclasses define what a worker is, a task or a thread, and how it makes a call. Plays the part of the
+consumeExecutor in ConsumeMessageConcurrentlyService and ConsumeMessageOrderlyService.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["AsyncCrew", "Call", "Crew", "Finished", "Worker", "messages_of"]
 
 Call: TypeAlias = "tuple[Listener, ProcessQueue, MessageExt | list[MessageExt]]"
-"""One call of a listener, with the queue that the messages are held in. A plain tuple, for there is one a message."""
+"""One call of a listener, with the process queue that holds the messages. A plain tuple, as each message needs one."""
 
 _MOST_TIMES = 10_000
 YIELD_AFTER = 0.002
-"""Seconds for which a worker goes on before it lets others see what it has done."""
+"""Seconds that a worker spends in a lane before it moves on and reports what it has done."""
 
 
 def messages_of(call: Call) -> list[MessageExt]:
@@ -41,32 +41,32 @@ def messages_of(call: Call) -> list[MessageExt]:
 
 
 class Finished:
-    """Calls that have ended. Crews append, from any thread; the service takes."""
+    """Calls that have ended. Crews append them, from any thread; the consume service takes them."""
 
     def __init__(self) -> None:
         self.succeeded: deque[Call] = deque()
         """Calls that returned None, or SUCCESS."""
         self.others: deque[tuple[Call, object]] = deque()
-        """Calls that returned something else, or raised."""
+        """Calls that returned something else or raised, each with the result or a `Raised`."""
         self.times: deque[tuple[Hashable, int, float]] = deque(maxlen=_MOST_TIMES)
-        """Of calls in a row, the lane, how many they were, and the seconds that they took together."""
+        """For calls made in a row: the key of the lane, their number, and the seconds that they took together."""
         self.out: deque[Hashable] = deque()
-        """Keys of lanes that were closed, and in which no worker is any more."""
+        """The keys of lanes that were closed and that the last worker has left."""
 
     def take_succeeded(self) -> list[Call]:
-        """What has succeeded since the last time."""
+        """Take the calls that succeeded since the last time."""
         return _take(self.succeeded)
 
     def take_others(self) -> list[tuple[Call, object]]:
-        """What else has ended since the last time."""
+        """Take the other calls that ended since the last time."""
         return _take(self.others)
 
     def take_times(self) -> list[tuple[Hashable, int, float]]:
-        """What calls took since the last time."""
+        """Take the durations recorded since the last time."""
         return _take(self.times)
 
     def take_out(self) -> list[Hashable]:
-        """Which lanes have been left for good since the last time."""
+        """Take the keys of lanes that were left for good since the last time."""
         return _take(self.out)
 
 
@@ -78,7 +78,7 @@ def _take(taken: deque[T]) -> list[T]:
 
 
 class Worker:
-    """One worker. Others read `call` first and `since` after it, the worker writes them the other way round: a call
+    """One worker. The worker writes `since` and then `call`, others read them the other way round, so that a call
     never looks older than it is."""
 
     __slots__ = ("call", "since")
@@ -92,18 +92,19 @@ W = TypeVar("W", bound=Worker)
 
 
 class Crew(ABC, Generic[W]):
-    """Workers and what they have to do.
+    """Workers and their calls.
 
-    Where workers are threads, the lanes, the list of idle workers and a few flags change under one lock: when calls
-    come, and when a worker changes its lane or has nothing to do. So a worker is either on the list or sees what came.
-    Between those moments a worker pops calls of its lane without the lock, and no lock is held while a listener runs.
+    If workers are threads, the lanes, the list of idle workers and a few flags change under one lock: when calls are
+    submitted, and when a worker changes its lane or becomes idle. So a worker is either on the list of idle ones or
+    sees the new calls. In between, a worker pops calls of its lane without the lock, and no lock is held while a
+    listener runs.
 
     Args:
-        limit: calls at a time.
+        limit: how many calls may run at the same time.
         finished: where ended calls go.
-        report: called in the trio thread when there are some.
-        clock: tells the time, in seconds; for any thread.
-        lock: what workers that are threads need; nothing where one loop does everything.
+        report: called in the trio thread when calls have ended.
+        clock: the time in seconds; for any thread.
+        lock: guards the lanes if workers are threads; None if everything happens in one loop.
     """
 
     def __init__(
@@ -123,20 +124,20 @@ class Crew(ABC, Generic[W]):
         self._workers: set[W] = set()
         self._idle: list[W] = []
         self._waking = False
-        """Whether a worker is on its way to look for calls."""
+        """Whether a worker was woken and has not taken a lane yet."""
         self._exhausted = False
-        """Whether there is no worker to wake and none may be started: a hint that saves looking."""
+        """Whether no worker is idle and no more may be started: a hint that saves taking the lock."""
         self._stopped = False
 
     # --- what differs -----------------------------------------------------------------------------------
 
     @abstractmethod
     def _start_one(self) -> bool:
-        """Have one more worker come, which begins with `_next_lane`. False when that is not possible now."""
+        """Start one more worker, which calls `_next_lane` first. False if that is not possible now."""
 
     @abstractmethod
     def _open(self, worker: W) -> None:
-        """Let an idle worker go on."""
+        """Wake an idle worker."""
 
     @abstractmethod
     def _tell(self) -> None:
@@ -145,7 +146,7 @@ class Crew(ABC, Generic[W]):
     # --- what there is to do ----------------------------------------------------------------------------
 
     def submit(self, key: Hashable, calls: Iterable[Call]) -> None:
-        """Make these calls of a lane: of a topic, or of a queue where order counts."""
+        """Add calls to a lane: that of a topic, or that of a queue if the consumer is orderly."""
         with self._lock:
             self._lanes.put(key, calls)
             self._wake_one()
@@ -157,46 +158,46 @@ class Crew(ABC, Generic[W]):
             self._wake_one()
 
     def allow(self, extra: int) -> None:
-        """Let so many more calls run, `limit` more at most."""
+        """Let `extra` calls more than the limit run at the same time; `extra` is at most the limit."""
         with self._lock:
             self._lanes.allow(extra)
             self._wake_one()
 
     def order(self, key: Hashable, until: float) -> None:
-        """Make the calls of this lane in order, one after the other, and begin none from `until` on."""
+        """Make the calls of this lane in order, one by one, and start none after `until`."""
         with self._lock:
             self._lanes.order(key, until)
             self._wake_one()
 
     def again(self, key: Hashable, calls: Iterable[Call]) -> None:
-        """Go on in a lane where order counts after a call that was no success, with these calls first."""
+        """Open an ordered lane that an unsuccessful call has closed, with these calls first."""
         with self._lock:
             self._lanes.again(key, list(calls))
             self._wake_one()
 
     def close(self, key: Hashable) -> None:
-        """Begin no more calls of a lane and forget those that wait; `Finished.out` tells when none is under way."""
+        """Start no more calls of a lane and forget those that wait; its key is in `Finished.out` once none runs."""
         with self._lock:
             if self._lanes.close(key):
                 self._finished.out.append(key)
                 self._tell()
 
     def stop(self) -> None:
-        """Begin no more calls."""
+        """Start no more calls."""
         with self._lock:
             self._stopped = True
             while self._idle:
                 self._open(self._idle.pop())
 
     def running(self) -> list[tuple[Call, float]]:
-        """The calls under way, each with its beginning. For any thread."""
+        """The calls that are running, each with its start on the crew's clock. For any thread."""
         now = [(worker.call, worker.since) for worker in tuple(self._workers)]
         return [(call, since) for call, since in now if call is not None]
 
     # --- who does it ------------------------------------------------------------------------------------
 
     def _wake_one(self, besides: Lane | None = None) -> None:
-        """Have one more worker look for calls, unless one is on its way to them already. With the lock."""
+        """Wake or start one more worker if a call waits, unless one is being woken already. With the lock."""
         self._exhausted = False
         if self._waking or self._stopped:
             return
@@ -207,18 +208,18 @@ class Crew(ABC, Generic[W]):
         elif len(self._workers) >= self._lanes.limit:
             self._exhausted = True
         elif self._lanes.is_waiting(besides):
-            # Set before it is there: it may run its first step at once.
+            # Set before the worker exists: it may run its first step at once.
             self._waking = True
             self._waking = self._start_one()
 
     def _wake_for(self, lane: Lane) -> None:
-        """More calls of the lane wait behind the one that was taken."""
+        """Wake one more worker if calls of the lane still wait behind the one that was taken."""
         with self._lock:
             if lane.calls:
                 self._wake_one()
 
     def _next_lane(self, worker: W, lane: Lane | None, *, arrived: bool) -> Lane | None:
-        """Leave a lane and enter the next one. None when there is none: then the worker is on the list, or stops."""
+        """Leave a lane and enter the next one. None if there is none: then the worker is on the idle list, or ends."""
         with self._lock:
             if arrived:
                 self._waking = False
@@ -240,11 +241,11 @@ class Crew(ABC, Generic[W]):
             self._tell()
 
     def _turn(self, worker: W, lane: Lane) -> Iterator[Call]:
-        """The calls to make of a lane until there are none or it is another's turn. It goes round once a message."""
+        """Yield the calls to make of a lane, until it is empty or the worker's time there is over."""
         calls, clock = lane.calls, self._clock
         now = began = clock()
         made = 0
-        # A lock on the queue that runs out, or a call that was no success, ends the turn of a lane with an order.
+        # In an ordered lane, a lock that expires or an unsuccessful call also ends the turn.
         while not (self._stopped or lane.closed) and now < lane.until:
             try:
                 call = calls.popleft()
@@ -265,12 +266,12 @@ class Crew(ABC, Generic[W]):
             self._finished.times.append((lane.key, made, now - began))
 
     def _note(self, lane: Lane, call: Call, outcome: object) -> None:
-        """What came of a call."""
+        """Record the result of a call."""
         if outcome is None or outcome is ConsumeResult.SUCCESS:
             self._finished.succeeded.append(call)
             return
         if lane.in_order:
-            lane.closed = True  # before it is told: the service that hears of it opens the lane again
+            lane.closed = True  # before the result is reported: the service opens the lane again when it sees it
         self._finished.others.append((call, outcome))
 
 
@@ -279,7 +280,7 @@ class AsyncCrew(Crew[W]):
 
     @abstractmethod
     async def _wait(self, worker: W) -> None:
-        """Wait until this worker, which is on the list of idle ones, is let go on."""
+        """Wait until this idle worker is woken."""
 
     @abstractmethod
     async def _breathe(self) -> None:
@@ -287,14 +288,14 @@ class AsyncCrew(Crew[W]):
 
     @abstractmethod
     async def _make(self, worker: W, lane: Lane, call: Call) -> None:
-        """Make one call and note what came of it. Raises only what is to end the worker."""
+        """Make one call and record its result. Raises only what should end the worker."""
 
     @abstractmethod
     def _close_gate(self, worker: W) -> None:
-        """Before the worker gets on the list."""
+        """Prepare a worker to wait, before it is put on the list of idle ones."""
 
     async def _work(self, worker: W) -> None:
-        """Go through the lanes; wait when there is nothing to do."""
+        """Make the calls of one lane after another, and wait when there are none."""
         lane, arrived = None, True
         try:
             while True:
@@ -314,7 +315,7 @@ class AsyncCrew(Crew[W]):
                 self._leave(lane)
 
     async def _make_calls(self, worker: W, lane: Lane) -> None:
-        """A turn in a lane. What comes of one call is that call's affair."""
+        """Make calls of a lane for one turn."""
         began = self._clock()
         for call in self._turn(worker, lane):
             try:
@@ -323,5 +324,5 @@ class AsyncCrew(Crew[W]):
                 worker.call = None
             self._tell()
         if self._clock() - began > YIELD_AFTER:
-            # A listener that never waits would keep everything else from running.
+            # Otherwise a listener that never awaits would keep everything else from running.
             await self._breathe()

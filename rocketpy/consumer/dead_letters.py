@@ -1,9 +1,9 @@
-"""DeadLetters: the messages that a group gave up, read and sent to their own topics again, as new ones.
+"""DeadLetters: reads the dead letters of a group and sends them to their original topics again, as new messages.
 
-Where the group stands in its dead-letter topic is committed at its brokers after every few messages, so that a replay
-goes on where the last one ended, even in another process. A message is committed only after a broker has stored it
-again: one that ends in between sends a few messages a second time, with their unique ids. Has no counterpart in Java,
-where it is done by hand.
+The group's offset in its dead-letter topic is committed at the brokers after every few messages, so a replay continues
+where the last one ended, even in another process. A message is committed only after a broker has stored it again, so a
+replay that is killed in between may lead to a few messages being sent twice, with the same unique ids. Java has no
+counterpart; there it is done by hand.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ __all__ = ["DeadLetterReplay", "DeadLetters"]
 logger = get_logger(__name__)
 
 BATCH = 32
-"""Messages that are read at once; what is done with them is committed before the next."""
+"""Messages that are read at once; their offset is committed before the next ones are read."""
 _INNER_GROUP = "CLIENT_INNER_PRODUCER"
-_FAREWELL = 3.0
+_COMMIT_TIMEOUT = 3.0
 _KEPT = frozenset(
     {
         PropertyName.KEYS,
@@ -56,14 +56,14 @@ _KEPT = frozenset(
         PropertyName.BUYER_ID,
     }
 )
-_OF_THE_DEAD = (RESERVED_PROPERTIES - _KEPT) | {
+_DROPPED_PROPERTIES = (RESERVED_PROPERTIES - _KEPT) | {
     PropertyName.WAIT,
     PropertyName.CRC32,
     PropertyName.MAX_OFFSET,
     PropertyName.DLQ_ORIGIN_TOPIC,
     PropertyName.DLQ_ORIGIN_MESSAGE_ID,
 }
-"""Properties that say what became of the dead letter, and nothing about the new message."""
+"""Properties that describe the dead letter and would be wrong on the new message."""
 
 
 @attrs.frozen(kw_only=True)
@@ -73,21 +73,21 @@ class DeadLetterReplay:
     replayed: int
     """Messages sent again; with `dry_run`, those that would have been sent."""
     passed_over: int
-    """Messages that were not wanted, or do not say which topic they come from. The next replay does not see them."""
+    """Messages that `wanted` rejected, or that do not name their original topic. The next replay skips them too."""
     remaining: int
-    """Messages that were dead letters before the replay began, and are left for the next one."""
+    """Messages that were dead letters before the replay started and are left for the next one."""
     topics: Mapping[str, int]
     """How many messages were sent to each topic."""
 
 
 class DeadLetters:
-    """The dead letters of one group, read and sent again. The steps of a replay, for every surface.
+    """The steps of a replay of one group's dead letters, for every surface.
 
     Args:
-        client: how to reach brokers; it is open.
-        group: whose they are.
-        limit: how many to send at most; no bound when None.
-        dry_run: look, and neither send nor commit.
+        client: an open client.
+        group: the consumer group.
+        limit: how many to send at most; no limit if None.
+        dry_run: only count; send and commit nothing.
     """
 
     def __init__(self, client: MQClientInstance, group: str, *, limit: int | None, dry_run: bool) -> None:
@@ -108,12 +108,13 @@ class DeadLetters:
     # --- the steps ------------------------------------------------------------------------------------
 
     async def next_batch(self) -> list[MessageExt]:
-        """The next dead letters, each under the topic to which it would go; empty at the end, or at the limit.
+        """The next dead letters, each with the topic that it would be sent to; empty at the end, or at the limit.
 
-        What died after the first call is left alone: a message that fails again is not sent round and round.
+        Messages that become dead letters after the first call are left alone, so one that fails again is not replayed
+        in a circle.
 
         Raises:
-            RocketMQError: a broker cannot be asked, or does not let the group read; or a dead letter is damaged.
+            RocketMQError: a broker cannot be reached or does not let the group read, or a dead letter is damaged.
         """
         if self._positions is None:
             await self._find_positions()
@@ -127,10 +128,14 @@ class DeadLetters:
         return []
 
     async def settle(self, messages: Sequence[MessageExt], wanted: Sequence[bool]) -> None:
-        """Send those of a batch that are wanted, in order, and commit how far that came, whatever happens.
+        """Send the wanted messages of a batch in order, and commit the offset reached, even if this fails on the way.
+
+        Args:
+            messages: a batch as `next_batch` returns it.
+            wanted: for each of them, whether to send it.
 
         Raises:
-            RocketMQError: a message could not be sent, or the offset not be committed.
+            RocketMQError: a message could not be sent, or the offset could not be committed.
         """
         queue = self._queue_of(messages[0])
         try:
@@ -139,14 +144,14 @@ class DeadLetters:
                     break
                 await self._settle_one(message, is_wanted=is_wanted)
                 self._at[queue] = message.queue_offset + 1
-        except BaseException:  # cancellation too: what was sent is not to be sent again by the next replay
-            with trio.move_on_after(_FAREWELL, shield=True):
+        except BaseException:  # cancellation too: the next replay must not send the same messages again
+            with trio.move_on_after(_COMMIT_TIMEOUT, shield=True):
                 await self._commit(queue)
             raise
         await self._commit(queue)
 
     def result(self) -> DeadLetterReplay:
-        """What it came to."""
+        """What the replay has done so far."""
         return DeadLetterReplay(
             replayed=self._replayed.total(),
             passed_over=self._passed_over,
@@ -164,7 +169,7 @@ class DeadLetters:
         return MessageQueue(self._topic, message.broker_name, message.queue_id)
 
     async def _find_positions(self) -> None:
-        """Where each queue begins for us, and where it ends now."""
+        """Find where to start in each queue, and where it ends now."""
         try:
             queues = await self._client.routes.ensure_subscribe(self._topic)
         except TopicNotFoundError:
@@ -182,7 +187,7 @@ class DeadLetters:
         self._positions = found
 
     async def _read(self, queue: MessageQueue) -> list[MessageExt]:
-        """The next dead letters of a queue; none when the position only moved."""
+        """The next dead letters of a queue; none if only the position has moved."""
         position = self._at[queue]
         header = PullMessageRequestHeader(
             consumer_group=self._group,
@@ -257,7 +262,7 @@ class DeadLetters:
 
 
 def _origin(message: MessageExt) -> str | None:
-    """The topic that it was sent to at first; None when it does not say so."""
+    """The original topic of a dead letter; None if its properties do not name it."""
     for name in (PropertyName.RETRY_TOPIC, PropertyName.DLQ_ORIGIN_TOPIC):
         topic = message.properties.get(name)
         if topic and not is_retry_topic(topic) and not topic.startswith(DLQ_PREFIX):
@@ -266,9 +271,9 @@ def _origin(message: MessageExt) -> str | None:
 
 
 def _again(message: MessageExt) -> Message:
-    """The message as a new one, with its unique id, and with the topic and the id that it had at first."""
+    """A new message from a dead letter, with its unique id and with properties that name its first topic and id."""
     copy = Message(message.topic, message.body)
     copy.flag = message.flag
-    copy.properties = {name: value for name, value in message.properties.items() if name not in _OF_THE_DEAD}
+    copy.properties = {name: value for name, value in message.properties.items() if name not in _DROPPED_PROPERTIES}
     copy.properties.setdefault(PropertyName.RETRY_TOPIC, message.topic)
     return copy

@@ -1,7 +1,7 @@
-"""Consuming one message because somebody asked for it, beside all others and without a trace in any offset.
+"""Consuming one message directly, because an administrator asked a broker for it. No offset changes.
 
-The listener runs where listeners of its kind run, in a lane that does not wait behind those of topics. Plays the part
-of consumeMessageDirectly in ConsumeMessageConcurrentlyService.
+The listener runs where listeners of its kind run, in a lane of its own that does not wait behind those of topics. Plays
+the part of consumeMessageDirectly in ConsumeMessageConcurrentlyService.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.subscription import Listener
     from rocketpy.message import MessageExt, MessageQueue
 
-__all__ = ["DirectCall", "what_for"]
+__all__ = ["DirectCall", "listener_argument"]
 
 logger = get_logger(__name__)
 
@@ -32,15 +32,15 @@ class DirectCall:
 
     Args:
         listener: the listener.
-        queue: where the message comes from.
+        queue: the queue that the message comes from.
         batch: whether the listener takes lists.
-        orderly: whether the consumer consumes in order.
+        orderly: whether the consumer is orderly.
         clock: the time in seconds, for any thread.
         in_loop: has a plain function called in the consumer's loop, from any thread.
 
     Attributes:
-        listener: What a runner is to call: it calls the listener and notes what came of it.
-        process_queue: Goes with the call; nothing of it counts in any offset.
+        listener: What a runner calls instead: it calls the listener and records the result.
+        process_queue: A process queue for this call alone, which affects no offset.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class DirectCall:
         began = self._clock()
         try:
             outcome = self._inner(what)
-        except BaseException as exc:  # noqa: BLE001  it is the answer to the broker that asked
+        except BaseException as exc:  # noqa: BLE001  it is part of the answer to the broker
             outcome = Raised(exc)
         self._note(outcome, began)
 
@@ -79,12 +79,12 @@ class DirectCall:
         except BaseException as exc:
             self._note(Raised(exc), began)
             if not isinstance(exc, Exception):
-                raise  # the worker that makes the call knows whether that ends it
+                raise  # the worker that makes the call decides whether to end
         else:
             self._note(outcome, began)
 
     def _note(self, outcome: object, began: float) -> None:
-        """What the listener said. From here on the queue is dropped, so that nobody acts upon it but `wait`."""
+        """Record the result, and drop the process queue so that only `wait` acts on the result."""
         if isinstance(outcome, Raised):
             logger.warning("a listener failed that was called for a broker", exc_info=outcome.error)
         self._outcome, self._seconds = outcome, self._clock() - began
@@ -92,7 +92,7 @@ class DirectCall:
         self._in_loop(self._ended.set)
 
     async def wait(self) -> ConsumeMessageDirectlyResult:
-        """Wait for the end of the call, and tell what came of it."""
+        """Wait for the end of the call, and return its result as it travels to the broker."""
         await self._ended.wait()
         result, remark = _judged(self._outcome, batch=self._batch, orderly=self._orderly)
         return ConsumeMessageDirectlyResult(
@@ -101,7 +101,7 @@ class DirectCall:
 
 
 def _judged(outcome: object, *, batch: bool, orderly: bool) -> tuple[CMResult, str | None]:
-    """What a listener meant, by the rules of `listeners`. Of an exception only the type travels."""
+    """Translate a listener's result by the rules of `listeners`. Of an exception, only the type is sent."""
     if isinstance(outcome, Raised):
         return CMResult.CR_THROW_EXCEPTION, f"{type(outcome.error).__name__}: the log of the consumer has the details"
     if outcome is None or outcome is ConsumeResult.SUCCESS:
@@ -117,6 +117,6 @@ def _judged(outcome: object, *, batch: bool, orderly: bool) -> tuple[CMResult, s
     return CMResult.CR_LATER, f"the listener answered with a {type(outcome).__name__}, which counts as failed"
 
 
-def what_for(message: MessageExt, *, batch: bool) -> MessageExt | list[MessageExt]:
-    """The argument of a listener."""
+def listener_argument(message: MessageExt, *, batch: bool) -> MessageExt | list[MessageExt]:
+    """The argument for a listener: the message, or a list of it."""
     return [message] if batch else message

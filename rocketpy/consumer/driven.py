@@ -1,8 +1,8 @@
-"""DrivenConsumer: what brokers can have a running push consumer do.
+"""DrivenConsumer: carries out what brokers ask of a running push consumer.
 
-Moving it to other offsets while it consumes: its queues are dropped, listeners that still have messages of them get a
-while to finish, the new offsets are committed, and only then the queues are shared out again. Plays the part of
-resetOffset, getConsumerStatus and consumeMessageDirectly in MQClientInstance.
+To reset its offsets while it consumes, it drops the queues concerned, gives listeners that still have messages of them
+some time to finish, and commits the new offsets; only then it rebalances. Plays the part of resetOffset,
+getConsumerStatus and consumeMessageDirectly in MQClientInstance.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.directly import DirectCall, what_for
+from rocketpy.consumer.directly import DirectCall, listener_argument
 from rocketpy.consumer.running_info import info_of, queue_info
 from rocketpy.consumer.stacks import stacks_of
 from rocketpy.errors import BrokerError
@@ -38,25 +38,25 @@ __all__ = ["QUEUES_AT_ONCE", "SETTLE_SECONDS", "DrivenConsumer", "offsets_to_tak
 logger = get_logger(__name__)
 
 SETTLE_SECONDS = 1.0
-"""Between dropping queues and committing other offsets: a pull that is on its way may carry the old one, and brokers
-take pulls and commits in no order."""
+"""Seconds between dropping queues and committing other offsets: a pull on its way may carry the old offset, and brokers
+may process pulls and commits in any order."""
 LISTENER_SECONDS = 10.0
-"""What listeners get that have messages of dropped queues in hand; Java waits as long in any case."""
+"""Seconds that listeners get to finish messages of dropped queues. Java always waits that long."""
 _LOOK_EVERY = 0.05
-"""Seconds. Listeners run in threads and in other loops, which tell of calls that have ended, and not of which."""
+"""Seconds between looks at running calls: runners report that calls have ended, but not which ones."""
 QUEUES_AT_ONCE = 32
 
 
 def offsets_to_take(
     group: str, topic: str, offsets: Mapping[MessageQueue, int], *, subscribed: bool
 ) -> dict[MessageQueue, int]:
-    """What of a broker's wish for other offsets can be meant; the log tells of the rest.
+    """The offsets of a broker's reset request that can be used; the others are logged and ignored.
 
     Args:
-        group: that of the consumer.
+        group: the consumer's group.
         topic: the topic that the broker names.
-        offsets: those that it wants.
-        subscribed: whether the consumer has to do with the topic at all.
+        offsets: the offsets in the request.
+        subscribed: whether the consumer subscribes to the topic.
     """
     wanted = {queue: offset for queue, offset in offsets.items() if queue.topic == topic and offset >= 0 and subscribed}
     if len(wanted) < len(offsets) or not subscribed:
@@ -70,19 +70,19 @@ def offsets_to_take(
 
 
 class DrivenConsumer:
-    """A Driven: what `rocketpy.client.driving` calls.
+    """The `Driven` of a push consumer, which `rocketpy.client.driving` calls.
 
     Args:
         client: how to reach brokers.
-        config: of the consumer.
-        subscriptions: what it subscribes, and who listens.
-        parts: what pulls share: offsets, rates.
+        config: the consumer's settings.
+        subscriptions: its subscriptions and listeners.
+        parts: what pullers share, such as offsets and rates.
         consume: calls listeners.
-        assignment: the queues that are ours.
-        rebalance: shares them out.
+        assignment: the queues that the consumer has.
+        rebalance: shares queues out.
         in_loop: has a plain function called in the loop, from any thread.
         now: the time of the loop, for any thread.
-        nursery: gives the one below which the consumer's tasks run.
+        nursery: returns the nursery of the consumer's tasks.
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class DrivenConsumer:
     # --- offsets --------------------------------------------------------------------------------------
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets that are committed, or will be next, of our queues of a topic."""
+        """For each of the consumer's queues of a topic, the offset that is committed or will be next."""
         self._consume.collect()
         found = {queue: self._parts.offsets.memory(queue) for queue in self._assignment.queues(topic)}
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from these offsets, in those of the queues that are ours; what else there is stays as it is."""
+        """Continue at these offsets in the queues that the consumer has; other queues are unaffected."""
         subscribed = self._subscriptions.get(topic) is not None
         wanted = offsets_to_take(self._config.group, topic, offsets, subscribed=subscribed)
         if not wanted:
@@ -152,7 +152,7 @@ class DrivenConsumer:
             self._rebalance.soon()
 
     async def _let_finish(self, dropped: Collection[ProcessQueue]) -> None:
-        """Wait until no listener has a message of these queues, or as long as that may take."""
+        """Wait until no listener has a message of these queues, for `LISTENER_SECONDS` at most."""
         with trio.move_on_after(LISTENER_SECONDS) as waiting:
             while any(call[1] in dropped for call, _ in self._consume.running()):  # noqa: ASYNC110  see _LOOK_EVERY
                 await trio.sleep(_LOOK_EVERY)
@@ -162,7 +162,7 @@ class DrivenConsumer:
     # --- looking --------------------------------------------------------------------------------------
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
-        """How the consumer is, inside; with the stacks of its threads and tasks where they are asked for."""
+        """The consumer's internal state, with the stacks of its threads and tasks if `with_stacks`."""
         parts = self._parts
         info = info_of(
             self._config,
@@ -195,7 +195,7 @@ class DrivenConsumer:
     # --- consuming ------------------------------------------------------------------------------------
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
-        """Give a message to the listener of its topic, once, whatever it says; no offset moves.
+        """Pass a message to the listener of its topic, once, whatever the result; no offset changes.
 
         Raises:
             BrokerError: the topic is not subscribed.
@@ -214,7 +214,7 @@ class DrivenConsumer:
             clock=self._now,
             in_loop=self._in_loop,
         )
-        self._consume.call_beside((call.listener, call.process_queue, what_for(message, batch=batch)))
+        self._consume.call_directly((call.listener, call.process_queue, listener_argument(message, batch=batch)))
         result = await call.wait()
         result.order, result.auto_commit = self._config.orderly, self._config.auto_commit
         return result

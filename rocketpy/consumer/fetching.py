@@ -1,4 +1,7 @@
-"""Fetching: what a consumer can be asked about queues: which there are, also before it is started, and their bounds."""
+"""Fetching: which queues a topic has, even before the consumer is started, and the first and last offsets of a queue.
+
+Plays the part of fetchMessageQueues and offsetForTimestamp in DefaultLitePullConsumerImpl.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,19 @@ __all__ = ["Fetching"]
 
 
 class Fetching(Opening):
-    """What consumers that are asked for messages have in common. The arguments are those of `Opening`."""
+    """What lite pull and pull consumers have in common. The arguments are those of `Opening`."""
 
     @property
     @abstractmethod
     def _group(self) -> str:
-        """The group."""
+        """The consumer group."""
 
     @abstractmethod
     def _check_usable(self) -> object:
-        """Refuse to use what is not open here."""
+        """Refuse use unless the consumer is open, in this loop."""
 
     def _offsets_of(self, queue: MessageQueue) -> QueueOffsets:
-        """How to ask about a queue, which need not be ours."""
+        """What asks about a queue, which the consumer need not have."""
         checked_queue(queue)
         self._check_usable()
         return QueueOffsets(self.client, self._group)

@@ -1,7 +1,7 @@
-"""Whether brokers can filter as a consumer subscribes by SQL: asked at the start, and whenever a subscription changes.
+"""Asks brokers whether they accept a consumer's SQL expressions, at the start and whenever a subscription changes.
 
-Otherwise a wrong expression would only be seen in the log, as pulls that are refused. Plays the part of
-checkClientInBroker in MQClientInstance; all brokers of a topic are asked, as they may be set up differently.
+Otherwise a wrong expression would only show in the log, as refused pulls. Plays the part of checkClientInBroker in
+MQClientInstance; all brokers of a topic are asked, as their settings may differ.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ logger = get_logger(__name__)
 
 
 class FilterCheck:
-    """Asks the brokers, and remembers who has agreed.
+    """Asks the brokers, and remembers which ones have accepted which expression.
 
     Args:
         client: how to reach brokers.
         group: the consumer group.
-        expressions: gives what is subscribed now.
+        expressions: returns the current subscriptions.
 
     Attributes:
-        refused: by topic, why a broker does not filter it as it is subscribed.
+        refused: by topic, the error of a broker that refused its expression.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class FilterCheck:
         self._agreed: set[tuple[int, str]] = set()
 
     async def ask(self) -> None:
-        """Ask the brokers that have not agreed yet to what is subscribed now; one that is away is asked later."""
+        """Ask the brokers that have not accepted the current expressions yet; one that is away is asked later."""
         wanted = [data for data in self._expressions() if not data.is_tag]
         versions = {data.sub_version for data in wanted}
         self._agreed = {each for each in self._agreed if each[0] in versions}

@@ -1,10 +1,10 @@
-"""A fork inside of a listener: the child does that listener's call to its end, and not one of its parent's others.
+"""Forks inside a listener: the child finishes that one call, and makes none of the calls that wait in its parent.
 
 The child has a copy of the thread that ran the listener, and so of the calls that wait behind it: it would consume
-messages that its parent consumes as well, and report to a loop that is not there. So it ends where the listener
-returns: with status 0, with that of a SystemExit, or with 1 and the traceback of another exception. A listener that
-ends its child itself (`os._exit`, `os.execv`, `multiprocessing`) never comes to this. An async listener must not await
-anything in the child, whose loop is a copy too.
+messages that its parent consumes too, and report to a loop that does not run in the child. So the child ends where the
+listener returns: with status 0, with the status of a SystemExit, or with 1 and the traceback of another exception. A
+listener that ends the child itself (`os._exit`, `os.execv`, `multiprocessing`) never gets here. An async listener must
+not await anything in the child, whose loop is a copy too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ __all__ = ["end_child"]
 
 
 def end_child(error: BaseException | None) -> NoReturn:
-    """End this process as if its program had ended, without what belongs to the parent's: exit handlers, locks."""
+    """End this process as if its program had ended, without running exit handlers, which are the parent's.
+
+    Args:
+        error: what the listener raised, None if it returned.
+    """
     status = 0
     if isinstance(error, SystemExit):
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -39,10 +43,10 @@ def end_child(error: BaseException | None) -> NoReturn:
 
 
 class _End(deque[Any]):
-    """Stands where ended calls go, and ends the child instead."""
+    """Replaces the deques of ended calls in the child, and ends the child when the listener's call has ended."""
 
     def append(self, ended: Any) -> NoReturn:
-        """The call of the listener has ended: a call, or one with what came of it."""
+        """End the child: `ended` is a call that succeeded, or a pair of a call and its result."""
         outcome = ended[1] if len(ended) == 2 else None  # a call has three parts
         end_child(outcome.error if isinstance(outcome, Raised) else None)
 

@@ -1,8 +1,8 @@
-"""Whether code runs inside a listener, and of which consumer.
+"""Tells whether code runs inside a listener, and of which consumer.
 
-A call that waits for listeners must not wait for the very one that makes it. Each worker of a runner leaves a mark in
-its context, once, before it makes its first call. What a listener starts (tasks, calls in threads of asyncio) inherits
-the mark, and counts as the listener while that runs.
+A call that waits for listeners must not wait for the listener that makes it. Each worker of a runner sets a context
+variable once, before its first call. What a listener starts (tasks, calls in threads of asyncio) inherits it, and
+counts as inside the listener as long as the listener runs.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["Working", "current_owner", "inside", "is_inside", "mark"]
 
 
 class Working(Protocol):
-    """A worker of a runner. One that is a thread says in `thread` which one."""
+    """A worker of a runner. A worker that is a thread has its ident in `thread`."""
 
     @property
     def call(self) -> object | None:
-        """What it calls now, None between calls."""
+        """The call that is running, None between calls."""
         ...
 
 
@@ -29,19 +29,19 @@ _worker_of: ContextVar[tuple[object, Working] | None] = ContextVar("rocketpy_lis
 
 
 def mark(owner: object, worker: Working) -> None:
-    """From here on this context is that of a worker, which makes calls for this owner."""
+    """Mark this context as that of a worker that makes calls for `owner`."""
     _worker_of.set((owner, worker))
 
 
 class _Called:
-    """A function of the user's that is no listener, while it runs."""
+    """A function of the user's other than a listener, while it runs."""
 
     call: object | None = True
 
 
 @contextmanager
 def inside(owner: object) -> Iterator[None]:
-    """Within this block the context counts as inside of a listener of this owner."""
+    """Within this block, the context counts as inside a listener of `owner`."""
     called = _Called()
     token = _worker_of.set((owner, called))
     try:
@@ -52,16 +52,16 @@ def inside(owner: object) -> Iterator[None]:
 
 
 def current_owner() -> object | None:
-    """For whom a call is made right here and now; None where this is no such call."""
+    """The owner of the call that this code runs in; None if it does not run in one."""
     found = _worker_of.get()
     return None if found is None or found[1].call is None else found[0]
 
 
 def is_inside(owner: object) -> bool:
-    """Whether this is called by a listener that runs for this owner, or by what it has started."""
+    """Whether the caller is a running listener of `owner`, or was started by one."""
     found = _worker_of.get()
     if found is None or found[0] is not owner:
         return False
     worker = found[1]
-    # Between two calls a finalizer may strike in the thread of a worker, for which closing waits as well.
+    # Between two calls a finalizer may run in the thread of a worker, and closing waits for that thread too.
     return worker.call is not None or getattr(worker, "thread", 0) == threading.get_ident()

@@ -1,10 +1,10 @@
-"""Lanes: the calls that wait, topic by topic, and how many workers each topic has.
+"""Lanes: the waiting calls of each topic, and how many workers each topic has.
 
-A worker enters a lane, makes calls of it one after the other for a moment, leaves it, and enters the next one in turn.
-So no topic waits behind the backlog of another. A topic may have every worker but a few, which are kept for topics that
-have none: listeners of one topic that hang do not take the others' workers. Where order counts there is a lane for each
-queue, and never more than one worker in it. Pure; code that shares one between threads holds a lock around everything
-but `Lane.calls`, which any worker of the lane may pop at any time, and the flags that end a worker's turn.
+A worker enters a lane, makes some of its calls one by one, leaves it, and enters the next lane in turn. So no topic
+waits behind the backlog of another. A topic may have all workers but a few, which are kept for topics that have none,
+so that listeners of one topic that hang do not take the workers of all others. In an orderly consumer, each queue has a
+lane, with at most one worker in it. Pure; code that shares lanes between threads holds a lock for everything but
+`Lane.calls`, which any worker of the lane may pop at any time, and the flags that end a worker's turn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Lane", "Lanes"]
 
 _SHARE_KEPT = 4
-"""One of so many workers is kept at most for topics that have none."""
+"""At most one in this many workers is kept for topics that have none."""
 
 
 _ALWAYS = float("inf")
@@ -29,14 +29,15 @@ class Lane:
     """The calls of one topic, or of one queue.
 
     Attributes:
-        key: the topic; the queue where order counts.
-        calls: what waits.
-        workers: how many have entered.
-        full: no other worker may enter as things are; a hint that saves looking.
-        in_order: one worker at a time.
-        until: no call begins from then on; a time of the clock of the lanes.
-        closed: no call begins: one was no success, and it is not decided yet what follows; or the lane is given up.
-        given_up: nothing of it is to be done any more.
+        key: the topic; in an orderly consumer, the queue.
+        calls: the calls that wait.
+        workers: how many workers are in it.
+        full: no other worker may enter for now; a hint that saves taking the lock.
+        in_order: whether only one worker at a time may enter.
+        until: no call starts from then on; a time of the lanes' clock.
+        closed: no call starts, because one was unsuccessful and the service has not decided what follows, or because
+            the lane was given up.
+        given_up: the lane is removed when its last worker leaves.
     """
 
     __slots__ = ("calls", "closed", "full", "given_up", "in_order", "key", "until", "workers")
@@ -56,8 +57,8 @@ class Lanes:
     """The lanes of one crew.
 
     Args:
-        limit: workers at a time.
-        clock: tells the time for lanes that end.
+        limit: how many workers there may be.
+        clock: the time in seconds, for `Lane.until`.
     """
 
     def __init__(self, limit: int, clock: Callable[[], float] = float) -> None:
@@ -67,8 +68,8 @@ class Lanes:
         self._lanes: dict[Hashable, Lane] = {}
         self._turns: deque[Lane] = deque()
         self._entered = 0
-        self._without = 0
-        """Lanes that have no worker."""
+        self._idle_lanes = 0
+        """How many lanes have no worker."""
         self._full: list[Lane] = []
 
     @property
@@ -79,12 +80,12 @@ class Lanes:
     # --- changing -------------------------------------------------------------------------------------
 
     def allow(self, extra: int) -> None:
-        """Let so many more workers in."""
+        """Let `extra` workers more than the limit in."""
         self._extra = extra
         self._changed()
 
     def share(self, topics: Collection[str]) -> None:
-        """These are the topics that may get calls; each is to find a worker."""
+        """Set the topics that may get calls, so that workers are kept for each of them."""
         for topic in topics:
             self._lane(topic)
         for lane in list(self._turns):
@@ -93,36 +94,36 @@ class Lanes:
         self._changed()
 
     def put(self, key: Hashable, calls: Iterable[Call]) -> Lane:
-        """Let calls wait in their lane."""
+        """Append calls to a lane, which is made if it is missing."""
         lane = self._lane(key)
         lane.calls.extend(calls)
         return lane
 
     def order(self, key: Hashable, until: float) -> None:
-        """One worker at a time in this lane, and no call that would begin from `until` on."""
+        """Let one worker at a time into this lane, and start no call after `until`."""
         lane = self._lane(key)
-        lane.in_order = lane.full = True  # a worker in it need not call for others
+        lane.in_order = lane.full = True  # a worker in it need not wake others
         lane.until = until
 
     def again(self, key: Hashable, calls: list[Call]) -> None:
-        """Open a lane that a call without success has closed, with these calls first."""
+        """Open a lane that an unsuccessful call has closed, with these calls first."""
         lane = self._lanes.get(key)
         if lane is None or lane.given_up:
             return
-        # One operation: while it is closed nobody pops, but the worker that closed it may be in it still.
+        # In one operation: nobody pops from a closed lane, but the worker that closed it may still be in it.
         lane.calls.extendleft(reversed(calls))
         lane.closed = False
 
     def close(self, key: Hashable) -> bool:
-        """Give a lane up. Returns whether no worker is in it; otherwise `leave` tells when the last one goes."""
+        """Give a lane up. Returns whether no worker is in it; otherwise `leave` returns True for the last one."""
         lane = self._lanes.get(key)
         if lane is None:
             return True
         lane.closed = lane.given_up = True
         lane.calls.clear()
-        return self._is_over(lane)
+        return self._remove_if_left(lane)
 
-    def _is_over(self, lane: Lane) -> bool:
+    def _remove_if_left(self, lane: Lane) -> bool:
         if not lane.given_up or lane.workers:
             return False
         self._remove(lane)
@@ -134,25 +135,25 @@ class Lanes:
         if lane is None:
             lane = self._lanes[key] = Lane(key)
             self._turns.append(lane)
-            self._without += 1
+            self._idle_lanes += 1
             self._changed()
         return lane
 
     def _remove(self, lane: Lane) -> None:
         del self._lanes[lane.key]
         self._turns.remove(lane)
-        self._without -= 1
+        self._idle_lanes -= 1
 
     # --- workers --------------------------------------------------------------------------------------
 
     def enter(self) -> Lane | None:
-        """A lane for one more worker, in turn; None when there is nothing that it may do."""
+        """Let one more worker into the next lane that has calls; None if there is no such lane."""
         turns = self._turns
         for _ in range(len(turns)):
             lane = turns[0]
             turns.rotate(-1)
             if lane.calls and self.has_room(lane):
-                self._without -= not lane.workers
+                self._idle_lanes -= not lane.workers
                 lane.workers += 1
                 self._entered += 1
                 self._changed()
@@ -160,31 +161,31 @@ class Lanes:
         return None
 
     def leave(self, lane: Lane) -> bool:
-        """A worker goes. Returns whether that was the last one of a lane that was given up."""
+        """Let a worker out of a lane. Returns whether it was the last one in a lane that was given up."""
         lane.workers -= 1
-        self._without += not lane.workers
+        self._idle_lanes += not lane.workers
         self._entered -= 1
         self._changed()
-        return self._is_over(lane)
+        return self._remove_if_left(lane)
 
     def is_waiting(self, besides: Lane | None = None) -> bool:
-        """Whether another worker would find a lane."""
+        """Whether another worker would find a lane to enter, other than `besides`."""
         return any(lane.calls and lane is not besides and self.has_room(lane) for lane in self._turns)
 
     def has_room(self, lane: Lane) -> bool:
-        """Whether one more worker may enter."""
+        """Whether one more worker may enter a lane."""
         free = self.limit - self._entered
         if lane.in_order:
             return free > 0 and not (lane.workers or lane.closed) and self._clock() < lane.until
         if lane.workers:
             kept = max(1, self._limit // _SHARE_KEPT) if self._limit > 1 else 0
-            free -= min(kept, self._without)
+            free -= min(kept, self._idle_lanes)
         if free <= 0 and not lane.full:
             lane.full = True
             self._full.append(lane)
         return free > 0
 
     def _changed(self) -> None:
-        """What was full may have room."""
+        """Lanes that were full may have room now."""
         while self._full:
             self._full.pop().full = False

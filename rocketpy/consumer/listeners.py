@@ -1,10 +1,11 @@
-"""Listeners: which kind they are, and what they mean by what they return.
+"""Listeners: which kind they are, and what their results mean.
 
-None is success. Later means: an exception, the timeout, `ConsumeResult.RETRY`, `RetryLater`. A batch listener may say
-how many of its messages are done, with the delay of the others in `RetryLater`. Where order counts, `Suspend` says how
-much later; and where nothing is committed unless a listener says so, COMMIT and ROLLBACK say it. Anything else is a
-mistake in the listener and counts as later, loudly. Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus,
-ConsumeReturnType, of the ackIndex of ConsumeConcurrentlyContext and of ConsumeOrderlyContext.
+None is success. An exception, the timeout, `ConsumeResult.RETRY` and `RetryLater` mean that the message comes again
+later. A batch listener may return how many of its messages are done, or pass that to `RetryLater` with the delay of the
+others. In an orderly consumer, `Suspend` tells how much later; with `auto_commit=False`, COMMIT and ROLLBACK commit or
+repeat what was consumed. Any other result is a mistake in the listener: it is logged as an error and counts as later.
+Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType, ConsumeOrderlyContext, and of the
+ackIndex of ConsumeConcurrentlyContext.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ if TYPE_CHECKING:
 __all__ = ["OrderVerdict", "Raised", "Verdict", "is_async_listener", "judge", "judge_in_order", "must_pass"]
 
 BROKER_DECIDES = 0
-"""The delay level that leaves the time of the next try to the broker."""
+"""The delay level that leaves the time of the next attempt to the broker."""
 
 
 @attrs.frozen
 class Raised:
-    """What a listener raised instead of returning."""
+    """The exception that a listener raised instead of returning."""
 
     error: BaseException
 
 
 class Verdict(NamedTuple):
-    """What becomes of the messages that a listener got."""
+    """What happens to the messages of a listener call."""
 
     done: int
-    """So many of them, from the first on, are dealt with."""
+    """How many of them are done, from the first one on."""
     delay_level: int = BROKER_DECIDES
-    """When the others come again."""
+    """The delay level with which the others come again."""
 
 
 def is_async_listener(listener: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await."""
+    """Whether calling a function returns something to await."""
     while isinstance(listener, functools.partial):
         listener = listener.func
     if inspect.iscoroutinefunction(listener):
@@ -58,9 +59,14 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
 def judge(
     outcome: object, messages: Sequence[MessageExt], *, batch: bool, seldom: Seldom, again: bool = True
 ) -> Verdict:
-    """What a listener meant. Failures are logged here, one of a kind a second for each topic.
+    """Interpret the result of a call, a `Raised` included. Failures are logged, one of a kind a second for each topic.
 
-    What does not come `again` is told of elsewhere.
+    Args:
+        outcome: what the listener returned, or a `Raised`.
+        messages: the messages of the call.
+        batch: whether the listener takes lists.
+        seldom: the logger, which limits repetitions.
+        again: whether the log should say that failed messages come again.
     """
     if outcome is None or outcome is ConsumeResult.SUCCESS:
         return Verdict(len(messages))
@@ -75,10 +81,10 @@ def judge(
 
 
 class OrderVerdict(NamedTuple):
-    """What becomes of messages that a listener got in order."""
+    """What happens to the messages of a listener call in an orderly consumer."""
 
     done: int
-    """So many of them, from the first on, are consumed."""
+    """How many of them are consumed, from the first one on."""
     pause: float = 0.0
     """Seconds until the others come again."""
     dead: bool = False
@@ -90,14 +96,23 @@ class OrderVerdict(NamedTuple):
 
 
 _DELAYS = (1.0, 5.0, 10.0)
-"""Seconds of the first delay levels as brokers are set up; all others are as long as a queue may be suspended."""
+"""Seconds of the first delay levels, by the brokers' default; all others count as the longest pause of a queue."""
 _LONGEST_PAUSE = 30.0
 
 
 def judge_in_order(
     outcome: object, messages: Sequence[MessageExt], *, batch: bool, auto_commit: bool, pause: float, seldom: Seldom
 ) -> OrderVerdict:
-    """What a listener meant that consumes in order. Failures are logged here, as in `judge`."""
+    """Interpret the result of a call in an orderly consumer. Failures are logged as in `judge`.
+
+    Args:
+        outcome: what the listener returned, or a `Raised`.
+        messages: the messages of the call.
+        batch: whether the listener takes lists.
+        auto_commit: whether success commits.
+        pause: seconds until failed messages come again, unless the result says otherwise.
+        seldom: the logger, which limits repetitions.
+    """
     if isinstance(outcome, Suspend):
         return OrderVerdict(0, outcome.seconds)
     if outcome is ConsumeResult.COMMIT or outcome is ConsumeResult.ROLLBACK:
@@ -141,9 +156,9 @@ def _complain(
 
 
 def must_pass(error: BaseException) -> bool:
-    """Whether what was raised in a trio task is not the listener's own: cancellation, and Ctrl-C.
+    """Whether an exception in a trio task is not the user's function's own: cancellation, or Ctrl-C.
 
-    Ctrl-C strikes in the main thread alone; elsewhere a listener has raised KeyboardInterrupt itself.
+    Ctrl-C arrives in the main thread only; in another thread, the function has raised KeyboardInterrupt itself.
     """
     if isinstance(error, BaseExceptionGroup):
         return any(must_pass(inner) for inner in error.exceptions)

@@ -1,10 +1,10 @@
 """Offsets in a file of this host, as Java's broadcasting consumers keep them.
 
-The file is Java's: the same place, and JSON with objects for keys, which both sides read. It is replaced as a whole,
-and what it held before becomes its .bak: a power loss at any byte leaves one of the two whole. A file that cannot be
-read is replaced by its .bak; when neither can be read nothing is changed, and the consumer does not start. Unlike
-Java's it is locked while it is in use: two consumers that wrote the same file would take each other's offsets. Plays
-the part of LocalFileOffsetStore and OffsetSerializeWrapper.
+Path and format are Java's, JSON with objects as keys, so clients of both languages can read the file. Each write
+replaces the file as a whole and keeps the previous one as its .bak, so a power loss at any byte leaves one of the two
+intact. If the file cannot be read, its .bak is used; if neither can be read, nothing is changed and the consumer does
+not start. Unlike Java's, the file is locked while it is in use: two consumers that write the same file would overwrite
+each other's offsets. Plays the part of LocalFileOffsetStore and OffsetSerializeWrapper.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = ["LocalFileOffsetStore", "offset_file"]
 logger = get_logger(__name__)
 
 _LIMITS = WireLimits(max_json_body=1 << 30, max_body_members=10_000_000)
-"""Our own file may be larger than anything that a peer may send."""
+"""A file of this host may be larger than anything that a peer may send."""
 _TABLE = re.compile(rb"""["']?offsetTable["']?\s*:\s*\{""")
 
 
 class _Files(Protocol):
-    """What is used of `rocketpy.seams.Storage`."""
+    """The methods of `rocketpy.seams.Storage` that are used here."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -53,12 +53,12 @@ class _Files(Protocol):
 
 
 def offset_file(config: SharingConfig, local_ip: str) -> Path:
-    """Where Java keeps the offsets of a group: folder / address@instance[@unit] / group / offsets.json.
+    """The path at which Java keeps the offsets of a group: folder / address@instance[@unit] / group / offsets.json.
 
-    The instance is "DEFAULT" when the settings name none: the client id, which changes with every start, would not do.
+    The instance is "DEFAULT" if the settings name none, since the client id changes with every start.
 
     Raises:
-        ConfigError: the settings make no path.
+        ConfigError: the settings do not give a usable path.
     """
     try:
         folder = config.local_offset_store_dir or Path.home() / ".rocketmq_offsets"
@@ -76,7 +76,7 @@ class LocalFileOffsetStore:
 
     Args:
         path: the file.
-        files: how to reach it, for tests.
+        files: how to access it, for tests.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, files: Any = None) -> None:
@@ -87,7 +87,7 @@ class LocalFileOffsetStore:
         self._guard = threading.Lock()
         self._release: Callable[[], None] | None = None
         self._keeps_backup = False
-        """Whether the .bak must stay, for it is what was read."""
+        """Whether the next write must keep the .bak, because it is what was read."""
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -115,17 +115,17 @@ class LocalFileOffsetStore:
                 ) from error
             try:
                 self._table = self._load()
-            except BaseException:  # Ctrl-C too: a lock that stays would keep the next start out
+            except BaseException:  # Ctrl-C too: a lock that stays would make the next start fail
                 self._let_go()
                 raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Unlock the file."""
         with self._guard:
             self._let_go()
 
     def read(self, queue: MessageQueue) -> int | None:
-        """The offset of a queue, None when the file has none."""
+        """The offset of a queue, None if the file has none."""
         with self._guard:
             return self._table.get(queue)
 
@@ -156,7 +156,7 @@ class LocalFileOffsetStore:
             release()
 
     def _load(self) -> dict[MessageQueue, int]:
-        """The file, or its .bak; nothing when there is neither. An empty file counts as none, as in Java."""
+        """Read the file, or its .bak; no offsets if neither exists. An empty file counts as missing, as in Java."""
         problem: Exception | None = None
         for name in (self._name, self._name + ".bak"):
             try:
@@ -181,7 +181,7 @@ class LocalFileOffsetStore:
 
 
 def _table_in(data: bytes) -> dict[MessageQueue, int]:
-    """The offsets in a file. A file without any is damaged: taking it for an empty one would skip messages.
+    """The offsets in a file. A file without an offset table is damaged; taking it for empty would skip messages.
 
     Raises:
         RemoteProtocolError: the file holds no valid offsets.

@@ -1,9 +1,10 @@
-"""Whether the group is sound: nobody else has our client id, and all members subscribe alike.
+"""Membership: checks that no other client has the same client id, and that all members of the group subscribe alike.
 
-Two clients with one id look like one, so each gets half of nothing or everything twice. Members that subscribe
-differently overwrite each other's subscription at the brokers, so that messages are passed over. Neither is an error to
-any broker, and both have cost many people days: so a member asks now and then whom the brokers see, and says what is
-wrong, once. Something that is there only for a moment is not told: it has to be there at a second look.
+Two clients with the same id look like one to brokers, so that queues are consumed twice or not at all. Members that
+subscribe differently overwrite each other's subscription at the brokers, so that messages are skipped. No broker
+reports either as an error, and both are hard to find. So a member asks brokers from time to time whom they see, and
+warns once. A second look a few seconds later confirms the problem first, as either may be there for a moment. Java has
+no counterpart.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ __all__ = ["Membership", "differences", "namesakes"]
 logger = get_logger(__name__)
 
 FIRST_LOOK = 1.5
-"""Seconds after the first sharing out until the first look."""
+"""Seconds after the first rebalance until the first look."""
 SECOND_LOOK = 5.0
-"""Seconds after which what looked wrong is looked at again."""
+"""Seconds after which a problem is looked at again."""
 LOOK_EVERY = 30.0
 """Seconds between looks in a small group."""
 _EACH_MEMBER = 0.1
-"""Seconds for each member that are between two looks at least: an answer names all of them."""
+"""Seconds for each member that lie at least between two looks, as an answer lists all members."""
 _MOST_SAID = 5
 
 
 def namesakes(group: ConsumerConnection, client_id: str) -> frozenset[str]:
-    """The addresses from which clients with our id are connected to one broker, when there are several."""
+    """The addresses from which clients with this id are connected to one broker, if there are several."""
     found = frozenset(each.client_addr or "?" for each in group.connection_set if each.client_id == client_id)
     return found if len(found) > 1 else frozenset()
 
@@ -48,14 +49,14 @@ def namesakes(group: ConsumerConnection, client_id: str) -> frozenset[str]:
 def differences(
     group: ConsumerConnection, own: Sequence[SubscriptionData]
 ) -> Mapping[str, tuple[str | None, str | None]]:
-    """By topic what we subscribe and what the broker has of the group, where that is not the same; None for nothing."""
+    """Compare subscriptions: by topic, this member's and the broker's where they differ; None stands for none."""
     mine = {data.topic: data for data in own}
     theirs = group.subscription_table
     found: dict[str, tuple[str | None, str | None]] = {}
     for topic in mine.keys() | theirs.keys():
         ours, other = mine.get(topic), theirs.get(topic)
         if ours is not None and other is not None and (_same(ours, other) or other.sub_version < ours.sub_version):
-            continue  # an older one is ours of a moment ago
+            continue  # an older version is this member's own from a moment ago
         found[topic] = None if ours is None else _said(ours), None if other is None else _said(other)
     return found
 
@@ -72,12 +73,12 @@ def _said(data: SubscriptionData) -> str:
 
 
 class Membership:
-    """Looks now and then.
+    """Checks the group from time to time.
 
     Args:
         client: how to reach brokers.
-        config: of the consumer.
-        subscriptions: what we subscribe.
+        config: the consumer's settings.
+        subscriptions: the consumer's subscriptions.
     """
 
     def __init__(self, client: MQClientInstance, config: PushConsumerConfig, subscriptions: Subscriptions) -> None:
@@ -88,18 +89,18 @@ class Membership:
         self._told: dict[str, tuple[str | None, str | None]] = {}
 
     async def run(self) -> None:
-        """The service. It ends when brokers do not answer such questions, or not to us."""
+        """Run the checks. Ends if brokers do not know the request, or do not permit it."""
         await trio.sleep(FIRST_LOOK)
         while True:
             try:
                 members = await self._look()
             except (NoPermissionError, RequestCodeNotSupportedError) as error:
-                logger.debug("nobody looks whether the group %s is sound: %s", self._config.group, error)
+                logger.debug("the members of group %s are not checked: %s", self._config.group, error)
                 return
             await trio.sleep(max(LOOK_EVERY, members * _EACH_MEMBER))
 
     async def _look(self) -> int:
-        """Look, and once more where something is wrong. Returns how many members there are."""
+        """Look once, and again if something is wrong. Returns the number of members."""
         group = await self._ask()
         if group is None:
             return 0
@@ -121,10 +122,10 @@ class Membership:
         return namesakes(group, self._client.client_id), news
 
     async def _ask(self) -> ConsumerConnection | None:
-        """The group as one broker sees it; None when none can be asked.
+        """The group as one broker sees it; None if no broker can tell now.
 
         Raises:
-            NoPermissionError, RequestCodeNotSupportedError: they do not tell us.
+            NoPermissionError, RequestCodeNotSupportedError: a broker does not permit or know the request.
         """
         for address in sorted(self._client.heartbeats.answering):
             try:

@@ -1,4 +1,4 @@
-"""Which offset store a consumer has: what the user gave, a file when broadcasting, else the brokers."""
+"""Which offset store a consumer uses: the user's `offset_store`, a file when broadcasting, otherwise the brokers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["offset_store_of"]
 
 
 def offset_store_of(client: MQClientInstance, config: SharingConfig, calls: UserCalls) -> OffsetStore:
-    """The store of a consumer, not opened yet.
+    """Make the offset store of a consumer; it is not open yet.
 
     Args:
         client: how to reach brokers.
-        config: of the consumer.
-        calls: how to call what the user gave.
+        config: the consumer's settings.
+        calls: calls the methods of a user's `offset_store`.
 
     Raises:
-        ConfigError: the settings make no path of a file.
+        ConfigError: the settings do not give a usable path for a file.
     """
     storage = config.offset_store
     if storage is None:

@@ -1,9 +1,9 @@
-"""Offsets that are not at brokers: what keeps them, and what stands between that and a consumer.
+"""Offsets that are not kept at brokers: the storage, and the offset store on top of it.
 
-`OffsetStorage` is what users may write: it reads and writes, nothing else. `KeptOffsetStore` makes an offset store of
-it: it has the memory, writes only what has changed, one write after the other, and handles every error of the store.
-What could not be written stays noted and is written the next time, so that no error costs a message; at worst some
-come again.
+`OffsetStorage` is what users may write: it only reads and writes. `KeptOffsetStore` makes an offset store of it: it
+keeps offsets in memory, writes only those that have changed, one write at a time, and handles every error of the
+storage. Offsets that could not be written stay in memory and are written the next time, so an error loses no message;
+at worst some come again.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class OffsetStorage(Protocol):
 
 
 class KeptOffsetStore:
-    """An offset store that has a storage below it. Plays the part of OffsetStore.
+    """An offset store on top of a storage. Plays the part of OffsetStore.
 
     Args:
         storage: keeps the offsets.
-        group: whose offsets, for error texts.
-        calls: how to call the storage.
-        timeout: seconds that one call of it may take.
+        group: the consumer group, for error texts.
+        calls: calls the storage's methods.
+        timeout: seconds that one call of the storage may take.
     """
 
     at_brokers = False
@@ -74,15 +74,15 @@ class KeptOffsetStore:
         self._seldom = Seldom(logger, clock=trio.current_time)
 
     async def open(self) -> None:
-        """Open the storage, if it wants to be.
+        """Open the storage, if it has `open`.
 
         Raises:
-            OffsetStoreError: it cannot be used.
+            OffsetStoreError: its `open` failed, or took too long.
         """
         await self._call_if_there("open", "opening")
 
     async def close(self) -> None:
-        """Close the storage, if it wants to be. Errors are logged."""
+        """Close the storage, if it has `close`. Errors are logged."""
         try:
             await self._call_if_there("close", "closing")
         except OffsetStoreError as error:
@@ -91,27 +91,27 @@ class KeptOffsetStore:
     # --- memory ---------------------------------------------------------------------------------------
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
-        """Note in memory how far a queue is consumed; with `increase_only` a lower offset is ignored."""
+        """Record the progress of a queue in memory; with `increase_only`, a lower offset is ignored."""
         known = self._offsets.get(queue)
         if known is None or not increase_only or known < offset:
             self._offsets[queue] = offset
 
     def memory(self, queue: MessageQueue) -> int | None:
-        """What is noted in memory, None when nothing is."""
+        """The offset recorded in memory, None if there is none."""
         return self._offsets.get(queue)
 
     def remove(self, queue: MessageQueue) -> None:
-        """Forget what is noted in memory."""
+        """Forget the offset recorded in memory."""
         self._offsets.pop(queue, None)
         self._written.pop(queue, None)
 
     # --- storage --------------------------------------------------------------------------------------
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Ask the storage.
+        """The storage's offset of a queue, which is recorded in memory too; None if it has none.
 
         Raises:
-            OffsetStoreError: it raised an exception, took too long, or answered with something else than an offset.
+            OffsetStoreError: it raised an exception, took too long, or returned something other than an offset.
         """
         offset = await self.committed(queue)
         if offset is not None:
@@ -119,7 +119,7 @@ class KeptOffsetStore:
         return offset
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Ask the storage, and note nothing. Raises as `read` does."""
+        """The storage's offset of a queue, without recording it; None if it has none. Raises what `read` raises."""
         offset = await self._call(self._storage.read, queue, doing=f"asking for the offset of {queue}")
         if offset is None:
             return None
@@ -131,7 +131,7 @@ class KeptOffsetStore:
         return offset
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Write what has changed. Errors are logged, once a change of state; the next time repeats it."""
+        """Write offsets that have changed. Of several errors in a row, the first is logged; the next call retries."""
         try:
             await self._write(queues)
         except OffsetStoreError as error:
@@ -140,15 +140,15 @@ class KeptOffsetStore:
             self._failing = True
 
     async def commit(self, queues: Collection[MessageQueue]) -> None:
-        """Write what has changed.
+        """Write offsets that have changed.
 
         Raises:
-            OffsetStoreError: the storage failed, and nothing of it is written.
+            OffsetStoreError: the storage failed, and the offsets count as not written.
         """
         await self._write(queues)
 
     async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
-        """Write what has changed. Returns the queues of which it is not written by the deadline."""
+        """Write offsets that have changed. Returns the queues whose offset is not written by the deadline."""
         with trio.move_on_at(deadline):
             await self.persist(queues)
         return list(self._changed(queues))

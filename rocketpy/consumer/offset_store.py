@@ -1,4 +1,4 @@
-"""How far a group has consumed: kept in memory, committed now and then, asked for when a queue is assigned.
+"""A group's progress: recorded in memory, committed at intervals, and read when a queue is assigned.
 
 Plays the part of OffsetStore and RemoteBrokerOffsetStore.
 """
@@ -28,13 +28,13 @@ class OffsetStore(Protocol):
     """Where offsets are kept. An offset is the next one to consume.
 
     Attributes:
-        at_brokers: whether brokers keep them, so that pulls may commit as well.
+        at_brokers: whether brokers keep them, so that pulls may carry commits.
     """
 
     at_brokers: bool
 
     async def open(self) -> None:
-        """Get ready, before anything else is asked for.
+        """Open the store, before anything else is called.
 
         Raises:
             OffsetStoreError: the store cannot be used.
@@ -42,27 +42,27 @@ class OffsetStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of what `open` took."""
+        """Release what `open` has taken."""
         ...
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
-        """Note in memory how far a queue is consumed."""
+        """Record the progress of a queue in memory; with `increase_only`, a lower offset is ignored."""
         ...
 
     def memory(self, queue: MessageQueue) -> int | None:
-        """What is noted in memory, None when nothing is."""
+        """The offset recorded in memory, None if there is none."""
         ...
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """What the store has, which is noted in memory too; None when it has nothing.
+        """The store's offset of a queue, which is recorded in memory too; None if the store has none.
 
         Raises:
-            RocketMQError: the store could not be asked. That is not the same as having nothing.
+            RocketMQError: the store could not be asked, so it is unknown whether it has an offset.
         """
         ...
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """What the store has, without noting it; None when it has nothing.
+        """The store's offset of a queue, without recording it; None if the store has none.
 
         Raises:
             RocketMQError: the store could not be asked.
@@ -70,32 +70,33 @@ class OffsetStore(Protocol):
         ...
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Commit what is noted for these queues, without waiting for the store. Errors are logged."""
+        """Commit the recorded offsets of these queues, without waiting for the store. Errors are logged."""
         ...
 
     async def commit(self, queues: Collection[MessageQueue]) -> None:
-        """Commit what is noted for these queues, until the store has it.
+        """Commit the recorded offsets of these queues, and wait until the store has them.
 
         Raises:
-            RocketMQError: that of the first queue, in order, that is not committed. The others are, or are tried.
+            RocketMQError: a queue could not be committed; if several, the error of the first one in sorted order. All
+                are attempted.
         """
         ...
 
     async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
-        """Commit what is noted for these queues, until the store has it. Returns the queues for which it has not."""
+        """Commit the recorded offsets of these queues. Returns the queues that are not committed by the deadline."""
         ...
 
     def remove(self, queue: MessageQueue) -> None:
-        """Forget what is noted in memory."""
+        """Forget the offset recorded in memory."""
         ...
 
 
 class RemoteBrokerOffsetStore:
-    """Offsets at the broker that holds the queue: what the members of a group share.
+    """Keeps offsets at the broker that holds the queue, where all members of a group share them.
 
     Args:
         client: how to reach brokers.
-        group: whose offsets.
+        group: the consumer group.
     """
 
     at_brokers = True
@@ -108,13 +109,13 @@ class RemoteBrokerOffsetStore:
         self._seldom = Seldom(logger, clock=trio.current_time)
 
     async def open(self) -> None:
-        """Brokers are there or not; that is found out queue by queue."""
+        """Do nothing: each call finds out whether its broker can be reached."""
 
     async def close(self) -> None:
-        """Nothing was taken."""
+        """Do nothing: `open` has taken nothing."""
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
-        """Note in memory how far a queue is consumed; with `increase_only` a lower offset is ignored."""
+        """Record the progress of a queue in memory; with `increase_only`, a lower offset is ignored."""
         if increase_only:
             known = self._offsets.get(queue)
             if known is not None and known >= offset:
@@ -122,15 +123,17 @@ class RemoteBrokerOffsetStore:
         self._offsets[queue] = offset
 
     def memory(self, queue: MessageQueue) -> int | None:
-        """What is noted in memory, None when nothing is."""
+        """The offset recorded in memory, None if there is none."""
         return self._offsets.get(queue)
 
     def remove(self, queue: MessageQueue) -> None:
-        """Forget what is noted in memory."""
+        """Forget the offset recorded in memory."""
         self._offsets.pop(queue, None)
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Ask the broker. A group that is new on a queue which begins at 0 hears 0, not None.
+        """The broker's offset of a queue, which is recorded in memory too; None if it has none.
+
+        For a group without an offset, a broker answers 0 if the queue still has its first message.
 
         Raises:
             RocketMQError: the broker cannot be reached, or refuses.
@@ -141,7 +144,7 @@ class RemoteBrokerOffsetStore:
         return offset
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Ask the broker, and note nothing.
+        """The broker's offset of a queue, as in `read`, without recording it.
 
         Raises:
             RocketMQError: the broker cannot be reached, or refuses.
@@ -152,17 +155,18 @@ class RemoteBrokerOffsetStore:
         )
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Commit what is noted for these queues, all at the same time. Errors are logged: the next commit repeats it.
+        """Commit the recorded offsets of these queues, all at once. Errors are logged, and the next commit tries again.
 
-        Unchanged offsets are committed again: a broker that lost its table in a crash has them back at once.
+        Unchanged offsets are committed too, so that a broker that lost its table in a crash soon has them again.
         """
         await self._commit_each(queues, wait=False)
 
     async def commit(self, queues: Collection[MessageQueue]) -> None:
-        """Commit what is noted for these queues and wait for the answers, for all at the same time.
+        """Commit the recorded offsets of these queues, all at once, and wait for the answers.
 
         Raises:
-            RocketMQError: that of the first queue, in order, that is not committed. The others are, or are tried.
+            RocketMQError: a queue could not be committed; if several, the error of the first one in sorted order. All
+                are attempted.
         """
         noted = {queue: self._offsets[queue] for queue in queues if queue in self._offsets}
         failures: dict[MessageQueue, RocketMQError] = {}
@@ -178,7 +182,7 @@ class RemoteBrokerOffsetStore:
             raise failures[min(failures)]
 
     async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
-        """Commit what is noted for these queues and wait for the answers. Returns what is not committed in time."""
+        """Commit the recorded offsets of these queues. Returns the queues that are not committed by the deadline."""
         committed: set[MessageQueue] = set()
         with trio.move_on_at(deadline):
             await self._commit_each(queues, wait=True, committed=committed)
@@ -197,7 +201,7 @@ class RemoteBrokerOffsetStore:
         try:
             await self.tell(queue, offset, wait=wait)
         except RocketMQError as error:
-            # Once a change of state, not once a commit: a broker may be away for hours.
+            # Only the first of several failures in a row is logged: a broker may be away for hours.
             if queue.broker_name not in self._failing:
                 self._seldom.warning(
                     queue.broker_name,
@@ -214,10 +218,15 @@ class RemoteBrokerOffsetStore:
                 committed.add(queue)
 
     async def tell(self, queue: MessageQueue, offset: int, *, wait: bool) -> None:
-        """Commit an offset, once.
+        """Send one commit to the broker.
+
+        Args:
+            queue: the queue.
+            offset: the offset of the next message to consume.
+            wait: whether to wait for the broker's answer.
 
         Raises:
-            RocketMQError: the broker cannot be reached; with `wait`, also when it does not answer, or refuses.
+            RocketMQError: the broker cannot be reached; with `wait`, also if it does not answer, or refuses.
         """
         await offset_api.update_consumer_offset(
             self._client.pool,
@@ -230,7 +239,7 @@ class RemoteBrokerOffsetStore:
         )
 
     async def _address(self, queue: MessageQueue) -> str:
-        """The master that holds the queue, or another broker of its name while there is none."""
+        """The address of the queue's master, or of a slave while there is no master."""
         routes = self._client.routes
         broker = routes.find_broker(routes.broker_name(queue))
         if broker is None:

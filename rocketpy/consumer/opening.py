@@ -1,4 +1,4 @@
-"""Opening: how a consumer starts and ends, with a client of its own or a shared one."""
+"""Opening: how a consumer starts and closes, with its own client or a shared one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Opening(Reopenable):
     """What consumers of every kind have in common.
 
     Args:
-        what: how error texts name it.
-        config: the settings of the client that it has of its own.
+        what: how error texts name the consumer.
+        config: the settings of its own client.
         client: a client to share; None for one of its own.
         network: where a client of its own gets its connections.
 
@@ -46,9 +46,9 @@ class Opening(Reopenable):
         self._stack: AsyncExitStack | None = None
 
     def reopen(self) -> Self:
-        """In the child of a fork, make it as new, with what it consumes: ``async with consumer.reopen():``.
+        """Make the consumer new in the child of a fork, with its subscriptions: ``async with consumer.reopen():``.
 
-        A shared client goes first.
+        Reopen a shared client first.
 
         Raises:
             ClientClosedError: this is the process in which it was made.
@@ -60,26 +60,26 @@ class Opening(Reopenable):
 
     @abstractmethod
     async def _open(self, stack: AsyncExitStack) -> None:
-        """Enter what the consumer is made of; the client is open."""
+        """Enter the consumer's parts into the stack; the client is already open."""
 
     async def _run_background(self, stack: AsyncExitStack, background: Background) -> None:
-        """Start what goes on in the background; it closes with the stack."""
+        """Start the background tasks, which close with the stack."""
         nursery = await stack.enter_async_context(open_services())
         await nursery.start(background.run)
         stack.push_async_callback(background.close)
 
     def _failed(self) -> None:
-        """The start failed: forget what was made for it."""
+        """Forget everything made for a start that failed."""
 
     async def __aenter__(self) -> Self:
-        """Start.
+        """Start the consumer.
 
         Raises:
             ClientClosedError: it was started before, or the shared client is not open.
-            ConfigError: the shared client has a consumer of this group already.
-            FilterRefusedError: a broker cannot filter as it is wanted by SQL.
+            ConfigError: the shared client already has a consumer of this group.
+            FilterRefusedError: a broker refuses a subscription's SQL expression.
             NameServerUnreachableError: no name server answers.
-            OffsetStoreError: the file or the store that keeps the offsets of a push consumer cannot be used.
+            OffsetStoreError: the file or the `offset_store` that keeps the offsets cannot be used.
         """
         if not self._owns_client:
             self.client.check_here()
@@ -90,10 +90,10 @@ class Opening(Reopenable):
                     await stack.enter_async_context(self.client)
                 await self._open(stack)
                 self._stack = stack.pop_all()
-        except BaseException:  # cancellation too: what did not start may be started again
+        except BaseException:  # cancellation too: a consumer that did not start may be started again
             self._failed()
             if self._owns_client:
-                # The old one was closed on the way out, for good.
+                # The old client was closed on the way out, for good.
                 self.client = MQClientInstance(self._client_config, network=self._network)
             self._lifecycle.failed()
             raise
@@ -103,7 +103,7 @@ class Opening(Reopenable):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        """Close, in order."""
+        """Close the consumer, in order."""
         stack, self._stack = self._stack, None
         if stack is None or not self._lifecycle.closing():
             return None

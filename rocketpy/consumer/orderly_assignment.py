@@ -1,9 +1,10 @@
 """OrderlyAssignment: queues that are consumed in order, by one member of the group at a time.
 
-A queue is ours once its broker has locked it for us. It is given up in this order: pull no more and begin no more
-calls; wait until the listener is out of it, while the lock is kept; commit, and wait until the broker has that; unlock.
-A lock that was lost ends it at once: what the listener still says counts no more, and nothing is committed; but the
-queue is not taken again before its listener is out. Plays the part of RebalancePushImpl, where that orders.
+This consumer has a queue once the broker has locked it for this consumer. It gives a queue up in this order: stop
+pulling and start no more calls; wait until the listener has returned, keeping the lock; commit, and wait for the
+broker's answer; unlock. When a lock is lost, the queue is dropped at once: the listener's result does not count, and
+nothing is committed; but the queue is not taken again before the listener has returned. Plays the part of
+RebalancePushImpl for orderly consumers.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["OrderlyAssignment"]
 logger = get_logger(__name__)
 
 COMMIT_TIMEOUT = 3.0
-"""Seconds for the last commit of a queue that is given up."""
+"""Seconds for the last commit of a queue that is being given up."""
 
 
 class OrderlyAssignment(Assignment):
@@ -40,13 +41,13 @@ class OrderlyAssignment(Assignment):
 
     Args:
         parts: what pulling tasks share.
-        start_position: finds where to begin.
+        start_position: finds the offset to begin at.
         service: consumes in order.
-        hooks: told which queues come and go.
-        config: how long locks count.
+        hooks: called when queues are assigned and revoked.
+        config: the settings of locks.
 
     Attributes:
-        on_free: called when a queue can be taken again, or has to be.
+        on_free: called when a queue can or must be taken again.
     """
 
     def __init__(
@@ -73,22 +74,22 @@ class OrderlyAssignment(Assignment):
     # --- looking --------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[QueuePuller]:
-        """What pulls each queue, and what did so until it was given up, while a listener is in it still."""
+        """The puller of each queue, those of queues being given up included, whose listener is still running."""
         yield from super().__iter__()
         yield from tuple(self._leaving.values())
 
     def committable(self) -> tuple[MessageQueue, ...]:
-        """What another member may have by now is not committed: its offset may be further on."""
+        """The queues with a valid lock. Another member may have the others, and may be further on."""
         return tuple(queue for queue in (*self.queues(), *self._leaving) if self._locks.counts(queue))
 
     def locks(self, now: float) -> dict[MessageQueue, LockStatus]:
-        """The locks that we have or want."""
+        """The locks that this consumer has or wants."""
         return self._locks.look(now)
 
-    # --- what the locks ask -----------------------------------------------------------------------------
+    # --- as a LockOwner ---------------------------------------------------------------------------------
 
     def lock_counts(self, queue: MessageQueue, until: float) -> None:
-        """Consume until then."""
+        """Consume a queue until a time of trio's clock."""
         puller = self._pullers.get(queue) or self._leaving.get(queue)
         if puller is not None and until > trio.current_time():
             puller.process_queue.last_lock = trio.current_time()
@@ -96,7 +97,7 @@ class OrderlyAssignment(Assignment):
             self._service.allow_until(queue, until)
 
     def lock_lost(self, queue: MessageQueue) -> None:
-        """Another member has the queue."""
+        """Drop a queue that another member has locked."""
         puller = self._pullers.get(queue) or self._leaving.get(queue)
         if puller is None:
             return
@@ -113,7 +114,7 @@ class OrderlyAssignment(Assignment):
         self.on_free()
 
     async def is_ours_still(self, queue: MessageQueue) -> bool:
-        """Whether nobody has committed more than we have consumed."""
+        """Whether no other member has committed an offset beyond what this consumer has consumed."""
         puller = self._pullers.get(queue)
         if puller is None:
             return True
@@ -134,7 +135,7 @@ class OrderlyAssignment(Assignment):
         return [queue for queue in super()._overdue(topic, plan) if self._locks.counts(queue)]
 
     def _restart(self, queue: MessageQueue) -> None:
-        """Give a queue up in order, and take it again."""
+        """Give a queue up and take it again."""
         if queue in self._pullers:
             self._leave(queue)
 
@@ -167,7 +168,11 @@ class OrderlyAssignment(Assignment):
         self.on_free()
 
     def withhold(self, queues: Iterable[MessageQueue]) -> tuple[list[MessageQueue], list[ProcessQueue]]:
-        """Drop queues without a commit, and take none of them until `admit`. Their locks are kept until then."""
+        """Drop queues without a commit, and take none of them until `admit`. Their locks are kept until then.
+
+        Returns:
+            The queues that this consumer had or was about to take, and the process queues of those that it had.
+        """
         held = [queue for queue in queues if queue in self._pullers]
         pullers = {queue: self._pullers[queue] for queue in held}
         found = super().withhold(queues)
@@ -195,7 +200,7 @@ class OrderlyAssignment(Assignment):
         failures += await self._locks.take(free)
         locked = [queue for queue in free if self._locks.counts(queue)]
         failures += await super()._take_all(topic, locked, again=again)
-        # One in which it is not known where to begin is somebody else's until it is.
+        # A queue whose start offset is not known is left to other members until it is.
         idle = [queue for queue in locked if queue not in self._pullers and queue not in self._leaving]
         for queue in idle:
             await self._service.leave(queue)
@@ -205,7 +210,7 @@ class OrderlyAssignment(Assignment):
     # --- closing --------------------------------------------------------------------------------------
 
     async def release(self, deadline: float) -> None:
-        """Unlock all queues but those in which a listener is still at work: their locks run out by themselves."""
+        """Unlock all queues but those whose listener is still running: their locks expire by themselves."""
         busy = {call[1].queue for call, _ in self._service.running()}
         ours = [queue for queue in (*self._pullers, *self._leaving) if queue not in busy]
         if busy:
@@ -218,7 +223,7 @@ class OrderlyAssignment(Assignment):
             await self._locks.give_back(ours)
 
     def drop_all(self) -> None:
-        """Nothing is ours any more."""
+        """Drop every queue: what listeners still return has no effect."""
         super().drop_all()
         for puller in self._leaving.values():
             puller.drop()

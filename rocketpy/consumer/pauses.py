@@ -1,6 +1,7 @@
-"""What the user has paused: everything, topics, or single queues. Holds for queues that come later as well. Pure.
+"""What the user has paused: everything, topics, or single queues, those assigned later included. Pure.
 
-Changed in the trio thread alone.
+Changed in the trio thread only. Plays the part of suspend and resume in DefaultMQPushConsumerImpl, which pause
+everything or nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Pausable: TypeAlias = "str | MessageQueue | Iterable[MessageQueue] | None"
 
 
 def checked(what: Pausable, topics: Iterable[str]) -> frozenset[str] | frozenset[MessageQueue] | None:
-    """What is meant; None for everything.
+    """The topics or queues meant by an argument of `pause` or `resume`; None for everything.
 
     Raises:
         ConfigError: it is neither a topic that is subscribed nor queues.
@@ -40,7 +41,7 @@ def checked(what: Pausable, topics: Iterable[str]) -> frozenset[str] | frozenset
 
 
 class Pauses:
-    """Who is paused."""
+    """The pauses of one consumer."""
 
     def __init__(self) -> None:
         self._all = False
@@ -51,14 +52,14 @@ class Pauses:
         return self._all or queue in self._some or queue.topic in self._some
 
     def add(self, what: frozenset[str] | frozenset[MessageQueue] | None) -> None:
-        """Pause these."""
+        """Pause topics or queues, or everything if None."""
         if what is None:
             self._all = True
         else:
             self._some |= what
 
     def remove(self, what: frozenset[str] | frozenset[MessageQueue] | None) -> None:
-        """Resume these. What was paused with more than this stays paused: a topic, for one queue of it."""
+        """Resume topics or queues, or everything if None. A queue whose topic is paused stays paused."""
         if what is None:
             self._all = False
             self._some.clear()

@@ -1,8 +1,8 @@
-"""ProcessQueue: the messages of one queue that were pulled and are not consumed yet. Pure: it never waits.
+"""ProcessQueue: the messages of one queue that were pulled and are not consumed yet. Pure.
 
-It knows how far a group may commit (nothing that is held lies below) and whether pulling has to pause. One is made when
-a queue is assigned, and dropped with the assignment: what a listener says about a dropped one counts no more. Plays the
-part of ProcessQueue.
+It knows the offset up to which the group may commit (no message that is held lies below it) and whether pulling has to
+pause. It is made when a queue is assigned, and dropped when the queue is given up; from then on, results of listeners
+have no effect. Plays the part of ProcessQueue.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _MIB = 1024 * 1024
 
 
 class FlowLimits(NamedTuple):
-    """What may be held of a queue. Pulling pauses above, not at, a limit, as in Java."""
+    """How much of a queue may be held. As in Java, pulling pauses above a limit, not at it."""
 
     messages: int = 1000
     size: int = 100 * _MIB
     """Bytes as stored."""
     span: float = 2000
-    """Distance between the lowest and the highest offset; infinity where order keeps it short by itself."""
+    """Distance between the lowest and the highest offset; infinite in an orderly consumer, where it stays short."""
 
 
 class Held(NamedTuple):
-    """What is held of a queue, as of a moment ago."""
+    """A snapshot of what is held of a queue."""
 
     messages: int
     size: int
@@ -47,18 +47,24 @@ _OFFSET = itemgetter(0)
 
 
 class ProcessQueue:
-    """What is held of one queue.
+    """The messages held of one queue.
+
+    Args:
+        queue: the queue.
+        position: the offset to pull first.
+        limits: how much may be held.
+        now: the time on the puller's clock, in seconds.
 
     Attributes:
         queue: the queue.
-        limits: what may be held.
-        position: where to pull next. Everything below is held, consumed, or was not wanted.
-        dropped: the queue is not ours any more.
+        limits: how much may be held.
+        position: the offset to pull next. Messages below it are held, consumed, or were filtered out.
+        dropped: whether the queue was given up.
         size: bytes held.
-        last_pull: when it was pulled last, on the clock of whoever pulls.
-        last_consume: when something of it was consumed last, on the same clock.
-        last_lock: when its broker last confirmed its lock, where it has one; when it became ours before that.
-        unlock_tries: how often it was to be given up, or still was, while its listener was at work.
+        last_pull: when it was last pulled, on the puller's clock.
+        last_consume: when a message of it was last consumed, on the same clock.
+        last_lock: when its broker last confirmed its lock; until then, or without a lock, when the queue was taken.
+        unlock_tries: how many rebalances found that it should go while its listener was running.
     """
 
     def __init__(
@@ -74,12 +80,12 @@ class ProcessQueue:
         self.last_lock = now
         self.unlock_tries = 0
         self._held: OrderedDict[int, MessageExt] = OrderedDict()
-        """By offset, lowest first. They come in that order nearly always, so that nothing has to be compared."""
+        """By offset, lowest first. Messages nearly always come in that order, so it is rarely sorted."""
         self._committed = position
         self._on_room: Callable[[], None] | None = None
 
     def __len__(self) -> int:
-        """Messages held, those in the hands of a listener included."""
+        """How many messages are held, those that a listener has included."""
         return len(self._held)
 
     def __contains__(self, offset: int) -> bool:
@@ -94,7 +100,7 @@ class ProcessQueue:
     # --- pulling --------------------------------------------------------------------------------------
 
     def put(self, messages: Iterable[MessageExt]) -> None:
-        """Hold messages that were pulled. One that is held already is not held twice."""
+        """Add pulled messages. A message that is held already is not added again."""
         held, position, size, late = self._held, self.position, 0, False
         for message in messages:
             offset = message.queue_offset
@@ -104,18 +110,18 @@ class ProcessQueue:
             if offset >= position:
                 position = offset + 1
             else:
-                late = True  # somebody repeats himself, or offsets are pulled again
+                late = True  # the broker repeats a message, or the offset was pulled again
         if late:
             self._sort()
         self.size += size
         self.position = position
 
     def advance(self, position: int) -> None:
-        """Pull from there next, as the broker says. Never backwards: an answer may be old, or wrong."""
+        """Pull from `position` next, as the broker says. Never backwards: an answer may be late or wrong."""
         self.position = max(self.position, position)
 
     def excess(self) -> str | None:
-        """Why pulling has to pause; None when there is room."""
+        """The limit that is exceeded, in words, so that pulling has to pause; None if there is room."""
         messages, size, span = self.limits
         if len(self) > messages:
             return f"{len(self)} messages held, over {messages}"
@@ -131,17 +137,17 @@ class ProcessQueue:
         return self._highest() - self._lowest() if len(self) else 0
 
     def call_when_room(self, callback: Callable[[], None] | None) -> None:
-        """Call a plain function, once, when there is room again or the queue is dropped; None forgets it."""
+        """Have a plain function called once when there is room or the queue is dropped; None cancels that."""
         self._on_room = callback
         self._tell_room()
 
     def drop(self) -> None:
-        """The queue is not ours any more: nothing of it is consumed or committed from now on."""
+        """Mark the queue as given up: nothing of it is consumed or committed from now on."""
         self.dropped = True
         self._tell_room()
 
     def set_limits(self, limits: FlowLimits) -> None:
-        """Hold more or less from now on."""
+        """Set how much may be held from now on."""
         self.limits = limits
         self._tell_room()
 
@@ -153,7 +159,7 @@ class ProcessQueue:
     # --- consuming ------------------------------------------------------------------------------------
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
-        """These are dealt with. Returns the offset up to which the group may commit."""
+        """Remove messages that are done. Returns the offset up to which the group may commit."""
         held = self._held
         for message in messages:
             if held.pop(message.queue_offset, None) is not None:
@@ -164,14 +170,14 @@ class ProcessQueue:
 
     @property
     def commit_offset(self) -> int:
-        """The lowest offset that is not dealt with. It never falls."""
+        """The offset up to which the group may commit, the lowest that is not done. It never decreases."""
         self._committed = max(self._committed, self._lowest() if len(self) else self.position)
         return self._committed
 
-    # --- handing out: what is handed out is not held any more ---------------------------------------------
+    # --- handing out: a message handed out is not held any more -------------------------------------------
 
     def hand_out(self, count: int) -> list[MessageExt]:
-        """The next messages in order, for somebody who says later, or never, that they are dealt with."""
+        """Remove and return up to `count` messages, lowest offset first; the caller keeps track of what is done."""
         held = self._held
         if count >= len(held):
             messages = list(held.values())
@@ -184,7 +190,7 @@ class ProcessQueue:
         return messages
 
     def give_back(self, messages: Iterable[MessageExt]) -> None:
-        """Hold again what was handed out and reached nobody: it is handed out next."""
+        """Hold messages again that were handed out and have reached nobody: they are handed out next."""
         for message in messages:
             if self._held.setdefault(message.queue_offset, message) is message:
                 self.size += message.store_size
@@ -192,32 +198,32 @@ class ProcessQueue:
 
     @property
     def next_offset(self) -> int:
-        """Of what is handed out next: the lowest that is held, or where the next pull begins. It may fall again."""
+        """The offset handed out next: the lowest that is held, or `position` if none is. It may decrease."""
         return self._lowest() if len(self) else self.position
 
     # --- looking --------------------------------------------------------------------------------------
 
     def look(self) -> Held:
-        """What is held; of all methods this is the one for any thread."""
-        position = self.position  # first: nothing that is held later lies below it
+        """A snapshot of what is held. For any thread."""
+        position = self.position  # read first: messages added later have higher offsets
         offsets = self.offsets()
         lowest, highest = (min(offsets), max(offsets)) if offsets else (position, position)
-        # All three may have moved on by now: what is told is no more than what was true at the beginning.
+        # Other fields may have changed by now: report no more than was true at the beginning.
         committed = min(position, max(self._committed, lowest))
         return Held(len(offsets), self.size, highest - lowest, position, committed, lowest)
 
     def offsets(self) -> list[int]:
-        """Those of all messages that are held, in no order. For any thread."""
-        # Not in its own order, which may be in the middle of a change: what lies below is copied in one go.
+        """The offsets of all messages held, in no particular order. For any thread."""
+        # dict.keys, as OrderedDict's own order may be changing in another thread; this copies in one operation.
         return list(dict.keys(self._held))
 
     def look_next(self) -> int:
         """`next_offset`, for any thread."""
-        position = self.position  # first: nothing that is held later lies below it
+        position = self.position  # read first: messages added later have higher offsets
         return min(list(dict.keys(self._held)), default=position)
 
     def is_pull_overdue(self, now: float, limit: float) -> bool:
-        """Whether nobody has pulled for longer than there is any reason for."""
+        """Whether the last pull was more than `limit` seconds before `now`, although there is room."""
         return now - self.last_pull > limit and self.excess() is None
 
     def _lowest(self) -> int:
@@ -227,5 +233,5 @@ class ProcessQueue:
         return next(reversed(self._held))
 
     def _sort(self) -> None:
-        """Lowest first again. Another thread sees the one table or the other."""
+        """Restore the order by offset. Other threads see either the old or the new table."""
         self._held = OrderedDict(sorted(self._held.items(), key=_OFFSET))

@@ -1,9 +1,9 @@
 """Pulling: one task for each assigned queue, which ends only when the queue is dropped or the consumer closes.
 
-A task asks the broker for what follows, holds what it gets, hands it over to be consumed, and asks again; the broker
-holds a request that finds nothing. While too much of a queue is held the task waits for the event that there is room.
-Whatever a broker answers, the task goes on: after a while where it failed. Plays the part of PullMessageService,
-PullAPIWrapper and pullMessage in DefaultMQPushConsumerImpl.
+A task asks the broker for the next messages, puts them into the process queue, passes them on to be consumed, and asks
+again; a broker that finds no message holds the request (long polling). While too much of a queue is held, the task
+waits for an event. Whatever a broker answers, the task goes on, after a pause if the pull failed. Plays the part of
+PullMessageService, PullAPIWrapper and pullMessage in DefaultMQPushConsumerImpl.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rocketpy.client.instance import MQClientInstance
 from rocketpy.consumer.offset_store import OffsetStore
 from rocketpy.consumer.pauses import Pauses
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
-from rocketpy.consumer.pull_manner import PullManner, PullSettings
+from rocketpy.consumer.pull_policy import PullPolicy, PullSettings
 from rocketpy.consumer.queue_locks import QueueLocks
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.errors import (
@@ -50,33 +50,34 @@ logger = get_logger(__name__)
 
 MAX_BYTES = 256 * 1024
 AFTER_FLOW_CONTROL = 0.02
+"""Seconds until the next pull after a broker's flow control."""
 AT_ONCE = 3
-"""So many answers in a row that brought nothing may follow each other at once..."""
-INTRODUCED_WITHIN = 2.0
-"""Seconds for which a pull is put off until brokers have heard of a changed subscription."""
+"""How many quick answers in a row may bring nothing before there is a pause between pulls."""
 PAUSE = 0.02
-"""...then there is this pause between them, in seconds. An answer that took longer than it was not at once."""
+"""Seconds of that pause. An answer that took longer than this is not a quick one."""
+ANNOUNCE_TIMEOUT = 2.0
+"""Seconds that a pull waits for brokers to get a heartbeat with a changed subscription."""
 COMMITS = PullSysFlag.build(commit_offset=True)
 _NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
 
 @attrs.define
 class PullCounters:
-    """What pulling has come to so far."""
+    """Counts of pulls and messages so far."""
 
     pulls: int = 0
     messages: int = 0
-    """Pulled and wanted."""
+    """Messages pulled, without those in `filtered`."""
     filtered: int = 0
-    """Pulled, and not wanted after all."""
+    """Messages pulled and discarded, because they have another tag with the same hash."""
     undecodable: int = 0
     """Answers with a damaged message."""
     resets: int = 0
-    """Times a broker moved us to another offset."""
+    """How often a broker moved a queue to another offset."""
 
 
 class Wanted(Protocol):
-    """What is wanted of each topic."""
+    """The subscriptions of a consumer."""
 
     def get(self, topic: str) -> Subscription | None:
         """The subscription to a topic, None when there is none."""
@@ -84,37 +85,37 @@ class Wanted(Protocol):
 
 
 class Consumption(Protocol):
-    """What consumes that which was pulled."""
+    """What takes pulled messages."""
 
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Consume messages that a process queue holds."""
         ...
 
     def collect(self) -> None:
-        """Take note of everything that has been consumed by now."""
+        """Process everything that has been consumed by now."""
         ...
 
 
 @attrs.define(eq=False)
 class PullParts:
-    """What the pulling tasks of a consumer share."""
+    """What the pullers of a consumer share."""
 
     client: MQClientInstance
     config: PullSettings
     subscriptions: Wanted
     offsets: OffsetStore
     consume: Consumption
-    manner: PullManner
+    policy: PullPolicy
     pauses: Pauses = attrs.Factory(Pauses)
     locks: QueueLocks | None = None
-    """A queue that is consumed in order is pulled only while its lock counts."""
+    """The locks of an orderly consumer, which pulls a queue only while its lock is valid."""
     counters: PullCounters = attrs.Factory(PullCounters)
     rates: ConsumerRates = attrs.Factory(lambda: ConsumerRates(trio.current_time))
     without_lite: set[str] = attrs.Factory(set)
-    """Addresses of brokers that do not know the request code of lite pulls."""
+    """The addresses of brokers that do not know the request code of lite pulls."""
     seldom: Seldom = attrs.Factory(lambda: Seldom(logger, clock=trio.current_time))
-    introduced: trio.Event = attrs.Factory(trio.Event)
-    """Set when brokers have heard what is subscribed now."""
+    announced: trio.Event = attrs.Factory(trio.Event)
+    """Set when brokers have got a heartbeat with the current subscriptions."""
 
 
 class QueuePuller:
@@ -122,14 +123,14 @@ class QueuePuller:
 
     Args:
         queue: the queue.
-        position: where to begin.
-        limits: what may be held.
-        parts: what it shares with others.
+        position: the offset to begin at.
+        limits: how much may be held.
+        parts: what it shares with other pullers.
 
     Attributes:
-        process_queue: what is held.
-        error: why the last pull failed, None when it did not.
-        paused: why pulling waits, None when it does not.
+        process_queue: the messages held.
+        error: why the last pull failed, None if it did not.
+        paused: why pulling waits, None if it does not.
     """
 
     def __init__(self, queue: MessageQueue, position: int, limits: FlowLimits, parts: PullParts) -> None:
@@ -139,39 +140,39 @@ class QueuePuller:
         self.paused: str | None = None
         self._parts = parts
         self._broker_id = MASTER_ID
-        self._fruitless = 0
+        self._empty_answers = 0
         self._damaged = 0
         self._scope = trio.CancelScope()
         self._turn = trio.CancelScope()
         self._room = trio.Event()
         self._resumed = trio.Event()
         self._asked: Subscription | None = None
-        """What the last pull asked for."""
+        """The subscription that the last pull was for."""
         self._form: PullForm | None = None
         self._made_for: tuple[Subscription, str, bool] | None = None
-        """What the form was made for."""
+        """The subscription, broker name and kind of pull that the form was made for."""
         self._flags = 0
 
     def drop(self) -> None:
-        """The queue is not ours any more."""
+        """Stop pulling, and drop the process queue."""
         self.stop()
         self.process_queue.drop()
 
     def stop(self) -> None:
-        """Pull no more. What is held may still be consumed and committed."""
+        """Stop pulling. Messages that are held may still be consumed and committed."""
         self._scope.cancel()
 
     def look_again(self) -> None:
-        """What made pulling wait, beside what is held of this queue, may have changed."""
+        """Check again whether to pull: a reason to wait, other than what this queue holds, may be gone."""
         self._room.set()
 
     def begin_at(self, position: int) -> None:
-        """Pull from there next, at once. What is held is forgotten, and so is the answer that is under way."""
+        """Pull from `position` next, at once. Held messages and the pull in progress are discarded."""
         self._replace_queue(position)
         self._turn.cancel()
 
     def is_overdue(self, now: float, limit: float) -> bool:
-        """Whether nobody has pulled for longer than there is any reason for."""
+        """Whether the last pull was more than `limit` seconds before `now`, for no known reason."""
         return self.paused is None and self.process_queue.is_pull_overdue(now, limit)
 
     def _replace_queue(self, position: int) -> None:
@@ -180,23 +181,23 @@ class QueuePuller:
         self.process_queue = ProcessQueue(self.queue, position, old.limits, now=old.last_pull)
 
     def pauses_changed(self) -> None:
-        """The user has paused or resumed something: a pull under way brings nothing any more when this is paused."""
+        """The user has paused or resumed something: if this queue is paused now, cancel the pull in progress."""
         if self._parts.pauses.covers(self.queue):
             self._turn.cancel()
         else:
             self._resumed.set()
 
     def subscriptions_changed(self) -> None:
-        """Give up the pull that is under way, if it asks for something else than is subscribed now.
+        """Cancel the pull in progress if it was for another subscription than the current one.
 
-        Its answer would pass over messages that are wanted now.
+        Its answer would skip messages that are wanted now.
         """
         if self._is_outdated:
             self._turn.cancel()
 
     @property
     def _is_outdated(self) -> bool:
-        """Whether the last pull, perhaps still under way, asked for something else than is subscribed now."""
+        """Whether the last pull, perhaps still in progress, was for another subscription than the current one."""
         return self._asked is not None and self._parts.subscriptions.get(self.queue.topic) is not self._asked
 
     async def run(self) -> None:
@@ -206,12 +207,12 @@ class QueuePuller:
                 with trio.CancelScope() as self._turn:
                     await self._wait_resumed()
                     await self._wait_room()
-                    await self._wait_introduced()
+                    await self._wait_announced()
                     await self._wait_lock()
                     await self._pull()
 
     async def _wait_resumed(self) -> None:
-        """Wait as long as the user wants nothing of it."""
+        """Wait while the user has paused the queue."""
         while self._parts.pauses.covers(self.queue):
             self.paused = "pause() was called"
             self._resumed = trio.Event()
@@ -219,16 +220,19 @@ class QueuePuller:
             self.process_queue.last_pull = trio.current_time()
         self.paused = None
 
-    async def _wait_introduced(self) -> None:
-        """Brokers refuse what they have not heard of yet; after a while, let them. A lite pull says it itself."""
-        if self._is_outdated and not self._parts.manner.lite:
-            with trio.move_on_after(INTRODUCED_WITHIN):
-                await self._parts.introduced.wait()
+    async def _wait_announced(self) -> None:
+        """Wait until brokers know a changed subscription, as they would refuse the pull; but not for long.
+
+        Lite pulls carry their subscription, and need not wait.
+        """
+        if self._is_outdated and not self._parts.policy.lite:
+            with trio.move_on_after(ANNOUNCE_TIMEOUT):
+                await self._parts.announced.wait()
 
     async def _wait_room(self) -> None:
-        """Wait as long as too much is held, or the consumer has another reason not to pull."""
-        manner = self._parts.manner
-        while (reason := self.process_queue.excess() or manner.brake(self.process_queue)) is not None:
+        """Wait while too much is held, or while the consumer has another reason not to pull."""
+        policy = self._parts.policy
+        while (reason := self.process_queue.excess() or policy.reason_to_wait(self.process_queue)) is not None:
             if self.paused is None:
                 self._parts.seldom.info(("waits", self.queue), "pulling %s pauses: %s", self.queue, reason)
             self.paused = reason
@@ -239,7 +243,7 @@ class QueuePuller:
         self.paused = None
 
     async def _wait_lock(self) -> None:
-        """Wait as long as it is not certain that the queue is ours."""
+        """Wait while the consumer does not hold a valid lock on the queue."""
         locks = self._parts.locks
         if locks is None or locks.counts(self.queue):
             return
@@ -250,10 +254,10 @@ class QueuePuller:
     # --- asking ---------------------------------------------------------------------------------------
 
     async def _pull(self) -> None:
-        """One pull, and whatever has to be waited for after it."""
+        """Make one pull, and wait as long as needed before the next one."""
         subscription = self._parts.subscriptions.get(self.queue.topic)
         if subscription is None:
-            # It was given up a moment ago; the next rebalance drops the queue.
+            # The topic was just unsubscribed; the next rebalance drops the queue.
             await trio.sleep(self._parts.config.pull_time_delay_when_exception)
             return
         self._parts.counters.pulls += 1
@@ -263,7 +267,7 @@ class QueuePuller:
             self._asked = subscription
             result = await self._ask(subscription)
             if self._is_outdated:
-                return  # another thread has subscribed otherwise, and the loop has not heard of it yet
+                return  # another thread has changed the subscription, and the loop has not been told yet
             if result.messages:
                 self._parts.rates.note_pull(self.queue.topic, len(result.messages), trio.current_time() - started)
             self._take(result, subscription)
@@ -280,20 +284,20 @@ class QueuePuller:
 
     async def _ask(self, subscription: Subscription) -> PullResult:
         broker = await self._broker()
-        lite = self._parts.manner.lite and broker.address not in self._parts.without_lite
+        lite = self._parts.policy.lite and broker.address not in self._parts.without_lite
         try:
             result = await self._ask_by(broker, subscription, lite=lite)
         except RequestCodeNotSupportedError:
             if not lite:
                 raise
-            # A broker of 4.x: there, the flag in the header alone tells a lite pull.
+            # A broker of 4.x, which recognises lite pulls by the flag in the header alone.
             self._parts.without_lite.add(broker.address)
             result = await self._ask_by(broker, subscription, lite=False)
         self._broker_id = result.suggested_broker_id
         return result
 
     async def _ask_by(self, broker: BrokerAddress, subscription: Subscription, *, lite: bool) -> PullResult:
-        offsets, may_commit = self._parts.offsets, not (broker.is_slave or self._parts.manner.lite)
+        offsets, may_commit = self._parts.offsets, not (broker.is_slave or self._parts.policy.lite)
         commit = (offsets.memory(self.queue) or 0) if may_commit and offsets.at_brokers else 0
         return await self._form_of(subscription, lite=lite).ask(
             self._parts.client.pool,
@@ -305,7 +309,7 @@ class QueuePuller:
         )
 
     async def _broker(self) -> BrokerAddress:
-        """Whom to ask: whoever the last answer suggested."""
+        """The broker that the last answer suggested to pull from."""
         routes = self._parts.client.routes
         broker = routes.find_broker(routes.broker_name(self.queue), self._broker_id)
         if broker is None:
@@ -316,7 +320,7 @@ class QueuePuller:
         return broker
 
     def _form_of(self, subscription: Subscription, *, lite: bool) -> PullForm:
-        """The form of the last pull, unless something has changed since."""
+        """The request form of the last pull, made again if something has changed since."""
         broker_name = self._parts.client.routes.broker_name(self.queue)
         made_for = (subscription, broker_name, lite)
         if self._form is None or made_for != self._made_for:
@@ -326,7 +330,7 @@ class QueuePuller:
         return self._form
 
     def _header(self, subscription: Subscription, broker_name: str) -> PullMessageRequestHeader:
-        """Of every pull, without offsets."""
+        """The header of every pull, without offsets."""
         config, data = self._parts.config, subscription.data
         post = config.post_subscription_when_pull and not data.class_filter_mode
         return PullMessageRequestHeader(
@@ -339,7 +343,7 @@ class QueuePuller:
                 suspend=True,
                 subscription=post,
                 class_filter=data.class_filter_mode,
-                lite_pull=self._parts.manner.lite,
+                lite_pull=self._parts.policy.lite,
             ),
             commit_offset=0,
             suspend_timeout_millis=int(config.broker_suspend_max_time * 1000),
@@ -353,19 +357,19 @@ class QueuePuller:
     # --- taking ---------------------------------------------------------------------------------------
 
     def _take(self, result: PullResult, subscription: Subscription) -> None:
-        """Do what an answer says."""
+        """Apply an answer."""
         if result.status is PullStatus.OFFSET_ILLEGAL:
             self._begin_again(result)
             return
         self._consume(result.messages, subscription)
         self.process_queue.advance(result.next_begin_offset)
-        self._parts.manner.advanced(self.process_queue)
+        self._parts.policy.advanced(self.process_queue)
 
     def _consume(self, messages: list[MessageExt], subscription: Subscription) -> None:
         position = self.process_queue.position
         messages = unwrapped(messages, position)
         if messages and messages[0].queue_offset < position:
-            # Nobody asked for those before; they have been dealt with.
+            # Messages before the position were not asked for: they are done already.
             messages = [message for message in messages if message.queue_offset >= position]
         if not messages:
             return
@@ -378,10 +382,10 @@ class QueuePuller:
             self._parts.consume.submit(self.process_queue, wanted)
 
     def _begin_again(self, result: PullResult) -> None:
-        """The broker moves us: forget what is held, and go on where it says. What listeners still say counts no more.
+        """Continue at the offset that the broker moves the queue to. Messages held, also by listeners, are discarded.
 
         Raises:
-            RemoteProtocolError: there is no such offset.
+            RemoteProtocolError: the broker names a negative offset.
         """
         position = result.next_begin_offset
         if position < 0:
@@ -392,7 +396,7 @@ class QueuePuller:
         self._parts.offsets.update(self.queue, position)
 
     def _tell_moved(self, old: int, new: int, result: PullResult) -> None:
-        """Say why: there is no such offset, or somebody has given the group another one."""
+        """Log why: the queue does not have the offset, or someone has given the group another one."""
         why = (
             "was given another one for this group"
             if result.min_offset <= old <= result.max_offset
@@ -412,21 +416,21 @@ class QueuePuller:
     # --- waiting --------------------------------------------------------------------------------------
 
     async def _after_answer(self, result: PullResult, started: float, *, progress: bool) -> None:
-        """Go on at once, unless that would be a busy loop."""
+        """Pull again at once, unless that would be a busy loop."""
         if result.status is PullStatus.OFFSET_ILLEGAL:
             await self._parts.offsets.persist([self.queue])
             progress = False
         if progress or trio.current_time() - started >= PAUSE:
-            self._fruitless = 0
+            self._empty_answers = 0
         else:
-            self._fruitless += 1
-        if self._fruitless > AT_ONCE:
+            self._empty_answers += 1
+        if self._empty_answers > AT_ONCE:
             await trio.sleep(PAUSE)
         if progress and self._parts.config.pull_interval:
             await trio.sleep(self._parts.config.pull_interval)
 
     async def _after_damage(self, error: MessageDecodeError, *, progress: bool) -> None:
-        """Once more at once, for it may have happened on the way. The offset stays before the damaged message."""
+        """Retry at once the first time, as the damage may come from the network; the damaged message is not skipped."""
         self._parts.counters.undecodable += 1
         self._damaged = 1 if progress else self._damaged + 1
         if self._damaged == 1:
@@ -449,14 +453,14 @@ class QueuePuller:
         if isinstance(error, FlowControlError):
             await trio.sleep(AFTER_FLOW_CONTROL)
             return
-        # Once a change of state, not once a pull: a broker may be away for hours. And one of its queues says enough.
+        # Log only the first of several failures in a row, of one queue of a broker: it may be away for hours.
         if self.error is None:
             cause = "failed", self.queue.broker_name, type(error)
             self._parts.seldom.warning(cause, "a pull of %s failed, the next comes soon: %s", self.queue, error)
         self.error = error
-        self._parts.manner.failed(self.process_queue, error)
+        self._parts.policy.failed(self.process_queue, error)
         if isinstance(error, BrokerError) and error.code in _NOT_SUBSCRIBED:
-            # The broker has been restarted, or has not heard yet what we subscribe.
+            # The broker was restarted, or has not got our heartbeat with the subscription yet.
             self._parts.client.heartbeats.send_soon()
         await trio.sleep(self._parts.config.pull_time_delay_when_exception)
 
@@ -468,7 +472,7 @@ class QueuePuller:
 
 
 def unwrapped(messages: list[MessageExt], position: int) -> list[MessageExt]:
-    """With the messages inside of batches that the broker keeps whole. The first may begin before our offset."""
+    """Unpack batches that the broker stores whole. The first of them may begin before `position`, which is left out."""
     if not has_inner_batch(messages):
         return messages
     flat: list[MessageExt] = []

@@ -1,4 +1,4 @@
-"""PullConsumer: gives what a queue has from an offset on, and keeps nothing. The part of DefaultMQPullConsumer."""
+"""PullConsumer: returns the messages of a queue from an offset on, and keeps no state. Plays DefaultMQPullConsumer."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class PullConsumer(Fetching):
     # --- what the client asks of a consumer -------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
-        """What brokers shall know: that the group is here. What is wanted is said with every pull."""
+        """What heartbeats tell brokers: only that the group is here, since every pull carries its subscription."""
         return ConsumerData(
             group_name=self.config.group,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
@@ -229,17 +229,17 @@ class PullConsumer(Fetching):
         )
 
     def topics(self) -> tuple[str, ...]:
-        """No topic's route has to be kept fresh for it; those in use are anyway."""
+        """No topics: routes in use are kept fresh anyway."""
         return ()
 
     def rebalance_now(self) -> None:
-        """Nothing is shared out here."""
+        """Do nothing: a pull consumer has no share of the queues."""
 
     def on_route_changed(self, topic: str) -> None:
-        """Nothing depends on it."""
+        """Do nothing: nothing depends on it."""
 
     def client_closing(self) -> None:
-        """A shared client closes before the consumer does."""
+        """A shared client closes before the consumer does: remember a crash of it."""
         self._crash = self.client.crash
 
 
@@ -251,7 +251,7 @@ def _subscription(queue: MessageQueue, tags: str | None, sql: str | None) -> Sub
 
 
 def _wanted_of(result: PullResult, offset: int, wanted: Subscription) -> PullResult:
-    """The answer without messages of other tags with the same hash, and with the messages of batches."""
+    """The answer with batches unpacked, and without messages that have another tag with the same hash."""
     if result.status is not PullStatus.FOUND:
         return result
     messages = list(wanted.filtered(unwrapped(result.messages, offset)))

@@ -1,6 +1,6 @@
-"""PushConsumer: gets messages and calls listeners, on trio. Plays the part of DefaultMQPushConsumer.
+"""PushConsumer, on trio: pulls messages and calls listeners. Plays the part of DefaultMQPushConsumer.
 
-What happens while it runs is the business of `running.RunningConsumer`, which also closes it in order.
+What exists only while it runs is in `running.RunningConsumer`, which also closes it in order.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class PushConsumer(Sharing[RunningConsumer]):
         config: the settings; `group` and `fields` override them.
         client: a client to share; None for one of its own.
         network: where a client of its own gets its connections.
-        plain_runner: calls plain listeners; for surfaces that have a place of their own for them.
-        async_runner: calls async listeners; likewise.
-        async_caller: calls other async functions; likewise.
+        plain_runner: makes the runner of plain listeners; for other surfaces.
+        async_runner: makes the runner of async listeners; for other surfaces.
+        async_caller: calls the user's other async functions; for other surfaces.
         fields: settings by name, as in `PushConsumerConfig`.
 
     Raises:
@@ -86,7 +86,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         self._around = Around(self.config)
         self._subscriptions = Subscriptions(
             self.config.group,
-            self._wishes_changed,
+            self._subscriptions_changed,
             wrap=self._wrap,
             retries=self.config.message_model is MessageModel.CLUSTERING,
         )
@@ -106,18 +106,17 @@ class PushConsumer(Sharing[RunningConsumer]):
         self._pauses, self._around = pauses, around
 
     def adopt(self, former: PushConsumer) -> None:
-        """Subscribe and pause what the consumer did that this one replaces."""
+        """For other surfaces: take over the subscriptions and pauses of the consumer that this one replaces."""
         self._subscriptions.adopt(former._subscriptions)
         self._pauses, self._around = former._pauses, former._around
 
     # --- life -----------------------------------------------------------------------------------------
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        """Returns when the queues of what is subscribed have been shared out for the first time.
+        """Start, and return after the first rebalance, or after `start_timeout`.
 
-        It takes `start_timeout` at most: what was not reached by then is waited for afterwards, as are a topic that
-        does not exist yet and a broker that is away: see `wait_assigned`. It closes in the order that `running` begins
-        with; listeners get `await_termination` seconds.
+        The consumer keeps trying afterwards with brokers that were not reached and topics that do not exist yet: see
+        `wait_assigned`. The docstring of `running` has the order of closing.
         """
         deadline = trio.current_time() + self.config.start_timeout
         self._around.begin()
@@ -137,7 +136,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         """Consume until SIGINT or SIGTERM, then return, for `async with` to commit and close.
 
         Outside of `async with` it starts the consumer itself, and closes it. It returns, too, when the consumer is
-        closed meanwhile. A second signal strikes as usual.
+        closed meanwhile. A second signal acts as usual.
 
         Raises:
             ServiceCrashedError: a bug in the background stopped it.
@@ -147,7 +146,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             raise ConfigError(
                 f"run_forever in a listener of {self!r} would wait for that same listener: call it elsewhere"
             )
-        # Listening before the start: a signal that comes while it starts ends it in good order as well.
+        # Before the start, so that a signal that arrives while the consumer starts closes it in order too.
         with listen_to_signals() as first_signal:
             if self._lifecycle.state is State.NEW:
                 async with self:
@@ -157,7 +156,7 @@ class PushConsumer(Sharing[RunningConsumer]):
                 await self._until(first_signal)
 
     async def _until(self, first_signal: Callable[[], Awaitable[None]]) -> None:
-        """Wait for a signal, or for the end."""
+        """Wait for a signal, or for the end of the consumer."""
         ended = self._check_running().ended
         async with trio.open_nursery() as nursery:
 
@@ -172,7 +171,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             raise self._crash
 
     def _check_usable(self) -> None:
-        """Refuse to wait for what has crashed, or is not open."""
+        """Refuse use if the consumer has crashed, or is not open."""
         self._check_crash()
         self._lifecycle.check_open()
 
@@ -205,7 +204,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         """
         self._subscriptions.remove(topic)
 
-    # --- steering -------------------------------------------------------------------------------------
+    # --- pausing, committing --------------------------------------------------------------------------
 
     def pause(self, what: Pausable = None) -> None:
         """Stop getting messages of a topic, of queues, or of everything, until `resume`. For any thread.
@@ -216,7 +215,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         Raises:
             ConfigError: this is neither a subscribed topic nor queues.
         """
-        self._steer(self._pauses.add, what)
+        self._change_pauses(self._pauses.add, what)
 
     def resume(self, what: Pausable = None) -> None:
         """Get messages again; of everything if called without an argument. For any thread.
@@ -224,20 +223,20 @@ class PushConsumer(Sharing[RunningConsumer]):
         Raises:
             ConfigError: this is neither a subscribed topic nor queues.
         """
-        self._steer(self._pauses.remove, what)
+        self._change_pauses(self._pauses.remove, what)
 
-    def _steer(self, change: Callable[[Any], None], what: Pausable) -> None:
+    def _change_pauses(self, change: Callable[[Any], None], what: Pausable) -> None:
         meant = checked(what, self._subscriptions.user_topics)
         running = self._running
         if running is None:
             change(meant)
             return
 
-        def steer() -> None:
+        def change_in_loop() -> None:
             change(meant)
             running.assignment.pauses_changed()
 
-        running.in_loop(steer)
+        running.in_loop(change_in_loop)
 
     def set_consume_thread_max(self, most: int) -> None:
         """Change how many listeners may run at the same time, while the consumer runs. For any thread.
@@ -328,13 +327,13 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     @property
     def in_listener(self) -> bool:
-        """Whether this is called by one of its listeners, which must not wait for the consumer to close."""
+        """Whether the caller is one of its listeners, which must not wait for the consumer to close."""
         return self._running is not None and self._running.consume.in_listener
 
     # --- what the client asks of a consumer -------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
-        """What brokers shall know."""
+        """What heartbeats tell brokers about this consumer."""
         return ConsumerData(
             group_name=self.config.group,
             consume_type=ConsumeType.CONSUME_PASSIVELY,
@@ -344,7 +343,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         )
 
     def topics(self) -> Iterable[str]:
-        """Topics whose routes must be kept fresh."""
+        """The topics whose routes the client must keep fresh."""
         return self._subscriptions.topics
 
     def _wanted_topics(self) -> Collection[str]:
@@ -352,5 +351,5 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     @property
     def driven(self) -> Driven | None:
-        """Carries out what brokers ask; None while it does not run."""
+        """What carries out requests of brokers; None while the consumer does not run."""
         return None if self._running is None else self._running.driven

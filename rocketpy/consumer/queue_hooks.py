@@ -1,7 +1,7 @@
-"""Telling the user's functions which queues come and which go.
+"""QueueHooks: calls `on_assigned` and `on_revoked` when queues come and go.
 
-One call at a time, so that they need no locks; each has an end, so that one that hangs does not keep queues from their
-next owner. The retry topic is the consumer's own affair. Plays the part of MessageQueueListener.
+One call at a time, so that the functions need no locks, and each with a timeout, so that one that hangs does not keep
+queues from their next owner. Queues of the retry topic are left out. Plays the part of MessageQueueListener.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class QueueHooks:
     """Calls `on_assigned` and `on_revoked` of one consumer.
 
     Args:
-        config: has the functions, and their time.
-        calls: how to call them.
+        config: has the functions, and their timeout.
+        calls: calls them.
 
     Attributes:
         under_way: whether one of them is being called now.
@@ -45,11 +45,11 @@ class QueueHooks:
         self._turn = trio.Lock()
 
     async def assigned(self, queues: Collection[MessageQueue]) -> None:
-        """These are ours now, and are pulled when this returns."""
+        """Call `on_assigned` with queues that this consumer now has, and starts to pull when this returns."""
         await self._tell("on_assigned", self._on_assigned, queues, "they are consumed all the same")
 
     async def revoked(self, queues: Collection[MessageQueue]) -> None:
-        """These are pulled no more, and given up when this returns."""
+        """Call `on_revoked` with queues that are not pulled any more, and are given up when this returns."""
         await self._tell("on_revoked", self._on_revoked, queues, "they are given up all the same")
 
     async def _tell(

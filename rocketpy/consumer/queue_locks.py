@@ -1,12 +1,11 @@
-"""QueueLocks: which queues the brokers have locked for a consumer that consumes in order, and until when that counts.
+"""QueueLocks: which queues brokers have locked for an orderly consumer, and how long each lock is valid.
 
-A broker gives the lock of a queue to one client of a group at a time, and takes it back 60 s after it was last asked
-for it. So a lock is asked for again every `lock_interval` (20 s), and one that was not confirmed for
-`lock_max_live_time` (30 s), counted from the moment of asking, counts no more: nothing is pulled, consumed or committed
-then. Where the connection to a broker ends, the broker may have been restarted, and restarted brokers remember no
-locks: then the same holds at once, until the broker has confirmed. A lock that is confirmed after such a pause may have
-been somebody else's meanwhile, which the offset at the broker tells. Plays the part of lock, lockAll, unlock and
-unlockAll in RebalanceImpl.
+A broker gives the lock of a queue to one client of a group at a time, and frees it 60 s after the client last asked for
+it. So each lock is renewed every `lock_interval` (20 s). A lock that was not confirmed for `lock_max_live_time` (30 s),
+counted from when the request was sent, is not valid: the queue is not pulled, consumed or committed. The same applies
+as soon as the connection to a broker ends, because the broker may have been restarted, and brokers forget their locks
+in a restart. Another member may have had the queue before such a lock is confirmed again; the committed offset at the
+broker tells. Plays the part of lock, lockAll, unlock and unlockAll in RebalanceImpl.
 """
 
 from __future__ import annotations
@@ -40,51 +39,51 @@ __all__ = ["LockOwner", "LockSettings", "LockStatus", "QueueLocks"]
 logger = get_logger(__name__)
 
 BROKER_FREES_AFTER = 60.0
-"""Seconds after which a broker gives the lock of a client that it does not hear of to another one."""
+"""Seconds after which a broker frees the lock of a client that it has not heard from."""
 ASK_AGAIN_AFTER = 1.0
-"""Seconds between two questions while a lock is in doubt."""
+"""Seconds between two requests while a lock is not confirmed."""
 TOLD_AFTER = 5.0
-"""Seconds for which a lock may be refused without a word in the log: members hand queues over."""
+"""Seconds for which a refused lock is not logged, since members need a moment to hand queues over."""
 TIMEOUT = 3.0
 _NEVER = float("-inf")
 
 
 class LockOwner(Protocol):
-    """Who uses the locks."""
+    """What uses the locks."""
 
     def lock_counts(self, queue: MessageQueue, until: float) -> None:
-        """The lock of a queue counts until then, a time of trio's clock; not at all when that is over."""
+        """The lock of a queue is valid until a time of trio's clock; it is not valid if that time is over."""
         ...
 
     def lock_lost(self, queue: MessageQueue) -> None:
-        """Another member has the queue, or has had it."""
+        """Another member has the lock of a queue, or has had it."""
         ...
 
     async def is_ours_still(self, queue: MessageQueue) -> bool:
-        """Whether nobody else has consumed the queue further than we have.
+        """Whether no other member has consumed the queue further than this consumer.
 
         Raises:
-            RocketMQError: it could not be found out.
+            RocketMQError: the broker could not be asked.
         """
         ...
 
 
 class LockSettings(Protocol):
-    """What of a consumer's settings is of interest here."""
+    """The settings of a consumer that are read here."""
 
     @property
     def group(self) -> str:
-        """The group."""
+        """The consumer group."""
         ...
 
     @property
     def lock_interval(self) -> float:
-        """Seconds between two questions for a lock that is ours."""
+        """Seconds after which a lock is renewed."""
         ...
 
     @property
     def lock_max_live_time(self) -> float:
-        """Seconds for which a lock counts, from the moment of asking."""
+        """Seconds for which a lock is valid, from when the request was sent."""
         ...
 
 
@@ -93,8 +92,8 @@ class _Lock:
     """The lock of one queue.
 
     Attributes:
-        until: when it stops to count.
-        counting: whether consuming goes on under it.
+        until: when it expires, on trio's clock.
+        counting: whether it is valid until then; False while it is in doubt.
     """
 
     until: float
@@ -123,8 +122,8 @@ class QueueLocks:
 
     Args:
         client: how to reach brokers.
-        config: of the consumer: its group, and how long locks count.
-        owner: hears what becomes of them.
+        config: the group, and how long locks are valid.
+        owner: is told of changes.
     """
 
     def __init__(self, client: MQClientInstance, config: LockSettings, owner: LockOwner) -> None:
@@ -135,7 +134,7 @@ class QueueLocks:
         self._locks: dict[MessageQueue, _Lock] = {}
         self._refused: dict[MessageQueue, float] = {}
         self._watched: dict[str, Connection] = {}
-        """By broker name, the connection over which it has confirmed."""
+        """By broker name, the connection over which the broker has confirmed locks."""
         self._unsure: set[str] = set()
         self._told: set[MessageQueue] = set()
         self._asking: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
@@ -145,17 +144,17 @@ class QueueLocks:
     # --- looking ----------------------------------------------------------------------------------------
 
     def counts(self, queue: MessageQueue) -> bool:
-        """Whether we hold the lock of a queue."""
+        """Whether this consumer holds a valid lock on a queue."""
         lock = self._locks.get(queue)
         return lock is not None and lock.counting and trio.current_time() < lock.until
 
     async def wait_counts(self, queue: MessageQueue) -> None:
-        """Wait until we hold the lock of a queue."""
+        """Wait until this consumer holds a valid lock on a queue."""
         while not self.counts(queue):
             await self._counts.wait()
 
     def look(self, now: float) -> dict[MessageQueue, LockStatus]:
-        """What is known of each. For any thread."""
+        """The status of each lock that is held or wanted. For any thread."""
         known: dict[MessageQueue, LockStatus] = {}
         for queue, lock in tuple(self._locks.items()):
             left = max(0.0, lock.until - now) if lock.counting else 0.0
@@ -166,10 +165,14 @@ class QueueLocks:
             known[queue] = LockStatus(held=False, expires_in=None, refused_for=waited, free_in=free_in)
         return known
 
-    # --- having -----------------------------------------------------------------------------------------
+    # --- locking and unlocking --------------------------------------------------------------------------
 
     async def take(self, queues: Collection[MessageQueue]) -> list[RocketMQError]:
-        """Ask for the locks of queues, every broker once. Returns why some are not ours; `counts` says which are."""
+        """Ask for the locks of queues, with one request to each broker.
+
+        Returns:
+            Why some were not given; `counts` tells which ones were.
+        """
         failures: list[RocketMQError] = []
 
         async def ask(name: str) -> None:
@@ -187,7 +190,7 @@ class QueueLocks:
         return failures
 
     def _tell(self, name: str, refused: list[MessageQueue], why: RocketMQError) -> None:
-        """Once for each time: how long it takes is for `status` to say."""
+        """Warn once for each wait; `status()` tells how long it takes."""
         now = trio.current_time()
         late = {queue for queue in refused if now - self._refused[queue] > TOLD_AFTER}
         if late - self._told:
@@ -208,18 +211,21 @@ class QueueLocks:
         )
 
     def forget(self, queues: Iterable[MessageQueue]) -> None:
-        """These are not wanted any more, and not to be unlocked."""
+        """Forget queues without unlocking them."""
         for queue in queues:
             self._locks.pop(queue, None)
             self._refused.pop(queue, None)
 
     def want_only(self, topic: str, queues: Collection[MessageQueue]) -> None:
-        """No other queues of this topic are waited for."""
+        """Stop waiting for the locks of this topic's other queues."""
         for queue in [each for each in self._refused if each.topic == topic and each not in queues]:
             del self._refused[queue]
 
     async def give_back(self, queues: Collection[MessageQueue]) -> None:
-        """Unlock queues, one message to each broker, and forget them. Who is not reached frees them by itself."""
+        """Unlock queues, with one request to each broker, and forget them.
+
+        A broker that is not reached frees them by itself after a while.
+        """
         ours = [queue for queue in queues if queue in self._locks]
         self.forget(queues)
 
@@ -235,10 +241,10 @@ class QueueLocks:
 
         await side_by_side(unlock, sorted({queue.broker_name for queue in ours}))
 
-    # --- keeping ----------------------------------------------------------------------------------------
+    # --- renewing ---------------------------------------------------------------------------------------
 
     def _doubt(self, broker_name: str) -> None:
-        """The connection to a broker has ended: its locks count only once it has confirmed them."""
+        """The connection to a broker has ended: its locks are not valid until it has confirmed them."""
         for queue, lock in self._locks.items():
             if queue.broker_name == broker_name and lock.counting:
                 lock.counting = False
@@ -246,7 +252,7 @@ class QueueLocks:
         self._wanted.set()
 
     async def run(self) -> None:
-        """Ask for every lock again in time."""
+        """Renew every lock in time."""
         try:
             await self._renew_service()
         finally:
@@ -264,7 +270,7 @@ class QueueLocks:
             await side_by_side(self._renew, sorted({queue.broker_name for queue in self._locks}))
 
     def _rest(self) -> float:
-        """Seconds until every lock is asked for again; what has failed once is not left to run out for long."""
+        """Seconds until the next renewal; sooner if a lock is about to expire because a renewal failed."""
         first = min((lock.until for lock in self._locks.values()), default=math.inf)
         return min(self._config.lock_interval, max(ASK_AGAIN_AFTER, first - trio.current_time()))
 
@@ -277,7 +283,7 @@ class QueueLocks:
                 self._stop_counting(name, queues, error)
 
     def _stop_counting(self, name: str, queues: list[MessageQueue], error: RocketMQError) -> None:
-        """Consuming has stopped by itself, since the time of the lock is over. Told once a change of state."""
+        """Note that locks have expired, so that consuming has stopped. Logged once until the broker confirms again."""
         if name not in self._unsure:
             self._unsure.add(name)
             logger.warning(
@@ -295,9 +301,9 @@ class QueueLocks:
             self._abandon(name, error)
 
     def _abandon(self, name: str, error: RequestTimeoutError) -> None:
-        """Take back what a broker may not have got, commits above all, before another member may have the queues.
+        """Close the connection, so that commits still on their way cannot arrive after another member has the queues.
 
-        Whatever else comes from it, it has not answered over this connection for as long as a lock counts.
+        Over this connection, the broker has not answered a lock request for as long as a lock is valid.
         """
         connection = self._watched.get(name)
         if connection is not None:
@@ -310,12 +316,12 @@ class QueueLocks:
             )
 
     async def _ask(self, name: str, queues: Iterable[MessageQueue], *, new: bool) -> None:
-        """Ask a broker for the locks of some of its queues: new ones, or those that we have.
+        """Ask a broker for the locks of some of its queues: `new` ones, or held ones to renew.
 
         Raises:
-            RocketMQError: it does not say.
+            RocketMQError: the broker has not answered, or the connection ended.
         """
-        async with self._asking[name]:  # or it might hear first that a queue is unlocked, and then that it is locked
+        async with self._asking[name]:  # or an unlock could overtake a lock of the same queue, or the other way round
             wanted = [queue for queue in queues if new or queue in self._locks]
             if not wanted:
                 return
@@ -336,7 +342,7 @@ class QueueLocks:
                 await self._given(queue, asked)
 
     def _watch(self, name: str, connection: Connection) -> None:
-        """Hear of the end of the connection over which a broker has confirmed."""
+        """Watch for the end of the connection over which a broker has confirmed locks."""
         if self._watched.get(name) is not connection:
             self._unwatch(name)
             self._watched[name] = connection
@@ -359,7 +365,7 @@ class QueueLocks:
     async def _given(self, queue: MessageQueue, asked: float) -> None:
         lock = self._locks.setdefault(queue, _Lock(asked + self._config.lock_max_live_time))
         if not lock.counting or asked >= lock.until:
-            # Nobody promised that it was ours all the time.
+            # Another member may have had the lock in between.
             lock.counting = False
             ours = await self._owner.is_ours_still(queue)
             if self._locks.get(queue) is not lock:

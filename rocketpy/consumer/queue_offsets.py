@@ -1,4 +1,7 @@
-"""Where queues begin and end, and where a group stands in them: asked of the brokers that hold them."""
+"""QueueOffsets: asks brokers for the first and last offsets of queues, and for a group's committed offsets.
+
+Plays the part of minOffset, maxOffset and searchOffset in MQAdminImpl.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ T = TypeVar("T")
 
 
 class QueueOffsets:
-    """Those that one client can ask for. A broker that is away for longer than `request_timeout` is an error.
+    """Asks brokers for offsets. A broker that is away for longer than `request_timeout` is an error.
 
     Args:
         client: how to reach brokers.
-        group: whose offsets.
+        group: the consumer group.
     """
 
     def __init__(self, client: MQClientInstance, group: str) -> None:
@@ -47,7 +50,7 @@ class QueueOffsets:
         return await offset_api.max_offset(self._client.pool, await self.master(queue), queue, timeout=self._timeout)
 
     async def bounds(self, queue: MessageQueue) -> tuple[int, int]:
-        """Both, asked for at the same time.
+        """The offsets of the oldest and the next message, asked for at the same time.
 
         Raises:
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
@@ -76,7 +79,7 @@ class QueueOffsets:
         return await offset_api.search_offset(self._client.pool, address, queue, timestamp, timeout=self._timeout)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Where the group goes on, None when it has never committed there.
+        """The group's committed offset of a queue, None if there is none.
 
         Raises:
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
@@ -89,10 +92,13 @@ class QueueOffsets:
     async def of_each(
         self, ask: Callable[[MessageQueue], Awaitable[T]], queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, T]:
-        """Ask about many queues at the same time.
+        """Call one of the other methods for many queues at the same time.
+
+        Returns:
+            The results by queue, sorted.
 
         Raises:
-            RocketMQError: that of the first queue, in order, that could not be asked about.
+            RocketMQError: a call failed; if several did, the error of the first queue in sorted order.
         """
         found: dict[MessageQueue, T] = {}
         failures: dict[MessageQueue, RocketMQError] = {}

@@ -1,5 +1,6 @@
-"""QueueWatch: tells functions of the user's when a topic has got other queues. Plays the part of
-fetchTopicMessageQueuesAndCompare and TopicMessageQueueChangeListener.
+"""QueueWatch: calls functions of the user's when the queues of a topic change.
+
+Plays the part of fetchTopicMessageQueuesAndCompare and TopicMessageQueueChangeListener.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ QueuesFunction: TypeAlias = Callable[[str, "tuple[MessageQueue, ...]"], Any]
 
 
 class QueueWatch:
-    """The functions of one consumer, one for each topic. They are called one after the other."""
+    """The functions of one consumer, one for each topic. They are called one at a time."""
 
     def __init__(self) -> None:
         self._functions: dict[str, QueuesFunction] = {}
@@ -48,28 +49,28 @@ class QueueWatch:
         except TypeError as exc:
             raise ConfigError(f"{function!r:.100} must take two arguments, the topic and its queues: {exc}") from exc
         except ValueError:
-            pass  # what is written in C need not tell
+            pass  # functions written in C may have no signature
         self._functions[topic] = function
 
     def adopt(self, others: QueueWatch) -> None:
-        """Call what others do, those of a consumer that this one's replaces."""
+        """Take over the functions of a consumer that this one's replaces."""
         self._functions = dict(others._functions)
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Topics that are watched."""
+        """The topics that are watched."""
         return tuple(self._functions)
 
     def look(self) -> None:
-        """Routes, or what is watched, may have changed."""
+        """Look at the queues again: routes, or the watched topics, may have changed."""
         self._changed.set()
 
     async def run(self, routes: RouteTable, calls: UserCalls) -> None:
-        """The service. What a topic has when it is first looked at is no change.
+        """Run the service. The queues that a topic has at the first look are not a change.
 
         Args:
-            routes: has the queues.
-            calls: how to call the functions.
+            routes: has the queues of each topic.
+            calls: calls the functions.
         """
         while True:
             for topic in self.topics:
@@ -85,7 +86,7 @@ class QueueWatch:
     async def _tell(self, calls: UserCalls, topic: str, queues: tuple[MessageQueue, ...]) -> None:
         try:
             await calls.call(self._functions[topic], topic, queues)
-        except BaseException as error:  # whatever it raises is its own affair, SystemExit included
+        except BaseException as error:  # the user's function may raise anything, SystemExit included
             if must_pass(error):
                 raise
             logger.error("the function given to on_queues_changed for %s failed", topic, exc_info=error)

@@ -1,6 +1,7 @@
-"""What a consumer pulls and consumes of each topic: how much, and how long it takes. Plays ConsumerStatsManager's part.
+"""Rates: how much a consumer pulls and consumes of each topic, and how long it takes. Pure.
 
-It is counted once for what came together and not for each message, in the trio thread; any thread may ask. Pure.
+Messages are counted in the trio thread, once for each batch and not one by one; any thread may read. Plays the part of
+ConsumerStatsManager.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rocketpy.wire.bodies.running import ConsumeStatus
 __all__ = ["ConsumerRates", "TopicRates"]
 
 MOST_TOPICS = 1024
-"""Topics that are remembered; the one that came first is forgotten first."""
+"""How many topics are remembered; the oldest is forgotten first."""
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +40,7 @@ class TopicRates:
     """Messages whose listener call failed or took too long in the last hour."""
 
     def as_status(self) -> ConsumeStatus:
-        """As it travels, in ms."""
+        """The body that travels to brokers, with durations in ms."""
         return ConsumeStatus(
             pull_rt=self.pull_seconds * 1000,
             pull_tps=self.pulled_per_second,
@@ -58,10 +59,10 @@ class _Topic:
 
 
 class ConsumerRates:
-    """The topics of one consumer.
+    """The rates of one consumer's topics.
 
     Args:
-        clock: of the consumer's loop, in seconds; for any thread.
+        clock: the time of the consumer's loop, in seconds; for any thread.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -69,25 +70,25 @@ class ConsumerRates:
         self._topics: dict[str, _Topic] = {}
 
     def note_pull(self, topic: str, messages: int, seconds: float) -> None:
-        """A pull has brought so many messages, after so many seconds."""
+        """Count a pull that returned `messages` messages after `seconds`."""
         found, now = self._topic(topic), self._clock()
         found.pulled.add(now, messages)
         found.pull_times.add(now, seconds)
 
     def note_consumed(self, topic: str, messages: int) -> None:
-        """Listeners have succeeded with so many messages."""
+        """Count messages that listeners consumed successfully."""
         self._topic(topic).consumed.add(self._clock(), messages)
 
     def note_failed(self, topic: str, messages: int) -> None:
-        """Listeners have failed with so many."""
+        """Count messages whose listener call failed or took too long."""
         self._topic(topic).failed.add(self._clock(), messages)
 
     def note_calls(self, topic: str, calls: int, seconds: float) -> None:
-        """So many calls of the topic's listener, one after the other, have taken so many seconds."""
+        """Count `calls` calls of the topic's listener that took `seconds` together."""
         self._topic(topic).called.add(self._clock(), seconds, calls)
 
     def of(self, topic: str) -> TopicRates:
-        """What there was of a topic. For any thread."""
+        """The recent figures of a topic. For any thread."""
         found, now = self._topics.get(topic), self._clock()
         if found is None:
             return TopicRates()

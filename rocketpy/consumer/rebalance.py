@@ -1,9 +1,9 @@
-"""Sharing out queues: what has to change, and the service that changes it.
+"""Rebalancing: sharing out the queues of each topic among the members of the group.
 
-Every member of a group computes the same shares from the same lists. `plan_rebalance` is pure; the service looks on
-start, at an interval, and at once when members, routes or subscriptions change, and only applies what was planned.
-Topics are looked at side by side, and brokers that answer are asked first: one that hangs holds up its own queues only.
-Plays the part of RebalanceImpl, RebalancePushImpl and RebalanceService.
+Every member computes the same shares from the same lists of queues and members. The service rebalances at the start, at
+an interval, and at once when members, routes or subscriptions change; `plan_rebalance`, which is pure, tells what has
+to change. Topics are processed concurrently, and brokers that answer are asked first, so a broker that hangs delays
+only its own queues. Plays the part of RebalanceImpl, RebalancePushImpl and RebalanceService.
 """
 
 from __future__ import annotations
@@ -35,88 +35,88 @@ __all__ = ["Plan", "Rebalance", "Share", "plan_rebalance"]
 logger = get_logger(__name__)
 
 HEARTBEAT_PATIENCE = 1.0
-"""Seconds for which a look waits until brokers have heard what is subscribed; those that have not may hang."""
+"""Seconds for which a rebalance waits for brokers to answer heartbeats with new subscriptions; some may hang."""
 FIRST_RETRY = 1.0
-"""Seconds until the next look while something is missing: a route, a list of members, an offset."""
+"""Seconds until the next rebalance while something is missing: a route, a list of members, an offset."""
 
 _MOST_SAID = 5
 
 
 class Plan(NamedTuple):
-    """What has to change, in order."""
+    """The queues to take and the queues to give up, each sorted."""
 
     add: tuple[MessageQueue, ...]
     drop: tuple[MessageQueue, ...]
 
 
 def plan_rebalance(assigned: Collection[MessageQueue], current: Collection[MessageQueue]) -> Plan:
-    """From what we should have and what we have to what to take and what to give up."""
+    """Plan the change from the queues that a member has now to those that it should have."""
     wanted, held = set(assigned), set(current)
     return Plan(tuple(sorted(wanted - held)), tuple(sorted(held - wanted)))
 
 
 class SharingSettings(Protocol):
-    """How queues are shared out."""
+    """The settings that rebalancing reads."""
 
     @property
     def group(self) -> str:
-        """Among whom."""
+        """The consumer group."""
         ...
 
     @property
     def message_model(self) -> MessageModel:
-        """Whether they are shared out at all."""
+        """Whether queues are shared out, or every member has all."""
         ...
 
     @property
     def allocate_strategy(self) -> str | AllocateStrategy:
-        """By which strategy."""
+        """The allocation strategy, or its name."""
         ...
 
     @property
     def rebalance_interval(self) -> float:
-        """Seconds between two looks."""
+        """Seconds between two rebalances."""
         ...
 
 
 class Subscribed(Protocol):
-    """Which topics are shared out."""
+    """The subscriptions of a consumer."""
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Every topic."""
+        """Every subscribed topic."""
         ...
 
     def data(self) -> list[SubscriptionData]:
-        """As brokers hear it."""
+        """The subscriptions as heartbeats carry them."""
         ...
 
 
 class Share(NamedTuple):
-    """What one member gets of a topic."""
+    """One member's share of a topic."""
 
     queues: Sequence[MessageQueue]
     is_settled: bool
-    """Whether nothing has to be looked at again soon."""
+    """Whether the next rebalance can wait for the interval."""
     why: str
-    """How it came to this, in words."""
+    """The reason for this share, for the log."""
 
 
 class Rebalance:
-    """Shares out the queues of one consumer's topics.
+    """Rebalances one consumer.
 
     Args:
         client: how to reach brokers.
-        config: of the consumer.
-        subscriptions: which topics.
-        assignment: what we have, and where it is changed.
+        config: the consumer's settings.
+        subscriptions: the consumer's topics.
+        assignment: the queues that the consumer has.
 
     Attributes:
-        filters: whether brokers can filter as it is subscribed.
-        balanced: whether the last look left nothing to be desired.
-        rounds: how many looks there were.
-        errors: by topic, why it is not shared out yet.
-        under_way: by topic, what the look that is under way waits for.
+        filters: asks brokers whether they accept SQL expressions.
+        balanced: whether the last rebalance succeeded for every topic.
+        rounds: how many rebalances there were.
+        errors: by topic, why it could not be rebalanced.
+        under_way: by topic, what the rebalance in progress waits for.
     """
 
     def __init__(
@@ -147,20 +147,20 @@ class Rebalance:
     # --- when -----------------------------------------------------------------------------------------
 
     def soon(self) -> None:
-        """Look at once. Many calls make one look."""
+        """Rebalance at once. Several calls lead to one rebalance."""
         self._wanted.set()
 
     def subscriptions_changed(self) -> None:
-        """Look at once, after brokers have heard what we subscribe now: they refuse pulls of what they do not know."""
+        """Send heartbeats and rebalance at once: brokers refuse pulls with subscriptions that they do not know."""
         self._tell_brokers = True
         self.soon()
 
     async def wait_round(self) -> None:
-        """Wait for the end of the next look."""
+        """Wait for the end of the next rebalance."""
         await self._round_done.wait()
 
     async def run(self) -> None:
-        """The service."""
+        """Run the service."""
         try:
             while True:
                 await self.look()
@@ -172,20 +172,20 @@ class Rebalance:
                     else min(2 * self._retry, self._config.rebalance_interval)
                 )
         finally:
-            # There is no next look: whoever waits for one goes on, and finds the consumer closed.
+            # There is no next rebalance: wake those that wait for one, and they find the consumer closed.
             self._round_done.set()
 
     @property
     def _waits_for_locks(self) -> bool:
-        """Whether there is something that can be had at any moment, and nobody tells when."""
+        """Whether a lock that another member holds is wanted: it may become free at any moment, without a notice."""
         return any(isinstance(error, QueueLockedError) for error in self.errors.values())
 
     async def look(self) -> None:
-        """Share out the queues of every topic, now."""
+        """Rebalance every topic now."""
         self._wanted = trio.Event()
         if self._tell_brokers:
             self._tell_brokers = False
-            await self._introduce()
+            await self._announce()
         with trio.move_on_after(HEARTBEAT_PATIENCE):
             await self.filters.ask()
         topics = self._subscriptions.topics
@@ -208,8 +208,8 @@ class Rebalance:
         done, self._round_done = self._round_done, trio.Event()
         done.set()
 
-    async def _introduce(self) -> None:
-        """Tell brokers what is subscribed, as soon as they are known. What fails here is tried again in its turn."""
+    async def _announce(self) -> None:
+        """Send heartbeats with the subscriptions, once routes are known. Failures here are retried later."""
         missing = [topic for topic in self._subscriptions.topics if self._client.routes.route(topic) is None]
         self.under_way = dict.fromkeys(missing, "its route from a name server")
         await side_by_side(self._find_route, missing)
@@ -219,7 +219,7 @@ class Rebalance:
             await heartbeats.send_all()
         if waiting.cancelled_caught:
             heartbeats.send_soon()
-        self._assignment.introduced()
+        self._assignment.announced()
 
     async def _find_route(self, topic: str) -> None:
         try:
@@ -228,7 +228,7 @@ class Rebalance:
             logger.debug("no route to %s yet: %s", topic, error)
 
     def missing(self) -> str:
-        """What is not shared out yet, and why, in words; empty when nothing is missing."""
+        """The topics that could not be rebalanced yet, and why, for error texts; empty if there are none."""
         waiting = {topic: f"{topic} waits for {what}" for topic, what in self.under_way.items()}
         failed = {topic: str(error) for topic, error in self.errors.items()}
         said = list((failed | waiting).values())
@@ -237,7 +237,7 @@ class Rebalance:
     # --- what -----------------------------------------------------------------------------------------
 
     async def _share(self, topic: str) -> bool:
-        """Take and give up queues of one topic. False when it has to be looked at again soon."""
+        """Take and give up queues of one topic. False if the next rebalance should come soon."""
         try:
             share = await self._share_of(topic)
         except RocketMQError as error:
@@ -246,7 +246,7 @@ class Rebalance:
         if share is None:
             return False
         plan = plan_rebalance(share.queues, self._assignment.queues(topic))
-        if (plan.add or plan.drop) and plan != self._plans.get(topic):  # the same again where a lock is waited for
+        if (plan.add or plan.drop) and plan != self._plans.get(topic):  # the same plan again while a lock is missing
             logger.info(
                 "%s: %s; new %s, given up %s",
                 topic,
@@ -265,7 +265,7 @@ class Rebalance:
         return share.is_settled
 
     async def _share_of(self, topic: str) -> Share | None:
-        """What we shall have of a topic; None when that cannot be told yet, and we keep what we have."""
+        """This member's share of a topic; None if it is unknown for now, and the member keeps its queues."""
         self.under_way[topic] = "its route from a name server"
         queues = await self._queues(topic)
         members = [self._client.client_id] if self._broadcasts else await self._members(topic)
@@ -273,7 +273,7 @@ class Rebalance:
         if not is_member:
             self._client.heartbeats.send_soon()
         if not members:
-            # No broker counts us yet, or any more. That says nothing about the others.
+            # The broker does not know any member, so the shares of the others are unknown too.
             return None
         try:
             mine = self._allocate(topic, queues, members)
@@ -289,16 +289,16 @@ class Rebalance:
         return allocate(self._share_out, queues, members, self._client.client_id, group=self._config.group, topic=topic)
 
     def _note_mistake(self, topic: str, error: ConfigError) -> None:
-        """The strategy is wrong, which will not mend itself."""
+        """Record a mistake in the strategy, which only the user can correct."""
         self._seldom.error(("strategy", topic), "%s", error, exc_info=error.__cause__)
         self.errors[topic] = error
 
     def _note_error(self, topic: str, error: RocketMQError) -> None:
-        # Once a change of state; and the retry topic is made by the broker a moment after it first hears of us.
+        # Log the first of several failures in a row; not for the retry topic, which a broker makes after a heartbeat.
         if isinstance(error, QueueLockedError):
-            logger.debug("%s: %s", topic, error)  # a moment of every change of members; told when it takes longer
+            logger.debug("%s: %s", topic, error)  # normal for a moment when members change; a longer wait is logged
         elif topic not in self.errors and not is_retry_topic(topic):
-            # A broker that is away keeps many topics from being consumed.
+            # One broker that is away may concern many topics: log it once for all of them.
             cause = getattr(error, "address", None) or topic
             self._seldom.warning(cause, "%s cannot be consumed yet: %s", topic, error)
         self.errors[topic] = error
@@ -308,12 +308,12 @@ class Rebalance:
         return await self._client.routes.ensure_subscribe(topic) if queues is None else queues
 
     async def _members(self, topic: str) -> list[str]:
-        """Ids of the members of our group, from any broker of the topic: all of them know all members."""
+        """The client ids of the group's members, from any broker of the topic, as each knows all members."""
         failure: RocketMQError | None = None
         addresses = self._brokers_by_health(topic)
         deadline = trio.current_time() + self._client.config.request_timeout
         for tried, address in enumerate(addresses):
-            # One that hangs may use up its share of the time, not that of the others.
+            # A broker that hangs may use up its share of the time, but not that of the others.
             share = max(0.001, (deadline - trio.current_time()) / (len(addresses) - tried))
             self.under_way[topic] = f"the members of the group, from {address}"
             try:
@@ -325,10 +325,10 @@ class Rebalance:
         raise failure or BrokerUnreachableError(f"no broker of {topic} has an address now", topic=topic)
 
     def _brokers_by_health(self, topic: str) -> list[str]:
-        """Addresses in the order in which all members of the group ask, but those that answer no heartbeats last.
+        """Broker addresses in the order in which all members of the group ask, those without heartbeat answers last.
 
-        Brokers may disagree about who is there for as long as one of them has not missed a member that is gone. Members
-        that ask the same broker agree all the same. Groups begin with different brokers, so that none is asked by all.
+        Brokers may disagree about the members until all of them have noticed that one is gone, so all members ask the
+        same broker first. Different groups start with different brokers, to share the load.
         """
         route = self._client.routes.route(topic)
         names = sorted(route.brokers) if route is not None else []

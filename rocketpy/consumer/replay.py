@@ -1,4 +1,4 @@
-"""Replaying dead letters, on trio, and what a replay may be told on every surface."""
+"""Replaying dead letters on trio, and the checks of its arguments for every surface."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ async def replay_dead_letters(
 
 
 def check_replay(group: object, limit: object, wanted: object = None) -> None:
-    """Refuse what no replay can do.
+    """Check the arguments of a replay.
 
     Raises:
-        ConfigError: the group is none, the limit is not a number from 1 on, or what is wanted is no plain function.
+        ConfigError: the group is not one, the limit is not a number from 1 on, or `wanted` is not a plain function.
     """
     if wanted is not None and (not callable(wanted) or is_async_listener(wanted)):
         raise ConfigError(f"wanted must be a plain function of a message that answers at once, not {wanted!r:.100}")
@@ -88,10 +88,10 @@ def check_replay(group: object, limit: object, wanted: object = None) -> None:
 
 
 def check_settings(client: object, fields: Mapping[str, object]) -> None:
-    """Refuse settings beside a client that is shared.
+    """Refuse settings together with a shared client, which has its own.
 
     Raises:
-        ConfigError: there are both.
+        ConfigError: both were passed.
     """
     if client is not None and fields:
         names = ", ".join(sorted(fields))

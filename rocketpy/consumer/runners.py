@@ -1,7 +1,7 @@
-"""Running listeners: what a runner is, and the one for async listeners.
+"""Runners, which call listeners: the protocol, and the runner of async listeners.
 
-A runner gets calls to make, makes up to so many of them at the same time, and hands back what came of them: see `crew`,
-of which each runner has one. A facade may bring a runner of its own, for instance one that calls in another loop.
+A runner is given calls, makes a limited number of them at the same time, and reports the results. Each runner has a
+crew of workers (see `crew`). Other surfaces bring runners of their own, such as one that calls in another loop.
 """
 
 from __future__ import annotations
@@ -26,52 +26,52 @@ class ListenerRunner(Protocol):
     """Calls listeners."""
 
     def submit(self, key: Hashable, calls: Iterable[Call]) -> None:
-        """Make these calls of a lane, in this order as far as they begin. Plain; in the trio thread."""
+        """Add calls to a lane; they start in this order. In the trio thread."""
         ...
 
     def share(self, topics: Collection[str]) -> None:
-        """These topics have listeners of this runner's kind: none may take all workers. In the trio thread."""
+        """Keep workers for each of these topics, so that none takes all of them. In the trio thread."""
         ...
 
     async def run(self) -> None:
-        """The service. Ends after `stop` when the calls under way have ended, or when it is cancelled."""
+        """Run the service. It returns once `stop` was called and the last call has ended."""
         ...
 
     def stop(self) -> None:
-        """Begin no more calls. Plain; in the trio thread."""
+        """Start no more calls. In the trio thread."""
         ...
 
     def running(self) -> list[tuple[Call, float]]:
-        """The calls under way, each with its beginning on trio's clock. For any thread."""
+        """The calls that are running, each with its start on trio's clock. For any thread."""
         ...
 
     def allow(self, extra: int) -> None:
-        """Let so many more calls run, `limit` more at most: for those that nobody waits for. In the trio thread."""
+        """Let `extra` calls more than the limit run, up to twice the limit in all. In the trio thread."""
         ...
 
     def order(self, key: Hashable, until: float) -> None:
-        """Call in order in this lane, one call at a time, and begin none from `until` on. In the trio thread."""
+        """Make the calls of a lane in order, one at a time, and start none after `until`. In the trio thread."""
         ...
 
     def again(self, key: Hashable, calls: Iterable[Call]) -> None:
-        """Go on in a lane with an order after a call that was no success, with these first. In the trio thread."""
+        """Open an ordered lane that an unsuccessful call has closed, with these calls first. In the trio thread."""
         ...
 
     def close(self, key: Hashable) -> None:
-        """Forget the calls of a lane; `Finished.out` tells when none is under way. In the trio thread."""
+        """Forget the waiting calls of a lane; its key is in `Finished.out` once none runs. In the trio thread."""
         ...
 
 
 RunnerMaker: TypeAlias = Callable[[int, Finished, Callable[[], None]], ListenerRunner]
-"""Makes a runner: from how many calls at a time, where ended calls go, and what to call in the trio thread then."""
+"""Makes a runner, from the limit of calls at a time, where ended calls go, and the function that reports them."""
 
 
 class RemoteRunner:
-    """The plain half of a runner whose crew works in another loop, which alone touches it.
+    """The part in the trio thread of a runner whose crew belongs to another loop.
 
     Args:
-        crew: of that loop.
-        change: has a function called there, in the order of the calls.
+        crew: the crew, which only that loop may touch.
+        change: has a function called in that loop; functions are called in the order in which they were passed.
     """
 
     def __init__(self, crew: Crew[Any], change: Callable[[Callable[[], object]], None]) -> None:
@@ -79,7 +79,7 @@ class RemoteRunner:
         self._change = change
 
     def submit(self, key: Hashable, calls: Iterable[Call]) -> None:
-        """Make these calls."""
+        """Add calls to a lane."""
         self._change(partial(self._crew.submit, key, list(calls)))
 
     def share(self, topics: Collection[str]) -> None:
@@ -87,28 +87,28 @@ class RemoteRunner:
         self._change(partial(self._crew.share, topics))
 
     def allow(self, extra: int) -> None:
-        """Let so many more calls run."""
+        """Let `extra` calls more than the limit run."""
         self._change(partial(self._crew.allow, extra))
 
     def order(self, key: Hashable, until: float) -> None:
-        """Call in order in this lane."""
+        """Make the calls of a lane in order, and start none after `until`."""
         self._change(partial(self._crew.order, key, until))
 
     def again(self, key: Hashable, calls: Iterable[Call]) -> None:
-        """Go on in a lane with an order."""
+        """Open an ordered lane, with these calls first."""
         self._change(partial(self._crew.again, key, list(calls)))
 
     def close(self, key: Hashable) -> None:
-        """Forget the calls of a lane."""
+        """Forget the waiting calls of a lane."""
         self._change(partial(self._crew.close, key))
 
     def running(self) -> list[tuple[Call, float]]:
-        """The calls under way."""
+        """The calls that are running, each with its start."""
         return self._crew.running()
 
 
 class _Task(Worker):
-    """One task."""
+    """A worker that is a task."""
 
     __slots__ = ("gate",)
 
@@ -118,13 +118,13 @@ class _Task(Worker):
 
 
 class TaskRunner(AsyncCrew[_Task]):
-    """Calls async listeners, each worker a task.
+    """Calls async listeners; its workers are tasks.
 
     Args:
-        limit: calls at a time.
+        limit: how many calls may run at the same time.
         finished: where ended calls go.
-        report: called in this loop when there are some.
-        clock: tells the time; that of this loop unless another one is to count.
+        report: called in this loop when calls have ended.
+        clock: the time in seconds; this loop's clock if None.
     """
 
     def __init__(
@@ -140,12 +140,12 @@ class TaskRunner(AsyncCrew[_Task]):
         self._nursery: trio.Nursery | None = None
 
     def stop(self) -> None:
-        """Begin no more calls."""
+        """Start no more calls."""
         super().stop()
         self._stop_asked.set()
 
     async def run(self) -> None:
-        """The service."""
+        """Run the service until `stop` was called and the last call has ended."""
         async with trio.open_nursery() as self._nursery:
             self._wake_one()
             await self._stop_asked.wait()

@@ -1,10 +1,10 @@
-"""RunningConsumer: what there is of a push consumer only while it runs, and how it ends.
+"""RunningConsumer: the part of a push consumer that exists only while it runs, and how it closes.
 
-Order of closing: pull no more and share out no more; listeners get `await_termination` to finish; within
-`close_timeout`, offsets are committed and the brokers' answers awaited, and the group is left; what is under it closes.
-A bug in any of its services ends the consumer, and is told at once. A message that a listener had
-finished is committed then, one that was cut off is neither acknowledged nor given back: somebody gets it again. Plays
-the part of DefaultMQPushConsumerImpl.
+It closes in this order: stop pulling and rebalancing; give listeners `await_termination` seconds to finish; then,
+within `close_timeout`, await `on_revoked`, commit offsets and wait for the answers, unlock the queues of an orderly
+consumer, and leave the group; then close the client. A bug in any of its services ends the consumer, and is reported at
+once; messages that listeners had finished are committed even then. A message whose listener was interrupted is neither
+committed nor sent back, so the group gets it again. Plays the part of DefaultMQPushConsumerImpl.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rocketpy.consumer.membership import Membership
 from rocketpy.consumer.offset_choice import offset_store_of
 from rocketpy.consumer.orderly_assignment import OrderlyAssignment
 from rocketpy.consumer.pull import PullParts
-from rocketpy.consumer.pull_manner import PushManner
+from rocketpy.consumer.pull_policy import PushPolicy
 from rocketpy.consumer.queue_hooks import QueueHooks
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance
@@ -50,11 +50,11 @@ logger = get_logger(__name__)
 
 
 class RunningConsumer(Background):
-    """What there is of a push consumer only while it runs.
+    """The part of a push consumer that exists only while it runs.
 
     Attributes:
-        rates: what there was of each topic lately.
-        driven: carries out what brokers ask.
+        rates: recent figures for each topic.
+        driven: carries out requests of brokers.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class RunningConsumer(Background):
     def _parts_of(
         self, subscriptions: Subscriptions, pauses: Pauses, runners: tuple[RunnerMaker, RunnerMaker]
     ) -> tuple[ConsumeService, PullParts, Assignment]:
-        """What consumes, what pulls, and what has the queues: in order or side by side."""
+        """Make the consume service, the parts of pullers, and the assignment, for an orderly or concurrent consumer."""
         config, offsets = self._config, self._offsets
         position = StartPosition(self._client, config, offsets)
         kind = ConsumeMessageOrderlyService if config.orderly else ConsumeMessageConcurrentlyService
@@ -110,11 +110,11 @@ class RunningConsumer(Background):
             tasks=runners[1],
             rates=self.rates,
         )
-        manner = PushManner(config, offsets)
-        parts = PullParts(self._client, config, subscriptions, offsets, consume, manner, pauses, rates=self.rates)
+        policy = PushPolicy(config, offsets)
+        parts = PullParts(self._client, config, subscriptions, offsets, consume, policy, pauses, rates=self.rates)
         if isinstance(consume, ConsumeMessageOrderlyService) and config.message_model is MessageModel.CLUSTERING:
             return consume, parts, OrderlyAssignment(parts, position, consume, self._hooks, config=config)
-        return consume, parts, Assignment(parts, position, self._hooks)  # of broadcasting, nobody else wants our queues
+        return consume, parts, Assignment(parts, position, self._hooks)  # broadcasting needs no locks, even in order
 
     async def _begin(self, nursery: trio.Nursery) -> None:
         await nursery.start(self._consume)
@@ -128,7 +128,7 @@ class RunningConsumer(Background):
             self._consumed.set()
 
     def start_services(self) -> None:
-        """Begin what goes on at intervals."""
+        """Start the services that run at intervals."""
         self.start_service(self._share_out)
         self.start_service(self._look_at_group)
         self.start_service(self._persist_service)
@@ -145,18 +145,18 @@ class RunningConsumer(Background):
             await self._offsets.persist(self.assignment.committable())
 
     def subscriptions_changed(self) -> None:
-        """Topics or listeners came or went."""
+        """Subscriptions or listeners have changed."""
         self.consume.subscriptions_changed()
         self.assignment.subscriptions_changed()
         self.rebalance.subscriptions_changed()
 
     async def commit(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
-        """Commit what is consumed by now. Returns the queues of which it is not committed by the deadline."""
+        """Commit what is consumed by now. Returns the queues that are not committed by the deadline."""
         self.consume.collect()
         return await self._offsets.commit_all(queues, deadline=deadline)
 
     def queues(self) -> dict[MessageQueue, QueueStatus]:
-        """How each queue that is ours is. For any thread."""
+        """The status of each queue that the consumer has. For any thread."""
         now = self.now()
         since: dict[MessageQueue, float] = {}
         for call, began in self.consume.running():
@@ -167,13 +167,13 @@ class RunningConsumer(Background):
     # --- closing --------------------------------------------------------------------------------------
 
     def stop_pulling(self) -> None:
-        """Get nothing new."""
+        """Stop pulling, rebalancing and checking the group."""
         self._sharing.cancel()
         self._looking.cancel()
         self.assignment.stop()
 
     async def close(self) -> None:
-        """Close in order, within `await_termination` and `close_timeout`: see the beginning of this module."""
+        """Close within `await_termination` and `close_timeout`, in the order that the module's docstring gives."""
         config = self._config
         try:
             with trio.move_on_after(config.await_termination + config.close_timeout, shield=True):
@@ -193,7 +193,7 @@ class RunningConsumer(Background):
                 with trio.move_on_after(config.close_timeout / 2):
                     await self._hooks.revoked(self.assignment.queues())
                 self.consume.collect()
-                await self._say_goodbye(self.assignment.committable(), deadline)
+                await self._commit_and_leave(self.assignment.committable(), deadline)
         finally:
             self.assignment.drop_all()
             self._hang_up.set()

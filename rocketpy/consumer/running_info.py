@@ -1,7 +1,7 @@
-"""ConsumerRunningInfo: how a consumer is, inside, as administrators see it through brokers.
+"""ConsumerRunningInfo: the internal state of a consumer, which administrators see through brokers.
 
-Settings travel under Java's names and in Java's units; those that Java has not stay at home, and so do all secrets.
-Plays the part of consumerRunningInfo in DefaultMQPushConsumerImpl and DefaultLitePullConsumerImpl, and of
+Settings are sent under Java's names and in Java's units. Settings that Java does not have are left out, and so are all
+secrets. Plays the part of consumerRunningInfo in DefaultMQPushConsumerImpl and DefaultLitePullConsumerImpl, and of
 fillProcessQueueInfo.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["info_of", "queue_info"]
 
 _VERSION = "V5_3_3"
-"""What we say of ourselves, so that peers use all that we can do."""
+"""The version that is reported to peers, so that they use every feature of it."""
 _MIB = 1024 * 1024
 
 
@@ -42,16 +42,16 @@ def info_of(
     consume_type: ConsumeType,
     properties: dict[str, str],
 ) -> ConsumerRunningInfo:
-    """What there is to tell but for the queues.
+    """The state of a consumer without its queues.
 
     Args:
         config: the settings.
         client: knows the name servers.
-        subscriptions: as brokers hear them.
-        rates: what there was of each topic lately.
+        subscriptions: the subscriptions as heartbeats carry them.
+        rates: recent figures for each topic.
         started_ms: when the consumer started, in ms since 1970.
-        consume_type: whether brokers see it push or pull.
-        properties: what Java's tools look at besides.
+        consume_type: whether it pushes or pulls.
+        properties: further properties that Java's tools show.
     """
     return ConsumerRunningInfo(
         properties=_settings(config)
@@ -63,7 +63,7 @@ def info_of(
         }
         | properties,
         subscription_set=subscriptions,
-        user_consumer_info={"rocketpy": __version__},  # what only we have to say
+        user_consumer_info={"rocketpy": __version__},  # what only this client reports
         status_table={each.topic: rates.of(each.topic).as_status() for each in subscriptions},
     )
 
@@ -90,14 +90,14 @@ def _text(field: attrs.Attribute[Any], value: object) -> str | None:
 def queue_info(
     queue: ProcessQueue, committed: int | None, now: float, *, in_order: Collection[int] = (), locked: bool = False
 ) -> ProcessQueueInfo:
-    """One queue.
+    """The state of one queue.
 
     Args:
-        queue: what is held of it.
-        committed: the offset that is, or will be, committed; None when there is none.
-        now: the time on the clock that the queue's own times are of.
-        in_order: offsets of what is held and, since order counts, is with its listener or waits for a commit.
-        locked: whether its lock is ours and counts.
+        queue: the process queue.
+        committed: the offset that is, or will be, committed; None if there is none.
+        now: the time on the clock of the process queue, in seconds.
+        in_order: in an orderly consumer, the offsets that are with a listener, or wait for its commit.
+        locked: whether the consumer holds a valid lock on it.
     """
     wall = wall_ms()
     waiting = set(queue.offsets()).difference(in_order)
@@ -113,7 +113,7 @@ def queue_info(
         locked=locked,
         try_unlock_times=queue.unlock_tries,
         last_lock_timestamp=wall - round((now - queue.last_lock) * 1000),
-        # One that is given up as soon as its listener returns is dropped for Java, and for who looks at unlock_tries.
+        # Java drops a queue before it tries to unlock it, so one that waits for its listener counts as dropped.
         droped=queue.dropped or queue.unlock_tries > 0,
         last_pull_timestamp=wall - round((now - queue.last_pull) * 1000),
         last_consume_timestamp=wall - round((now - queue.last_consume) * 1000),

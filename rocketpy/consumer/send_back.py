@@ -1,7 +1,8 @@
-"""Giving a message back that could not be consumed, so that the group gets it again later.
+"""SendBack: sends a message that could not be consumed back to a broker, so that the group gets it again later.
 
-First by asking the broker that it came from, which has it already; failing that, as a new message to the retry topic,
-through any broker. Plays the part of sendMessageBack and sendMessageBackAsNormalMessage in DefaultMQPushConsumerImpl.
+It first asks the broker that the message came from, which has it already, and if that fails sends it as a new message
+to the retry topic, through any broker. Plays the part of sendMessageBack and sendMessageBackAsNormalMessage in
+DefaultMQPushConsumerImpl.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ _DEFAULT_MAX_RECONSUME_TIMES = 16
 _WITHOUT_LIMIT = 2**31 - 1
 _FIRST_DELAY_LEVEL = 3
 WAIT_DELAY_LEVEL = 9
-"""Five minutes as brokers are set up."""
+"""The level of a message without a listener: five minutes, by the brokers' default."""
 _INNER_GROUP = "CLIENT_INNER_PRODUCER"
 _LOGICAL_BROKER = "__syslo__"
-_OF_THE_OLD_ONE = (
+_DROPPED_PROPERTIES = (
     PropertyName.TRANSACTION_PREPARED,
     PropertyName.CRC32,
     PropertyName.MIN_OFFSET,
@@ -50,18 +51,18 @@ _OF_THE_OLD_ONE = (
     PropertyName.TIMER_DELAY_MS,
     PropertyName.TIMER_DELIVER_MS,
 )
-"""Properties that say nothing about the new message, or when the old one was to be delivered."""
+"""Properties of the old message, such as its delivery time, that would be wrong on the new one."""
 
 
 class SendBack:
-    """Gives messages back for one group.
+    """Sends messages back for one group.
 
     Args:
         client: how to reach brokers.
-        config: of the consumer.
+        config: the consumer's settings.
 
     Attributes:
-        as_new_message: how many went as new messages, for statistics.
+        as_new_message: how many were sent as new messages.
     """
 
     def __init__(self, client: MQClientInstance, config: PushConsumerConfig) -> None:
@@ -73,16 +74,21 @@ class SendBack:
         if most < 0:
             most = _WITHOUT_LIMIT if config.orderly else _DEFAULT_MAX_RECONSUME_TIMES
         self._max_reconsume_times = most
-        # A retry topic whose route is not known yet has one queue, unless its group was given more.
+        # Until its route is known, assume that the retry topic has one queue, the default.
         producer = ProducerConfig.of(config, group=_INNER_GROUP, default_topic_queue_nums=1)
         ids = UniqueIds(ipaddress.ip_address(client.network.local_ip()).packed, os.getpid())
         self._preparer = Preparer(producer, ids)
         self._core = SendCore(client, producer)
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Give a message back. False, with a word in the log, when no broker took it.
+        """Send a message back, to be retried.
 
-        A negative level makes a dead letter of it, on either way.
+        Args:
+            message: the message.
+            delay_level: when it comes again; 0 leaves that to the broker, and a negative level makes it a dead letter.
+
+        Returns:
+            False if no broker took it, which is logged.
         """
         try:
             await self._ask_its_broker(message, delay_level)
@@ -97,18 +103,22 @@ class SendBack:
         return True
 
     async def put_off(self, message: MessageExt) -> bool:
-        """Let a message of the retry topic that nobody has tried come again later, its attempts as they are.
+        """Send a message without a listener to the end of the retry topic, without counting an attempt.
 
-        It goes to the end of the retry topic as a new message. A broker that is asked to take it back would count an
-        attempt. False, with a word in the log, when no broker took it.
+        It goes there as a new message, because a broker that takes a message back counts an attempt.
+
+        Returns:
+            False if no broker took it, which is logged.
         """
         return await self._as_new_message(self._copy(message, message.reconsume_times, WAIT_DELAY_LEVEL), message)
 
     async def dead_letter(self, message: MessageExt) -> bool:
-        """Have a message put into the dead-letter queue that was consumed in order, and failed too often.
+        """Have a message that failed too often in an orderly consumer put into the dead-letter queue.
 
-        It goes to the retry topic as a new message that has used up its attempts. False, with a word in the log, when
-        no broker took it.
+        It goes to the retry topic as a new message that has used up its attempts.
+
+        Returns:
+            False if no broker took it, which is logged.
         """
         copy = self._copy(message, message.reconsume_times + 1, None)
         most = min(self._max_reconsume_times, message.reconsume_times)
@@ -149,13 +159,13 @@ class SendBack:
         return True
 
     def _failed_copy(self, message: MessageExt, delay_level: int) -> Message:
-        """After an attempt that failed, or as a dead letter: a broker makes one of what has used up its attempts."""
+        """The copy to send after a failed attempt. A broker makes a dead letter of it if its attempts are used up."""
         if delay_level < 0:
             return self._copy(message, max(self._max_reconsume_times, message.reconsume_times) + 1, None)
         return self._copy(message, message.reconsume_times + 1, _FIRST_DELAY_LEVEL + message.reconsume_times)
 
     def _copy(self, message: MessageExt, attempts: int, delay_level: int | None) -> Message:
-        """The message as a new one for the retry topic. The broker counts its attempts from these properties."""
+        """The message as a new one for the retry topic, with properties that tell the broker its attempts."""
         copy = Message(retry_topic(self._group), message.body)
         copy.flag = message.flag
         properties = dict(message.properties)
@@ -163,7 +173,7 @@ class SendBack:
         properties[PropertyName.RETRY_TOPIC] = message.topic
         properties[PropertyName.RECONSUME_TIME] = str(attempts)
         properties[PropertyName.MAX_RECONSUME_TIMES] = str(self._max_reconsume_times)
-        for name in _OF_THE_OLD_ONE:
+        for name in _DROPPED_PROPERTIES:
             properties.pop(name, None)
         if delay_level is not None:
             properties[PropertyName.DELAY] = str(delay_level)

@@ -1,4 +1,4 @@
-"""Sharing: what consumers have in common that share queues with their group, whether they push or are polled."""
+"""Sharing: what push and lite pull consumers have in common, which share queues with their group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,13 @@ R = TypeVar("R", bound=Background)
 
 
 class Sharing(Opening, Generic[R]):
-    """A member of a group. The arguments are those of `Opening`."""
+    """A consumer that shares queues with its group.
+
+    Args:
+        config: the consumer's settings.
+        client: a client to share; None for one of its own.
+        network: where a client of its own gets its connections.
+    """
 
     def __init__(self, config: SharingConfig, client: MQClientInstance | None, network: Network | None) -> None:
         super().__init__(f"consumer {config.group}", config, client, network)
@@ -36,7 +42,7 @@ class Sharing(Opening, Generic[R]):
 
     @abstractmethod
     def _wanted_topics(self) -> Collection[str]:
-        """Topics of which something is wanted."""
+        """The topics that the consumer subscribes to, or has chosen queues of."""
 
     # --- while it runs --------------------------------------------------------------------------------
 
@@ -45,11 +51,11 @@ class Sharing(Opening, Generic[R]):
 
     @property
     def _crash(self) -> ServiceCrashedError | None:
-        """The bug in the background that ended it; None when it was not one."""
+        """The bug in the background that ended the consumer, None if none did."""
         return None if self._running is None else self._running.crash
 
     def _check_crash(self) -> None:
-        """Tell of a bug that ended it, with an error of each caller's own: tracebacks must not gather on one."""
+        """Raise if a bug ended the consumer: a new error for each caller, so that tracebacks do not pile up on one."""
         if self._crash is not None:
             raise ServiceCrashedError(f"{self._lifecycle.what} has crashed: {self._crash}") from self._crash
 
@@ -59,10 +65,10 @@ class Sharing(Opening, Generic[R]):
             raise AssertionError("an open consumer runs")
         return self._running
 
-    def _wishes_changed(self) -> None:
-        """Something else is wanted now. For any thread."""
+    def _subscriptions_changed(self) -> None:
+        """The subscriptions or assigned queues have changed. For any thread."""
         running = self._running
-        if running is not None:  # else the start finds what is wanted
+        if running is not None:  # otherwise the start reads them
             running.in_loop(running.subscriptions_changed)
 
     # --- which queues ---------------------------------------------------------------------------------
@@ -102,7 +108,7 @@ class Sharing(Opening, Generic[R]):
         return "other members have all queues" if self._wanted_topics() else "nothing is subscribed or assigned"
 
     def _check_waiting(self) -> R:
-        """What runs; refuse to wait for what has crashed, is not open, or belongs to another loop."""
+        """The running part; refuses use if the consumer has crashed, is not open, or belongs to another loop."""
         self._check_crash()
         self._lifecycle.check_here()
         self.client.check_open()
@@ -111,17 +117,17 @@ class Sharing(Opening, Generic[R]):
     # --- what the client asks of a consumer -------------------------------------------------------------
 
     def rebalance_now(self) -> None:
-        """The members of the group changed."""
+        """The members of the group have changed."""
         if self._running is not None:
             self._running.rebalance.soon()
 
     def on_route_changed(self, topic: str) -> None:
-        """The route of a topic is another one now."""
+        """The route of a topic has changed."""
         if topic in self._wanted_topics():
             self.rebalance_now()
 
     def client_closing(self) -> None:
-        """A shared client closes before the consumer does: what is not committed yet cannot be."""
+        """A shared client closes before the consumer does: stop, as nothing can be committed any more."""
         if self._running is None:
             return
         if self.client.crash is not None:

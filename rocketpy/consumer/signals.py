@@ -1,4 +1,4 @@
-"""The end of a program by a signal, for a consumer on trio that does nothing else."""
+"""Waiting for SIGINT or SIGTERM on trio, for `run_forever`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ logger = get_logger("rocketpy.consumer.push")
 
 @contextmanager
 def listen_to_signals() -> Iterator[Callable[[], Awaitable[None]]]:
-    """Gives what waits for SIGINT or SIGTERM and lets the next one strike; forever in a thread that gets no signals."""
+    """Yield a function that waits for SIGINT or SIGTERM; the signal after it acts as usual.
+
+    Outside the main thread, which alone gets signals, the function waits forever.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield trio.sleep_forever
         return

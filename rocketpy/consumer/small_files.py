@@ -1,4 +1,4 @@
-"""A folder with a few small files, which are replaced as a whole. Blocking; a part of `rocketpy.seams.Storage`."""
+"""SmallFiles: a folder of small files that are replaced as a whole. Blocking; a part of `rocketpy.seams.Storage`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["SmallFiles"]
 _fcntl: ModuleType | None
 try:
     import fcntl as _fcntl
-except ImportError:  # Windows, where two processes have to look out for themselves
+except ImportError:  # Windows, where nothing keeps two processes apart
     _fcntl = None
 
 _held: set[str] = set()
-"""Files that this process has locked: a record lock does not keep the process that has it out."""
+"""Files that this process has locked: a record lock does not exclude the process that holds it."""
 _guard = threading.Lock()
 
 
 def _forget_after_fork() -> None:
-    """Record locks stay with the parent."""
+    """Forget the locks in the child of a fork: record locks stay with the parent."""
     global _guard
     _guard = threading.Lock()
     _held.clear()
@@ -35,29 +35,35 @@ if hasattr(os, "register_at_fork"):
 
 
 class SmallFiles:
-    """The files of a folder. Everything raises OSError.
+    """The files of a folder. Every method may raise OSError.
 
     Args:
-        folder: the folder, which need not be there yet.
+        folder: the folder, which need not exist yet.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def exists(self, path: str) -> bool:
-        """Whether a file is there."""
+        """Whether a file exists."""
         return (self._folder / path).exists()
 
     def read_bytes(self, path: str) -> bytes:
-        """A whole file."""
+        """The content of a file."""
         return (self._folder / path).read_bytes()
 
     def make_dir(self, path: str) -> None:
-        """Make a folder and those above it."""
+        """Make a folder and its parents."""
         (self._folder / path).mkdir(parents=True, exist_ok=True)
 
     def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
-        """Replace a whole file: a temporary one, flushed; the old one to `backup`; then the new one into its place."""
+        """Replace a file as a whole: write and flush a temporary file, then rename it to `path`.
+
+        Args:
+            path: the file, below the folder.
+            data: its new content.
+            backup: what to rename the old file to first; it is replaced at once if empty.
+        """
         target = self._folder / path
         temporary = target.with_name(target.name + ".tmp")
         with temporary.open("wb") as file:
@@ -71,7 +77,7 @@ class SmallFiles:
         self._sync()
 
     def _sync(self) -> None:
-        """Have the names reach the disk, where folders can be flushed."""
+        """Flush the folder, where the platform allows it, so that the new names are on disk."""
         try:
             descriptor = os.open(self._folder, os.O_RDONLY)
         except OSError:
@@ -83,10 +89,10 @@ class SmallFiles:
             os.close(descriptor)
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Take an exclusive lock on a file, made when missing. Returns the release.
+        """Take an exclusive lock on a file, which is made if it is missing. Returns a function that releases it.
 
         Raises:
-            BlockingIOError: another holds it, in this process or another.
+            BlockingIOError: the file is locked already, in this process or another.
         """
         target = str((self._folder / path).resolve())
         with _guard:
@@ -110,7 +116,7 @@ class SmallFiles:
         return release
 
     def describe(self, path: str) -> str:
-        """The whole path."""
+        """The full path, for messages."""
         return str(self._folder / path)
 
 

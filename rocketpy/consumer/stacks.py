@@ -1,7 +1,7 @@
-"""Stacks: where the threads and tasks of a consumer stand, in words, as Java's jstack has them.
+"""Stacks: the stack traces of a consumer's threads and tasks as text, as Java's jstack shows them.
 
-A line names module, function, file and number, and no more: no values, no text of the program, no folders, so that
-nothing secret travels. Bounded, whatever there is.
+Each line names module, function, file and line number only: no values, no source code and no folders, so that nothing
+secret is sent. The size is bounded.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _OURS = ("rocketpy.consumer.", "rocketpy.sync.listeners", "rocketpy.aio.listener
 
 
 def stacks_of(nursery: trio.Nursery | None) -> str:
-    """The stacks of the threads that work for consumers, this one among them, and of the tasks below a nursery.
+    """The stacks of the threads that work for consumers, this one included, and of the tasks below a nursery.
 
-    Tasks of other loops, such as asyncio's, are told only where they stand in the stack of their thread.
+    Of tasks in other loops, such as asyncio's, only the running one shows, in the stack of its thread.
     """
     found: list[str] = []
     size = left_out = 0

@@ -1,4 +1,4 @@
-"""What a consumer makes sure of while it starts, so that a mistake is told then and not found out later."""
+"""Checks that a consumer makes while it starts, so that mistakes are reported then and not found later."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ logger = get_logger(__name__)
 
 
 async def check_name_servers(client: MQClientInstance, topics: Iterable[str], deadline: float) -> None:
-    """Ask for the routes of topics until then, a time of trio's clock.
+    """Ask name servers for the routes of topics.
+
+    Args:
+        client: how to reach name servers.
+        topics: the topics.
+        deadline: when to give up, on trio's clock.
 
     Raises:
-        NameServerUnreachableError: no name server answers.
+        NameServerUnreachableError: no name server answered.
     """
     unreachable: list[NameServerUnreachableError] = []
 
@@ -37,7 +42,7 @@ async def check_name_servers(client: MQClientInstance, topics: Iterable[str], de
         except NameServerUnreachableError as error:
             unreachable.append(error)
         except RocketMQError as error:
-            logger.debug("%s: %s", topic, error)  # found out again, and told, when its queues are shared out
+            logger.debug("%s: %s", topic, error)  # the rebalance meets the same error, and logs it
 
     await side_by_side(check, topics)
     if unreachable:
@@ -45,10 +50,10 @@ async def check_name_servers(client: MQClientInstance, topics: Iterable[str], de
 
 
 async def check_filters(filters: FilterCheck, deadline: float) -> None:
-    """Ask brokers whether they can filter as is subscribed.
+    """Ask brokers whether they accept the SQL expressions, until `deadline` on trio's clock.
 
     Raises:
-        FilterRefusedError: one cannot.
+        FilterRefusedError: a broker refuses one.
     """
     with trio.move_on_at(deadline):
         await filters.ask()
@@ -59,7 +64,7 @@ async def check_filters(filters: FilterCheck, deadline: float) -> None:
 async def wait_shared_out(
     rebalance: Rebalance, config: LitePullConsumerConfig | PushConsumerConfig, deadline: float
 ) -> None:
-    """Wait for the first look at who consumes what; one that takes longer is waited for later."""
+    """Wait for the first rebalance, and log a warning if it is not over by `deadline` on trio's clock."""
     with trio.move_on_at(deadline):
         await rebalance.wait_round()
     if not rebalance.rounds:

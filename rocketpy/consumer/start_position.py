@@ -1,8 +1,8 @@
-"""Where to begin in a queue that is newly assigned.
+"""StartPosition: the offset at which a newly assigned queue is consumed.
 
-A committed offset always wins. For a queue without one the config decides, with Java's fine points: a retry topic holds
-messages of this group only, so none may be skipped; and a broker answers 0 for a group that is new on a queue which
-still has its first message, so that such a group gets everything whatever the config says. Plays the part of
+A committed offset always wins. For a queue without one, `consume_from_where` decides, with Java's exceptions: the retry
+topic holds messages of this group only, so none may be skipped; and for a new group, a broker answers 0 if the queue
+still has its first message, so that the group gets all of the queue whatever the setting says. Plays the part of
 computePullFromWhereWithException in RebalancePushImpl.
 """
 
@@ -29,26 +29,26 @@ _HALF_AN_HOUR = timedelta(minutes=30)
 
 
 class StartSettings(Protocol):
-    """What to do with queues that have no offset."""
+    """The settings for queues without a committed offset."""
 
     @property
     def consume_from_where(self) -> ConsumeFromWhere:
-        """Which end to begin at, or whether a time counts."""
+        """Whether to begin at the first or the last offset, or at a time."""
         ...
 
     @property
     def consume_timestamp(self) -> str | None:
-        """The time, local, as yyyyMMddHHmmss; None for half an hour before the start."""
+        """The time as yyyyMMddHHmmss, in local time; None for half an hour before the start."""
         ...
 
 
 class StartPosition:
-    """Finds where to begin.
+    """Finds start offsets for one consumer.
 
     Args:
         client: how to reach brokers.
-        config: what to do with queues that have no offset.
-        offsets: where committed offsets are.
+        config: the settings for queues without a committed offset.
+        offsets: has the committed offsets.
     """
 
     def __init__(self, client: MQClientInstance, config: StartSettings, offsets: OffsetStore) -> None:
@@ -58,10 +58,10 @@ class StartPosition:
         self._timestamp = timestamp_ms(config.consume_timestamp)
 
     async def find(self, queue: MessageQueue) -> int:
-        """The offset to begin with.
+        """The offset to begin at in a queue.
 
         Raises:
-            RocketMQError: it could not be found out. The queue must not be started then: no guess is safe.
+            RocketMQError: it could not be determined. The queue must not be pulled then: no guess is safe.
         """
         stored = await self._offsets.read(queue)
         if stored is not None:
@@ -98,10 +98,10 @@ class StartPosition:
 
 
 def timestamp_ms(text: str | None) -> int:
-    """Milliseconds since 1970 of a local time yyyyMMddHHmmss; of half an hour ago when there is none.
+    """Convert a local time yyyyMMddHHmmss to ms since 1970; None means half an hour ago.
 
     Raises:
-        ConfigError: there is no such time.
+        ConfigError: the text is not such a time.
     """
     if text is None:
         return wall_ms() - int(_HALF_AN_HOUR.total_seconds() * 1000)

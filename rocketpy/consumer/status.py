@@ -1,4 +1,7 @@
-"""What a push consumer says about itself: plain records, made when somebody asks, in whichever thread that is."""
+"""The status and statistics of a push consumer: plain records, made on request, in any thread.
+
+Java's nearest counterpart is ConsumerRunningInfo, see `running_info`.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ __all__ = ["PushConsumerStatistics", "PushConsumerStatus", "QueueStatus", "queue
 
 @attrs.frozen(kw_only=True)
 class QueueStatus:
-    """One queue that is ours."""
+    """The state of one queue that a consumer has."""
 
     held_messages: int
-    """Pulled, and not done yet."""
+    """Messages pulled and not done yet."""
     held_bytes: int
     span: int
     """Distance between the lowest and the highest offset held."""
@@ -46,7 +49,7 @@ class QueueStatus:
 
 @attrs.frozen(kw_only=True)
 class PushConsumerStatus:
-    """A push consumer, now."""
+    """The state of a push consumer."""
 
     state: str
     client_id: str
@@ -99,7 +102,7 @@ class PushConsumerStatistics:
 
 
 def queue_status(puller: QueuePuller, now: float, listener_since: float | None) -> QueueStatus:
-    """The record of one queue, at a time of the clock of its consumer. For any thread."""
+    """Make the status of one queue, as of `now` on the clock of its consumer. For any thread."""
     queue = puller.process_queue
     held = queue.look()
     return QueueStatus(
@@ -124,7 +127,7 @@ def statistics(
     duplicates: int,
     topics: Mapping[str, TopicRates],
 ) -> PushConsumerStatistics:
-    """The record of everything done."""
+    """Make the statistics."""
     return PushConsumerStatistics(
         rebalances=rebalances,
         pulls=pulled.pulls,

@@ -1,8 +1,8 @@
-"""What a consumer subscribes: for each topic what it wants of it, and which listener gets it.
+"""Subscriptions: for each topic of a consumer, the tags or expression, and the listener.
 
-May be changed at any time and by any thread, before the start and after it: each change is one operation on a dict, and
-each look a copy made by one, so that no lock is needed, which a signal handler could not wait for. The retry topic of
-the group belongs to it from the beginning. Plays the part of subscriptionInner in RebalanceImpl.
+They may be changed at any time and by any thread, before the start and after it. Each change is one operation on a
+dict, and each read makes a copy in one operation, so that no lock is needed, which a signal handler could not wait for.
+The retry topic of the group is subscribed from the beginning. Plays the part of subscriptionInner in RebalanceImpl.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Listener: TypeAlias = Callable[[Any], Any]
 
 @attrs.frozen
 class Subscription:
-    """One topic and whoever listens to it; the retry topic has nobody of its own."""
+    """The subscription to one topic, with its listener; the retry topic has no listener of its own."""
 
     data: SubscriptionData
     listener: Listener | None
 
     def wants(self, message: MessageExt) -> bool:
-        """Check the tag by its text: brokers compare hashes, and different tags may have the same."""
+        """Whether a message has a wanted tag. Brokers only compare hashes, which different tags may share."""
         return self.data.matches_tag(message.tags)
 
     def filtered(self, messages: Sequence[MessageExt]) -> Sequence[MessageExt]:
-        """Those that are really wanted."""
+        """The messages that have a wanted tag."""
         if not self.data.tags_set or self.data.class_filter_mode:
             return messages
         return [message for message in messages if self.wants(message)]
@@ -50,12 +50,12 @@ _versions = threading.RLock()  # a signal handler may subscribe while the thread
 
 
 def next_version() -> int:
-    """The version of a subscription: the time in milliseconds, and always more than the last one of this process.
+    """A new version for a subscription: the time in ms since 1970, but always more than this process's last version.
 
-    A broker keeps the subscription with the highest version for as long as the group has a member connected: after a
-    step back of the clock, the bare time would let it keep the old one. A process that starts again with such a clock
-    while other members are connected has no way to know their versions; what it subscribes counts once its clock has
-    passed them, or once the group was without a member for a moment.
+    A broker keeps the subscription with the highest version as long as the group has a member connected, so with the
+    time alone it would keep an old one after the clock was set back. A process that is restarted after that cannot know
+    the versions of connected members: its subscriptions take effect once its clock has passed those versions, or once
+    the group had no member for a moment.
     """
     global _last_version
     with _versions:
@@ -69,11 +69,11 @@ class Subscriptions:
     Args:
         group: the consumer group.
         on_change: called after every change.
-        wrap: what stands around each listener.
-        retries: whether the group gives messages back, and so has a retry topic.
+        wrap: wraps each listener.
+        retries: whether the consumer sends messages back, and so subscribes to the retry topic.
 
     Attributes:
-        retry_topic: where messages wait that the group gave back.
+        retry_topic: the topic of messages that the group has sent back.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Subscriptions:
             self._by_topic[self.retry_topic] = Subscription(retried, None)
 
     def add(self, topic: str, listener: Listener, *, tags: str | None = None, sql: str | None = None) -> None:
-        """Subscribe a topic; a subscription to it that is there already is replaced.
+        """Subscribe to a topic; an earlier subscription to it is replaced.
 
         Raises:
             ConfigError: the topic, the expression or the listener cannot be used.
@@ -108,14 +108,14 @@ class Subscriptions:
         self._on_change()
 
     def adopt(self, others: Subscriptions) -> None:
-        """Subscribe what others do, those of an object that this one replaces."""
+        """Take over the subscriptions of an object that this one replaces."""
         self._by_topic = dict(others._by_topic)
 
     def remove(self, topic: str) -> None:
-        """Subscribe a topic no more.
+        """Remove the subscription to a topic.
 
         Raises:
-            ConfigError: it was not subscribed.
+            ConfigError: the topic is not subscribed.
         """
         if topic == self.retry_topic or self._by_topic.pop(topic, None) is None:
             raise ConfigError(f"the topic {topic!r} is not subscribed, only {', '.join(self.user_topics) or 'none'}")
@@ -126,40 +126,40 @@ class Subscriptions:
         return self._by_topic.get(topic)
 
     def listener(self, topic: str) -> Listener | None:
-        """Who listens to a topic, None when nobody does."""
+        """The listener of a topic, None if it has none."""
         found = self._by_topic.get(topic)
         return None if found is None else found.listener
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Every topic, the retry topic included; none when nothing was subscribed."""
+        """Every topic, the retry topic included; none if the user has not subscribed to any."""
         topics = tuple(self._by_topic)
         return topics if topics != (self.retry_topic,) else ()
 
     @property
     def user_topics(self) -> tuple[str, ...]:
-        """The topics that were subscribed."""
+        """The topics that the user has subscribed to."""
         return tuple(topic for topic in tuple(self._by_topic) if topic != self.retry_topic)
 
     def data(self) -> list[SubscriptionData]:
-        """As brokers hear it."""
+        """The subscriptions as heartbeats carry them."""
         return [subscription.data for subscription in tuple(self._by_topic.values())]
 
     def show_original_topic(self, messages: Sequence[MessageExt]) -> None:
-        """Put the topic back on messages of the retry topic that they were sent to at first."""
+        """Give messages of the retry topic the original topic that their properties name."""
         for message in messages:
             if message.topic == self.retry_topic:
                 message.topic = message.properties.get(PropertyName.RETRY_TOPIC) or message.topic
 
 
 def _check_listener(topic: str, listener: object) -> None:
-    """Said at once: otherwise every message would fail, and be among the dead letters in the end."""
+    """Refuse what cannot be called with a message: otherwise every message would fail, and become a dead letter."""
     if not callable(listener):
         raise ConfigError(f"the listener of {topic} must be a function of a message, not {listener!r:.100}")
     try:
         signature = inspect.signature(listener)
     except (TypeError, ValueError):
-        return  # what is written in C need not tell
+        return  # functions written in C may have no signature
     try:
         signature.bind(None)
     except TypeError as exc:
@@ -170,7 +170,7 @@ def _check_listener(topic: str, listener: object) -> None:
 
 
 def subscription_data(topic: str, tags: object, sql: object) -> SubscriptionData:
-    """A subscription that is newer than all before it.
+    """Build the data of a subscription, with a new version.
 
     Raises:
         ConfigError: the expression cannot be used.

@@ -1,9 +1,9 @@
-"""Running plain listeners in threads that stay.
+"""ThreadRunner: calls plain listeners in threads that are reused.
 
-A thread takes one call after the other from the lane of a topic, notes what came of it, and tells the trio thread only
-now and then: there is no hop between threads and no lock for each message. Threads are started when there is work for
-them, up to a bound, and wait on a lock of their own while there is none. Under a mock clock, which would jump while
-threads work, listeners are called in place instead.
+A thread makes the calls of a lane one by one, records the results, and notifies the trio thread once a turn, so that no
+message costs a switch between threads or a lock. Threads are started when there is work for them, up to a limit, and
+wait on a lock of their own while there is none. Under a mock clock, which would jump ahead while threads work,
+listeners are called in the trio thread instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["ThreadRunner", "runner_for_plain_listeners"]
 
 
 class _Thread(Worker):
-    """One thread."""
+    """A worker that is a thread."""
 
     __slots__ = ("gate", "thread")
 
@@ -38,12 +38,12 @@ class _Thread(Worker):
 
 
 class ThreadRunner(Crew[_Thread]):
-    """Calls plain listeners, each worker a thread. Made in the trio thread.
+    """Calls plain listeners; its workers are threads. Made in the trio thread.
 
     Args:
-        limit: calls at a time.
+        limit: how many calls may run at the same time.
         finished: where ended calls go.
-        report: called in the trio thread when there are some.
+        report: called in the trio thread when calls have ended.
     """
 
     def __init__(self, limit: int, finished: Finished, report: Callable[[], None]) -> None:
@@ -58,12 +58,12 @@ class ThreadRunner(Crew[_Thread]):
     # --- in the trio thread -----------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Begin no more calls."""
+        """Start no more calls."""
         super().stop()
         self._stop_asked.set()
 
     async def run(self) -> None:
-        """The service. When it is cancelled, threads are left to end by themselves: nothing can end them."""
+        """Run the service. When it is cancelled, running threads are abandoned, as nothing can stop them."""
         try:
             async with trio.open_nursery() as self._nursery:
                 self._start_thread()
@@ -72,7 +72,7 @@ class ThreadRunner(Crew[_Thread]):
             self.stop()
 
     def _start_thread(self) -> None:
-        """One more thread, if there is work for it. Workers may have become idle since it was asked for."""
+        """Start one more thread if there is work for it: a worker may have become idle since it was requested."""
         with self._lock:
             self._waking = False
             full = self._stopped or len(self._workers) >= self._lanes.limit
@@ -110,7 +110,7 @@ class ThreadRunner(Crew[_Thread]):
     # --- in the threads ---------------------------------------------------------------------------------
 
     def _work(self, worker: _Thread) -> None:
-        """Go through the lanes; wait while there is nothing to do."""
+        """Make the calls of one lane after another, and wait while there are none."""
         worker.thread = threading.get_ident()
         lane, arrived = None, True
         while True:
@@ -121,16 +121,16 @@ class ThreadRunner(Crew[_Thread]):
             elif self._stopped:
                 return
             else:
-                worker.gate.acquire()  # opened when somebody takes the worker off the list
+                worker.gate.acquire()  # released by whoever takes the worker off the idle list
                 arrived = True
 
     def _make_calls(self, worker: _Thread, lane: Lane) -> None:
-        """A turn in a lane. The trio thread hears of it at the end, not once a message."""
+        """Make calls of a lane for one turn. The trio thread is notified at its end, not for each message."""
         note, made = self._note, False
         for call in self._turn(worker, lane):
             try:
                 outcome = call[0](call[2])
-            except BaseException as exc:  # noqa: BLE001  a thread has no one else to tell, and must go on
+            except BaseException as exc:  # noqa: BLE001  whatever a listener raises is its result; the thread goes on
                 outcome = Raised(exc)
             worker.call = None
             note(lane, call, outcome)
@@ -140,7 +140,7 @@ class ThreadRunner(Crew[_Thread]):
 
 
 def runner_for_plain_listeners(limit: int, finished: Finished, report: Callable[[], None]) -> ListenerRunner:
-    """Threads; under a mock clock the trio thread itself."""
+    """Make the runner of plain listeners: with threads, or under a mock clock in the trio thread."""
     if type(trio.lowlevel.current_clock()).__name__ == "MockClock":
         return _InPlaceRunner(limit, finished, report)
     return ThreadRunner(limit, finished, report)

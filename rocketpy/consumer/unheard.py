@@ -1,9 +1,9 @@
-"""Messages that nobody listens to: retries that come before their topic is subscribed, or after it was given up.
+"""Unheard: retried messages without a listener, because their topic is not subscribed yet, or not any more.
 
-They wait here without an attempt counted, and go to the listener as soon as there is one. Whatever waits holds up the
-offset of its queue, and takes room that others need; so after a while, or when too many wait, a message goes to the end
-of the retry topic, with as many attempts as it had: another member may have the listener, or this one later. What waits
-when the consumer closes is neither acknowledged nor given back.
+They wait here, without an attempt being counted, and go to a listener as soon as there is one. A message that waits
+holds up the offset of its queue and takes up room in it. So after a while, or if too many wait, it is sent to the end
+of the retry topic with its attempts unchanged: another member may have the listener, or this one later. Messages that
+wait when the consumer closes are neither committed nor sent back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE = 30.0
 
 @attrs.define(eq=False)
 class Waiting:
-    """A message that waits."""
+    """A message that waits for a listener until `due`, a time of trio's clock."""
 
     queue: ProcessQueue
     message: MessageExt
@@ -40,18 +40,18 @@ class Waiting:
 
     @property
     def gone(self) -> bool:
-        """Whether it is not ours any more."""
+        """Whether its process queue was dropped, or does not hold it any more."""
         return self.queue.dropped or self.message.queue_offset not in self.queue
 
 
 class Unheard:
-    """Those of one consumer.
+    """The messages without a listener of one consumer.
 
     Args:
-        subscriptions: who listens to what.
-        most: how many may wait.
-        submit: takes messages of a queue that have a listener.
-        put_off: takes what has waited long enough.
+        subscriptions: has the listener of each topic.
+        most: how many messages may wait.
+        submit: takes messages of a queue that have a listener now.
+        put_off: takes messages that have waited long enough.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Unheard:
         self._seldom = Seldom(logger, clock=trio.current_time)
 
     def __len__(self) -> int:
-        """How many wait."""
+        """How many messages wait."""
         return len(self._waiting)
 
     def add(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
@@ -89,12 +89,12 @@ class Unheard:
             self._put_off([self._waiting.popleft() for _ in range(len(self._waiting) - self._most)])
 
     def keep(self, queue: ProcessQueue, message: MessageExt) -> None:
-        """Let a message wait, however many wait already: no broker took it."""
+        """Let a message wait, however many wait already, because no broker took it."""
         self._waiting.append(Waiting(queue, message, trio.current_time() + PATIENCE))
         self._some.set()
 
     def look(self) -> None:
-        """Hand over what has a listener by now."""
+        """Pass on the messages that have a listener by now."""
         self._forget_gone()
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
@@ -104,7 +104,7 @@ class Unheard:
                 self._submit(each.queue, [each.message])
 
     async def run(self) -> None:
-        """Put off what has waited long enough."""
+        """Run the service, which puts off messages that have waited long enough."""
         while True:
             await self._some.wait()
             self._some = trio.Event()

@@ -1,7 +1,7 @@
-"""Calling functions of the user's that are no listeners: offset stores, and what hears of queues that come and go.
+"""UserCalls: calls functions of the user's other than listeners: offset stores, and hooks such as `on_revoked`.
 
-A plain function is called in a thread, for it may block; an async one in the user's loop, which each surface reaches in
-its own way. Under a mock clock, which would jump while threads work, plain functions are called in place.
+A plain function is called in a thread, as it may block; an async one in the user's loop, which each surface reaches in
+its own way. Under a mock clock, which would jump ahead while threads work, plain functions are called in place.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from rocketpy.services import runs_blocking_in_place
 __all__ = ["AsyncCaller", "UserCalls", "call_in_this_loop"]
 
 AsyncCaller: TypeAlias = Callable[[Callable[..., Any], tuple[Any, ...]], Awaitable[Any]]
-"""Calls an async function of the user in its event loop, and waits for it. Cancelling it cancels the function."""
+"""Calls an async function of the user's in its event loop, and waits for it. Cancelling it cancels the function."""
 
 _THREADS = 4
-"""Plain functions of one consumer that run at the same time. One that hangs keeps its place."""
+"""How many plain functions of one consumer run at the same time. One that hangs counts until it returns."""
 
 
 async def call_in_this_loop(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """The user's loop is this one."""
+    """Call the function here: the user's loop is this one."""
     return await function(*arguments)
 
 
 class UserCalls:
     """Calls functions for one consumer. Made in the trio thread.
 
-    What it calls counts as a listener: it must not wait for the consumer to close, which waits for it.
+    Like a listener, such a function must not wait for the consumer to close, because closing waits for the function.
 
     Args:
-        in_loop: calls those that are async.
+        in_loop: calls async functions.
 
     Attributes:
-        owner: stands for the consumer.
+        owner: the object that identifies the consumer for `inside`.
     """
 
     def __init__(self, in_loop: AsyncCaller = call_in_this_loop) -> None:
@@ -52,15 +52,15 @@ class UserCalls:
 
     @property
     def is_inside(self) -> bool:
-        """Whether this is called by what it calls."""
+        """Whether the caller is a function called by this."""
         return is_inside(self.owner)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call it and wait for its answer. A thread is left alone when this is cancelled: nothing can end it.
+        """Call a function and return its result. If this is cancelled, a thread is abandoned, as nothing can stop it.
 
         Raises:
-            TypeError: it is a plain function that answers with something to await.
-            BaseException: whatever it raises.
+            TypeError: it is a plain function that returned something to await.
+            BaseException: whatever the function raises.
         """
         if is_async_listener(function):
 

@@ -12,7 +12,7 @@ __all__ = ["call_in_own_loop"]
 
 
 async def call_in_own_loop(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call it there and wait. When this is cancelled, so is the function.
+    """Call a function in a trio loop and thread of its own, and return its result. Cancelling this cancels it.
 
     Raises:
         BaseException: whatever the function raises.

@@ -164,34 +164,34 @@ class PushConsumer(Lifetime[TrioConsumer]):
         """
         return self._inner.statistics()
 
-    # --- a program that does nothing else -----------------------------------------------------------------
+    # --- running as the whole program ---------------------------------------------------------------------
 
     def run_forever(self) -> None:
         """Consume until SIGINT or SIGTERM, then commit, close and return.
 
-        Starts the consumer when that was not done yet. It returns as well when a listener or another thread closes the
-        consumer, which is the only end in a thread that gets no signals. A second signal strikes as usual.
+        Starts the consumer if it was not started yet. It also returns when a listener or another thread closes the
+        consumer, which is the only way to end it outside the main thread. A second signal acts as usual.
 
         Raises:
             ServiceCrashedError: a bug in the background stopped it.
-            ConfigError: this is a listener of its own, or the background thread: waiting there would have no end.
+            ConfigError: called in one of its own listeners or in the background thread, where it would wait forever.
         """
         if self._inner.in_listener:
             raise ConfigError(
                 f"run_forever in a listener of {self._inner!r} would wait for that very listener: call it elsewhere"
             )
         home_of(self._client).check_not_here()
-        # Listening before the start: a signal that comes while it starts ends it in good order as well.
+        # Before the start, so that a signal that arrives while the consumer starts closes it in order too.
         with Signals() as signals:
             if self._home is None and not self._start():
-                return  # closed while it started, which is an end like any other
+                return  # closed while it started
             home, opened = self._home, self._opened
             if home is None or opened is None:
                 return
             signals.wait(home, opened.ended)
         self.close()
         crash = self._inner.status().crash
-        if crash is not None:  # somebody else has closed it, and heard of this first
+        if crash is not None:  # other code has closed it, and got the error first
             raise crash
 
     @property

@@ -1,7 +1,7 @@
 """Opening and closing, for every blocking class: `with`, or `start` and `close`.
 
-Nothing is locked while anybody waits here. So a signal handler, a finalizer or another thread may close what is being
-started, and is never made to wait for itself.
+No lock is held while a thread waits here, so a signal handler, a finalizer or another thread may close an object that
+is being started, without a deadlock.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Lifetime(Reopenable, Generic[T]):
 
     Args:
         inner: the object, not entered yet.
-        needs: what has to stay open as long: nobody else may have kept it, and what is forgotten is closed.
-        client: the client that it shares, or that it is.
+        needs: an object to keep a reference to, as it is closed when it is collected, such as a shared client.
+        client: the client of the inner object, or the inner object itself if it is one.
     """
 
     def __init__(self, inner: T, *, needs: object = None, client: MQClientInstance | None = None) -> None:
@@ -46,17 +46,16 @@ class Lifetime(Reopenable, Generic[T]):
         self._forks = forks()
 
     def start(self) -> None:
-        """Open it; the same as entering it with `with`.
+        """Open it, as `with` does.
 
         Raises:
-            ClientClosedError: it was started before, is closed, was made before a fork, or somebody closed it while it
-                started.
+            ClientClosedError: it was started before, is closed, was made before a fork, or was closed while it started.
         """
         if not self._start():
             raise ClientClosedError(f"{self._inner!r} was closed while it started")
 
     def _start(self) -> bool:
-        """Open it; False when somebody closed it while it started."""
+        """Open it; False if it was closed while it started."""
         self._check_process()
         home = home_of(self._client)
         home.check_not_here()
@@ -77,7 +76,7 @@ class Lifetime(Reopenable, Generic[T]):
         return not taken
 
     def reopen(self) -> Self:
-        """In the child of a fork, make it as new: ``producer.reopen().start()``. A shared client goes first.
+        """Make it new in the child of a fork: ``producer.reopen().start()``. Reopen a shared client first.
 
         Raises:
             ClientClosedError: this is the process in which it was made.
@@ -86,9 +85,9 @@ class Lifetime(Reopenable, Generic[T]):
         return self
 
     def close(self) -> None:
-        """Close it; fine when it is closed already, or was never started.
+        """Close it. Does nothing if it is closed already, or was never started.
 
-        Closing what another thread, or the code that a signal handler has interrupted, is starting ends that start.
+        If another thread is starting it, or code that was interrupted by a signal handler, that start is abandoned.
         """
         self._leave(None)
 
@@ -100,11 +99,11 @@ class Lifetime(Reopenable, Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close it; an error of the block comes out as it is."""
+        """Close it; an exception from the block propagates unchanged."""
         self._leave(error)
 
     def __del__(self) -> None:
-        """Say so when it was forgotten, and close it in the background."""
+        """Warn if it was not closed, and close it in the background."""
         opened: Opened[Any] | None = getattr(self, "_opened", None)
         if opened is None or self._home is None or opened.ended.is_set() or self._crossed_fork:
             return
@@ -115,7 +114,7 @@ class Lifetime(Reopenable, Generic[T]):
 
     @property
     def _crossed_fork(self) -> bool:
-        """Whether this is a copy in a child: what it held belongs to the parent, and so do threads that had locks."""
+        """Whether this is a copy in a child process: the connections, and threads that hold locks, are the parent's."""
         return self._forks != forks()
 
     def _check_process(self) -> None:
@@ -149,7 +148,7 @@ class Lifetime(Reopenable, Generic[T]):
                 wait(starting.ended)
 
     def _leave_soon(self, error: BaseException | None) -> None:
-        """Begin to close it, which will wait for the code that calls this."""
+        """Start to close it, without waiting, because closing waits for the caller."""
         opened = self._opened
         if opened is None and self._opening is not None:
             opened = self._opening[0]
@@ -157,12 +156,12 @@ class Lifetime(Reopenable, Generic[T]):
             opened.home.post(opened.leave, error)
 
     def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
-        """Close what was open."""
+        """Close an object that was open."""
         opened.close(error)
 
     @property
     def _portal(self) -> Portal:
-        """Where it runs.
+        """The portal in which it runs.
 
         Raises:
             ClientClosedError: it was not started, or was made before a fork.
@@ -175,5 +174,5 @@ class Lifetime(Reopenable, Generic[T]):
         return self._home
 
     def __repr__(self) -> str:
-        """That of what it holds."""
+        """The repr of the inner object."""
         return repr(self._inner)

@@ -1,8 +1,9 @@
-"""Running the async listeners of blocking code: in a trio loop of the consumer's own, in a thread of its own.
+"""OwnLoopRunner: calls the async listeners of blocking code in a trio loop and thread that belong to the consumer.
 
-Not in the portal: a listener that computes, sleeps the wrong way or calls something that blocks would hold up every
-client of the process, and one that waits for the portal would wait for itself for ever. Here it holds up the other
-async listeners of its consumer, and nobody else. The thread starts with the first call and ends with the consumer.
+It does not use the portal's loop, because a listener that computes for long, uses `time.sleep` or blocks in another way
+would hold up every client of the process, and one that waits for the portal would wait for itself forever. Here it
+holds up only the other async listeners of its consumer. The thread starts with the first call and ends with the
+consumer.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ __all__ = ["OwnLoopRunner"]
 logger = get_logger(__name__)
 
 _PATIENCE = 1.0
-"""Seconds that listeners have to clean up after they were cancelled."""
+"""Seconds that cancelled listeners have to clean up."""
 
 
 class OwnLoopRunner(RemoteRunner):
     """Calls async listeners in a loop of its own. Made in the portal.
 
-    In that loop a `TaskRunner` does the work. What is for it goes through a deque of functions; back come the calls
-    that have ended, which any thread may append, and one wake-up for all that the portal has not looked at yet.
+    In that loop a `TaskRunner` does the work. Changes reach it through a deque of functions. The calls that have ended
+    come back through `finished`, to which any thread may append, with one wake-up for all of them.
 
     Args:
-        limit: calls at a time.
+        limit: how many calls may run at the same time.
         finished: where ended calls go.
-        report: called in the portal when there are some.
+        report: called in the portal when calls have ended.
     """
 
     def __init__(self, limit: int, finished: Finished, report: Callable[[], None]) -> None:
         self._clock = trio.lowlevel.current_clock().current_time
-        # Its calls begin and its lanes end by the clock of the portal.
+        # Start times of calls and the `until` of lanes are times of the portal's clock.
         self._runner = TaskRunner(limit, finished, self._tell, clock=self._clock)
         super().__init__(self._runner, self._change)
         self._report = report
@@ -61,7 +62,7 @@ class OwnLoopRunner(RemoteRunner):
     # --- in the portal ----------------------------------------------------------------------------------
 
     def submit(self, key: Hashable, calls: Iterable[Call]) -> None:
-        """Make these calls."""
+        """Add calls to a lane; the first ones start the thread."""
         if self._stopped:
             return
         if self._thread is None:
@@ -70,14 +71,14 @@ class OwnLoopRunner(RemoteRunner):
         super().submit(key, calls)
 
     def _change(self, change: Callable[[], object]) -> None:
-        """In the loop, which alone touches its runner; here as long as there is none."""
+        """Have a function that changes the runner called in its loop; call it here while there is no loop yet."""
         if self._thread is None:
             change()
         else:
             self._in_loop(change)
 
     def stop(self) -> None:
-        """Begin no more calls."""
+        """Start no more calls."""
         self._stopped = True
         if self._thread is None:
             self._ended.set()
@@ -85,7 +86,7 @@ class OwnLoopRunner(RemoteRunner):
             self._in_loop(self._runner.stop)
 
     async def run(self) -> None:
-        """The service. When it is cancelled, so are the listeners."""
+        """Run the service until `stop` was called and the last call has ended. Cancelling it cancels the listeners."""
         try:
             await self._ended.wait()
         finally:
@@ -113,7 +114,7 @@ class OwnLoopRunner(RemoteRunner):
                 self._loop.run_sync_soon(self._drain, idempotent=True)
 
     def _reported(self) -> None:
-        # Cleared first: what ends from here on is told again.
+        # Cleared first, so that calls that end from here on are reported again.
         self._told = False
         self._report()
 
@@ -134,7 +135,7 @@ class OwnLoopRunner(RemoteRunner):
 
     async def _run(self) -> None:
         with self._scope:
-            # Code that appends a job looks for the loop afterwards: either that one or this one has it done.
+            # `_in_loop` appends a job and then looks for the loop: either it or the line below sees the job run.
             self._loop = trio.lowlevel.current_trio_token()
             self._drain()
             await self._runner.run()
@@ -145,7 +146,7 @@ class OwnLoopRunner(RemoteRunner):
             jobs.popleft()()
 
     def _tell(self) -> None:
-        """Calls have ended."""
+        """Report that calls have ended. In the loop."""
         if not self._told:
             self._told = True
             with suppress(trio.RunFinishedError):

@@ -73,7 +73,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     def _is_waited_for(self) -> bool:
         return self._inner.in_hook
 
-    # --- what it consumes -----------------------------------------------------------------------------
+    # --- subscriptions --------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
         """Consume a topic whose queues the group shares. See `rocketpy.LitePullConsumer.subscribe`.
@@ -106,7 +106,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._inner.assign(queues, tags=tags, sql=sql)
 
     def on_queues_changed(self, topic: str, function: QueuesFunction) -> None:
-        """Have a plain function called, in a thread, whenever the queues of a topic change, with the topic and them.
+        """Have a plain function of a topic and its queues called in a thread whenever the queues of the topic change.
 
         Raises:
             ConfigError: an argument cannot be used.
@@ -137,7 +137,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         try:
             portal.call(lend)
             return [message for part in lent for message in part.messages]
-        except BaseException:  # Ctrl-C strikes as they come, and nobody else would hand them out
+        except BaseException:  # Ctrl-C just as messages arrive: without this, nobody would hand them out
             if lent:
                 portal.post(self._inner.give_back, lent)
             raise
@@ -159,7 +159,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
                     return message
 
     def _fetch(self) -> bool:
-        """Get more to iterate over. False when it was closed."""
+        """Fetch more messages to iterate over. False if the consumer was closed."""
 
         async def lend() -> None:
             for queue, messages in await self._inner.lend(None, math.inf):
@@ -174,7 +174,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         return True
 
     def _ready(self) -> Portal:
-        """Where it runs, after what was fetched ahead was given back."""
+        """Give back the messages that were fetched ahead. Returns the portal in which the consumer runs."""
         portal = self._portal
         back = as_parts(self._rest)
         if back:
@@ -182,14 +182,14 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         return portal
 
     def _do(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a plain function of the consumer where it runs."""
+        """Call a plain function of the consumer in the portal."""
 
         async def call() -> R:
             return function(*args, **kwargs)
 
         return self._ready().call(call)
 
-    # --- how far the group is -------------------------------------------------------------------------
+    # --- commits --------------------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
         """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.

@@ -1,4 +1,4 @@
-"""The first SIGINT or SIGTERM for blocking code, and everything as it was before from then on."""
+"""Waiting for the first SIGINT or SIGTERM in blocking code, after which all handlers are as they were before."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _listening: WeakSet[Signals] = WeakSet()
 
 
 class Signals:
-    """For the time of a block, the first SIGINT or SIGTERM sets an event, and is forgotten for the next one.
+    """Within a block, the first SIGINT or SIGTERM sets an event and restores the handlers.
 
-    The child of a fork has its signals as they were before the block.
+    In the child of a fork, the handlers are as they were before the block.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Signals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        """Listen, in the thread that gets signals."""
+        """Install the handlers, if this is the main thread."""
         if threading.current_thread() is threading.main_thread():
             _listening.add(self)
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -41,12 +41,12 @@ class Signals:
         return self
 
     def wait(self, home: Portal, event: threading.Event) -> None:
-        """Wait for an event, which a signal sets as well."""
+        """Wait for an event, which a signal sets too."""
         self.end(home, event)
         wait(event)
 
     def end(self, home: Portal, event: threading.Event) -> None:
-        """Say which event it is; it is set soon when a signal has arrived already."""
+        """Choose the event that a signal sets, in the portal `home`. It is set soon if a signal has arrived already."""
         self._ends = home, event
         if self._arrived:
             home.post(event.set)
@@ -57,21 +57,21 @@ class Signals:
             signal.raise_signal(number)
             return
         self._arrived = True
-        # Not here: the wait that was interrupted may hold the lock of the event.
+        # Set in the portal, not here: the wait that the handler has interrupted may hold the event's lock.
         if self._ends is not None and self._ends[0].is_usable:
             self._ends[0].post(self._ends[1].set)
 
     def __exit__(self, *error: object) -> None:
-        """Listen no more."""
+        """Restore the handlers."""
         self.restore()
 
     def restore(self) -> None:
-        """Let signals strike as they did before."""
-        # A signal may strike at any moment of this, and have the rest done by the time that it goes on.
+        """Restore the previous handlers."""
+        # A signal may arrive at any moment of this; its handler then does the rest before this continues.
         with suppress(KeyError):
             while True:
                 number, handler = self._before.popitem()
-                if handler is not None:  # one that was not set by Python cannot be set by it
+                if handler is not None:  # a handler that Python did not set cannot be restored by it
                     signal.signal(number, handler)
 
 

@@ -1,8 +1,8 @@
-"""Which filters a message passes, as a bit map for the extension of its queue. Plays CommitLogDispatcherCalcBitMap.
+"""Computes which filters a message matches, as a bit map for its consume queue's extension.
 
-Topics that nobody filters get none, and cost nothing. For the others each step of dispatching has so much time. What it
-has no time for gets no map, which says nothing: readers look at those messages themselves. So it is with filters that
-would take too long for every message: their bits are set.
+Topics without filters get no bit maps, and cost nothing. For the others, the time of each dispatching step is limited:
+messages for which it has no time get no bit map, and readers evaluate them themselves. Filters that would take too long
+for every message are not evaluated here, and their bits are always set. Plays CommitLogDispatcherCalcBitMap.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 __all__ = ["BitMapper"]
 
 STEP_COST = 4000.0
-"""Microseconds, about, that one step may spend."""
+"""Microseconds that one step may spend, by estimate."""
 MESSAGE_COST = 200.0
-"""The same for one message."""
+"""Microseconds that one message may cost, by estimate."""
 
 
 class _Asked(NamedTuple):
-    """What is asked about each message of a topic.
+    """The filters of a topic, divided by their cost.
 
     Attributes:
-        filters: Those that are asked, each with its bits.
-        always: Bits of the others.
-        cost: About how many microseconds it takes.
-        cost_of_byte: The same for each byte of the properties.
+        filters: Those that are evaluated, each with its bits.
+        always: The bits of the others.
+        cost: About how many microseconds a message takes.
+        cost_of_byte: About how many microseconds more for each byte of its properties.
     """
 
     filters: Sequence[tuple[Callable[[bytes], bool], int]]
@@ -41,7 +41,7 @@ class BitMapper:
     """Makes the bit maps.
 
     Args:
-        filters: who filters which topic.
+        filters: the filters by topic and group.
     """
 
     def __init__(self, filters: ConsumerFilterTable) -> None:
@@ -51,7 +51,7 @@ class BitMapper:
         self._version = -1
 
     def begin(self) -> Container[str]:
-        """Another step begins. Returns the topics that are filtered, or have been lately."""
+        """Start another step. Returns the topics that have filters, or had some until recently."""
         self._left = STEP_COST
         if self._version != self._filters.version:
             self._version = self._filters.version
@@ -59,7 +59,7 @@ class BitMapper:
         return self._filters.topics
 
     def of(self, topic: str, properties: Sequence[bytes]) -> Sequence[bytes]:
-        """The bit map of each message of a topic that is filtered; empty without time for it."""
+        """The bit map of each message of a topic that has filters; empty if there was no time for it."""
         asked = self._asked.get(topic)
         if asked is None:
             asked = self._asked[topic] = self._asked_of(topic)

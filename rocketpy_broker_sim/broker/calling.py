@@ -1,8 +1,8 @@
-"""Calling: what administrators want of a client and only the client knows is asked of it, and answered when it answers.
+"""Calling: passes administrators' questions on to clients, and answers with what the client answers.
 
-Each call is a task beside the lanes, with a deadline; there are so many at a time, in all and for each connection that
-asks, and what comes on top is refused as busy. When the broker stops, callers are told so at once. Plays the part of
-callClient in Broker2Client, where a thread waits.
+Each call is a task outside the lanes, with a deadline. The number of calls is limited, in all and for each connection
+that asks, and further ones are refused as busy. When the broker stops, pending calls are answered at once. Plays the
+part of callClient in Broker2Client, where a thread waits.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ MOST = 64
 MOST_OF_ONE = 16
 """Calls at a time for one connection that asks."""
 CALL_SECONDS = 10.0
-"""What a client gets to answer."""
+"""Seconds that a client gets to answer."""
 
 Call = Callable[[], Awaitable[RemotingCommand]]
-"""Asks clients, and makes the answer for the administrator who wants to know."""
+"""Asks clients, and makes the answer for the administrator."""
 
 
 class ClientCalls:
-    """The calls of one broker. `serve` is the task under which they are made."""
+    """The calls of one broker, which run below the task of `serve`."""
 
     def __init__(self) -> None:
         self._nursery: trio.Nursery | None = None
@@ -49,16 +49,20 @@ class ClientCalls:
         self._none = trio.Event()
 
     def __len__(self) -> int:
-        """Calls under way."""
+        """The number of running calls."""
         return len(self._scopes)
 
     async def serve(self) -> None:
-        """Make calls, until cancelled."""
+        """Run the service that calls run in, until cancelled."""
         async with trio.open_nursery() as self._nursery:
             await trio.sleep_forever()
 
     def begin(self, connection: Connection, request: RemotingCommand, call: Call) -> RemotingCommand | None:
-        """Make a call for a request, which is answered when it has ended. The answer when it may not begin."""
+        """Start a call for a request, which is answered when the call has ended.
+
+        Returns:
+            The answer if the call may not start, otherwise None.
+        """
         if self._stopped or self._nursery is None:
             return request.answer(ResponseCode.SYSTEM_BUSY, "the broker stops: ask again when it is back")
         if len(self._scopes) >= MOST or self._askers[connection] >= MOST_OF_ONE:
@@ -77,7 +81,7 @@ class ClientCalls:
         try:
             with scope:
                 answer = await call()
-        except Exception as exc:  # noqa: BLE001  whatever it is, it is the answer to this request alone
+        except Exception as exc:  # noqa: BLE001  it becomes the answer to this request, and affects no other
             answer = answer_for_error(request, exc, connection.address)
         finally:
             self._scopes.discard(scope)
@@ -89,7 +93,7 @@ class ClientCalls:
         connection.send_answer(request, answer)
 
     async def settle(self) -> None:
-        """Answer all who wait, and call nobody any more."""
+        """Answer all pending calls, and start no more."""
         self._stopped = True
         for scope in list(self._scopes):
             scope.cancel()
@@ -99,7 +103,7 @@ class ClientCalls:
 
 
 async def call_client(member: ClientChannel, group: str, command: RemotingCommand) -> RemotingCommand:
-    """Ask one client. Its own answer, or one that says why there is none."""
+    """Ask one client. Returns its answer, or one that tells why there is none."""
     try:
         return await cast("Connection", member.channel).request(command, timeout=CALL_SECONDS)
     except RequestTimeoutError:

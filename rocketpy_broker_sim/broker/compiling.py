@@ -1,7 +1,7 @@
-"""Compiling expressions beside the requests: lark is loaded in a thread, and long expressions are read in slices.
+"""Compiles expressions apart from requests: lark is loaded in a thread, and long expressions are parsed in slices.
 
-Who needs an expression that was not compiled yet is told when it is; nobody else waits for that. Has no counterpart in
-Java, where the request does it itself.
+Only the requests that need an expression wait until it is compiled. Java has no counterpart; there the request itself
+compiles the expression.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MOST_WAITING = 1024
 
 Compiled = Expression | FilterExpressionError
 WhenCompiled = Callable[[Compiled], object]
-"""Called once, with the expression or with what is wrong with it."""
+"""Called once, with the compiled expression or the error."""
 
 
 class Compiling:
-    """Compiles what requests need.
+    """Compiles the expressions that requests need.
 
     Attributes:
-        compiler: Has what was compiled already.
+        compiler: Has the expressions compiled already.
     """
 
     def __init__(self) -> None:
@@ -42,17 +42,17 @@ class Compiling:
         self._emptied = trio.lowlevel.ParkingLot()
 
     def known(self, text: str) -> Compiled | None:
-        """An expression, or what is wrong with it, if it was compiled before; None otherwise."""
+        """An expression that was compiled before, or its error; None if it was not."""
         try:
             return self.compiler.known(text)
         except FilterExpressionError as exc:
             return exc
 
     def later(self, text: str, done: WhenCompiled) -> None:
-        """Compile an expression soon, and tell of it then.
+        """Compile an expression soon, and then call `done` with it.
 
         Raises:
-            BrokerError: too many wait.
+            BrokerError: too many expressions wait.
         """
         if len(self._waiting) >= MOST_WAITING:
             remark = f"[OVERLOAD]{len(self._waiting)} expressions wait to be compiled, slow down for a while"
@@ -61,10 +61,10 @@ class Compiling:
         self._wanted.set()
 
     async def serve(self, finish: Callable[[], object]) -> None:
-        """Compile what is wanted, until cancelled.
+        """Compile the expressions that wait, until cancelled.
 
         Args:
-            finish: called after each of them, to let answers go.
+            finish: called after each of them, to send answers.
         """
         while True:
             await self._wanted.wait()
@@ -78,7 +78,7 @@ class Compiling:
             self._emptied.unpark_all()
 
     async def wait_none(self) -> None:
-        """Return when nothing waits any more."""
+        """Wait until no expression waits any more."""
         while self._waiting:
             await self._emptied.park()
 

@@ -1,7 +1,7 @@
-"""Where requests bring expressions: heartbeats to register them, others to have them compiled.
+"""Registers the expressions that requests carry, and has them compiled.
 
-What has to be compiled first is registered when that is done, if it still holds then. Plays the part of the REGISTER
-event of DefaultConsumerIdsChangeListener.
+An expression that has to be compiled first is registered afterwards, if the group still subscribes with it then. Plays
+the part of the REGISTER event of DefaultConsumerIdsChangeListener.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class FilterRegistry:
     """What requests may do with filters.
 
     Attributes:
-        table: Who filters which topic.
+        table: The filters by topic and group.
         compiling: Compiles expressions.
     """
 
@@ -37,19 +37,19 @@ class FilterRegistry:
         is_current: Callable[[SubscriptionData], bool],
         done: Callable[[], object],
     ) -> int:
-        """Take in what a group subscribes.
+        """Register the subscriptions of a group.
 
         Args:
-            group: its name.
-            subscriptions: all that it subscribes.
-            is_current: whether the group still subscribes so, asked once an expression has been compiled.
-            done: called once for each expression that has to be compiled first, when that is registered.
+            group: the group's name.
+            subscriptions: all of its subscriptions.
+            is_current: whether the group still has a subscription; called once its expression has been compiled.
+            done: called once for each expression that had to be compiled first, after it was registered.
 
         Returns:
-            How many of those there are.
+            How many expressions have to be compiled first.
 
         Raises:
-            BrokerError: too many wait to be compiled.
+            BrokerError: too many expressions wait to be compiled.
         """
         table, later = self.table, 0
         if all(wanted.is_tag for wanted in subscriptions) and not table.has_group(group):

@@ -1,10 +1,9 @@
-"""From what a consumer subscribes to the filter that the store and the waiters ask.
+"""Makes the filter of a subscription, which the store and the held pulls use.
 
-A filter has two phases, by the entry of the queue and by the message. Tags need the first alone: the broker compares
-hashes, so it may let through a message whose tag has the same hash, and the client compares the text, as with Apache's
-broker. Expressions need the second one, and the first where bit maps are kept. What is declared here besides is the
-bound on what a request may ask the broker to compare. Plays ExpressionMessageFilter and
-ExpressionForRetryMessageFilter.
+A filter has two phases: by the consume queue's entry, then by the message. Tags need only the first one. There the
+broker compares hashes, so it may let through a message whose tag has the same hash, and the client compares the text,
+as with Apache's broker. Expressions need the second phase, and the first one too if bit maps are kept. The limits on
+subscriptions are declared here as well. Plays ExpressionMessageFilter and ExpressionForRetryMessageFilter.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ __all__ = [
 ]
 
 MAX_EXPRESSION = 4096
-"""Characters of a tag expression."""
+"""Characters that a tag expression may have."""
 MAX_TAGS = 256
 _RETRY_TOPIC = PropertyName.RETRY_TOPIC.encode()
 _MICROSECONDS = 6000.0
-"""What one pull may spend on looking at messages."""
+"""Time that one pull may spend on evaluating messages."""
 _COST_OF_READING = 3.0
 _COST_OF_ANY = 280.0
 _COST_OF_ANY_BYTE = 0.26
-"""Of the most expensive expression that there can be."""
+"""The cost for each byte of the most expensive expression possible."""
 
 
 def check_bounds(wanted: SubscriptionData) -> None:
-    """Refuse a subscription that is larger than any that people write.
+    """Refuse a subscription that exceeds the limits.
 
     Raises:
         ConfigError: it has too many characters or tags.
@@ -66,10 +65,10 @@ def check_bounds(wanted: SubscriptionData) -> None:
 
 
 def bounded_subscription(topic: str, expression: str | None, expression_type: str | None) -> SubscriptionData:
-    """What an expression of a request subscribes.
+    """Make a subscription of the expression in a request.
 
     Raises:
-        ConfigError: it asks for nothing, or is too large.
+        ConfigError: the expression cannot be used, or is too long.
     """
     if is_tag_type(expression_type) and len(expression or "") > MAX_EXPRESSION:
         raise ConfigError(f"a tag expression has at most {MAX_EXPRESSION} characters")
@@ -79,7 +78,7 @@ def bounded_subscription(topic: str, expression: str | None, expression_type: st
 
 
 def no_property_filter(expression_type: str | None) -> str:
-    """Why a subscription by an expression is refused, and what to do."""
+    """The error text for an expression while property filters are off."""
     return (
         f"the broker does not filter messages by {str(expression_type)[:64]}: set enablePropertyFilter=true in its "
         "configuration, or subscribe by tags"
@@ -87,12 +86,12 @@ def no_property_filter(expression_type: str | None) -> str:
 
 
 def unknown_type(expression_type: str | None) -> str:
-    """Why a subscription by a language that nobody knows is refused."""
+    """The error text for an unknown type of expression."""
     return f"there are no expressions of the type {str(expression_type)[:64]}: subscribe by TAG or {SQL92}"
 
 
 def filter_of(wanted: SubscriptionData) -> MessageFilter | None:
-    """The filter of a subscription by tags; None when every message is wanted."""
+    """The filter of a subscription by tags; None if every message is wanted."""
     if wanted.class_filter_mode or not wanted.sub_string or wanted.sub_string == ALL:
         return None
     return MessageFilter(frozenset(wanted.code_set))
@@ -102,8 +101,8 @@ def filter_by(expression: Expression, by_bits: ByBits | None = None) -> MessageF
     """The filter of a subscription by an expression.
 
     Args:
-        expression: compiled.
-        by_bits: what bit maps say, where they are kept.
+        expression: the compiled expression.
+        by_bits: the test of bit maps, if they are kept.
     """
     return MessageFilter(
         by_bits=by_bits,
@@ -115,7 +114,7 @@ def filter_by(expression: Expression, by_bits: ByBits | None = None) -> MessageF
 
 
 def filter_of_retries(group: str, table: ConsumerFilterTable) -> MessageFilter:
-    """The filter of a group's retry topic: each message is asked what the group wants of the topic it came from."""
+    """The filter of a group's retry topic, which applies the group's filter of each message's original topic."""
 
     def matches(properties: bytes) -> bool:
         topic = find_property(properties, _RETRY_TOPIC)
@@ -127,5 +126,5 @@ def filter_of_retries(group: str, table: ConsumerFilterTable) -> MessageFilter:
 
 
 def most_looked_at(cost: float) -> int:
-    """Messages that one pull has time to look at, by about how many microseconds each takes."""
+    """How many messages one pull has time to evaluate, at `cost` microseconds each."""
     return max(1, int(_MICROSECONDS / (cost + _COST_OF_READING)))

@@ -1,8 +1,8 @@
-"""Pulls that found nothing and wait: until a message arrives that they want, or their time is up.
+"""Long polling: pulls that found no message are held until one arrives that their filter matches, or time is up.
 
-A held pull is run again exactly once, then with holding switched off, so it is answered once and never held twice. What
-is kept of it is what answering needs: not its body, whatever a peer may have put there. Plays the part of PullRequest
-and NotifyMessageArrivingListener.
+A held pull is run again exactly once, with holding switched off, so it is answered once and never held twice. Only what
+answering needs is kept, so not its body, which a peer may have filled with anything. Plays the part of PullRequest and
+NotifyMessageArrivingListener.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 __all__ = ["HeldPull", "held_pull"]
 
 KEPT_AT_LEAST = 1024
-"""Bytes that any held pull costs, with its places in the tables."""
+"""Estimated bytes of a held pull, with its entries in the tables."""
 _KEPT_OF_TEXT = 64
-"""Bytes that a header field costs beside its characters."""
+"""Estimated bytes of a header field, without its characters."""
 
 
 @attrs.define(eq=False)
 class HeldPull(Waiter):
-    """One pull that waits."""
+    """One held pull."""
 
     offset: int = 0
     wanted: MessageFilter | None = None
-    """Which messages the consumer wants; None for all."""
+    """The filter of the consumer; None for all messages."""
 
     def judge(self, arrival: Arrival, codes: Collection[int]) -> Reason | None:
-        """Whether one of the messages is wanted, or the queue ends before the offset that is waited for."""
+        """Whether one of the messages matches, or the queue now ends before the offset that the pull waits for."""
         if self.offset >= arrival.max_offset:
-            # A queue that began again while the pull waited: there is nothing to wait for at this offset.
+            # The queue was made anew while the pull waited: the offset will not be reached next.
             return Reason.OFFSET_ILLEGAL if self.offset > arrival.max_offset else None
         return Reason.ARRIVED if self.wanted is None or self.wanted.wants_any(arrival, codes) else None
 
@@ -53,10 +53,10 @@ def held_pull(
     wanted: MessageFilter | None,
     resume: Callable[[Waiter], None],
 ) -> HeldPull:
-    """What is kept of a pull."""
+    """Make the waiter for a pull, with a copy of the request that keeps only what answering needs."""
     fields = request.ext_fields
     text = sum(_KEPT_OF_TEXT + len(name) + len(value) for name, value in fields.items())
-    # Pulls are much alike: what they have in common is kept once.
+    # Pulls have most fields in common: equal texts are kept once.
     shared = {intern(name): intern(value) for name, value in fields.items()}
     request = attrs.evolve(request, ext_fields=shared, body=b"", remark=None)
     return HeldPull(

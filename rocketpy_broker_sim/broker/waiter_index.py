@@ -1,6 +1,6 @@
-"""What waits, and where it is found: by queue, by group, by connection, and the connection that has most.
+"""The indexes of held requests: by queue, group and connection, and the connection that has the most.
 
-Plain tables; `waiters` has the rules.
+Plain tables; the rules are in `waiters`.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ class Reason(Enum):
     """Why a waiter was run again, or refused; the value is its name in the runtime info."""
 
     ARRIVED = "arrived"
-    """Something came that it wants."""
+    """A message that it wants arrived."""
     TIMED_OUT = "timedOut"
     OFFSET_ILLEGAL = "offsetIllegal"
-    """It waits for an offset that the queue, as it is now, will not reach next."""
+    """It waits for an offset that the queue will not reach next."""
     QUEUE_GONE = "queueGone"
     """Its topic was deleted, or has fewer queues now."""
     SHUT_DOWN = "shutDown"
     OVER_BOUND = "overBound"
-    """There was no room for it, or it had to make room."""
+    """There was no room for it, or it was answered to make room for another."""
     REPLACED = "replaced"
-    """The same client asked again for the same."""
+    """The same client sent the same request again."""
     RECALLED = "recalled"
-    """Its group shall ask again now: an administrator has set its offsets."""
+    """An administrator has set the offsets of its group, which has to pull again."""
     CONNECTION_CLOSED = "connectionClosed"
-    """Nobody is left to answer: it was dropped and not run again."""
+    """Its connection has closed: it was dropped and not run again."""
 
 
 @attrs.define(eq=False)
 class Waiter(ABC):
-    """One request that waits. A kind of waiting derives from it."""
+    """A held request; base class of each kind of them."""
 
     connection: Connection
     request: RemotingCommand
@@ -58,9 +58,9 @@ class Waiter(ABC):
     queue_id: int
     group: str
     resume: Callable[[Waiter], None]
-    """Answers it in any case; called once, with its connection open."""
+    """Runs it again and answers it; called once, while its connection is open."""
     size: int
-    """Bytes that are kept for it, by a generous estimate."""
+    """Bytes kept for it, by a generous estimate."""
     tick: int = 0
     is_waiting: bool = False
     is_counted: bool = False
@@ -68,21 +68,21 @@ class Waiter(ABC):
 
     @property
     def key(self) -> Hashable:
-        """A newer waiter of a queue with the same key takes the place of the older."""
+        """A newer waiter of a queue replaces the older one with the same key."""
         return self.connection, self.group
 
     @abstractmethod
     def judge(self, arrival: Arrival, codes: Collection[int]) -> Reason | None:
-        """Whether messages that arrived in its queue end the waiting, and why.
+        """The reason if messages that arrived in its queue end the wait, otherwise None.
 
         Args:
             arrival: the messages.
-            codes: their tag hashes, each once where they are many.
+            codes: their tag hashes; if there are many, each once.
         """
 
 
 class Held:
-    """What one connection has."""
+    """The waiters of one connection."""
 
     __slots__ = ("size", "waiters")
 
@@ -92,10 +92,10 @@ class Held:
 
 
 class WaiterIndex:
-    """The tables.
+    """The indexes.
 
     Attributes:
-        count: How many waiters there are.
+        count: The number of waiters.
     """
 
     def __init__(self) -> None:
@@ -107,45 +107,45 @@ class WaiterIndex:
 
     @property
     def most(self) -> int:
-        """How many the connection has that has most."""
+        """The number of waiters of the connection that has the most."""
         return self._ranks.most
 
     # --- finding ---------------------------------------------------------------------------------------
 
     def queue(self, topic: str, queue_id: int) -> Mapping[Hashable, Waiter]:
-        """Who waits in a queue, by key."""
+        """The waiters of a queue, by key."""
         queues = self._topics.get(topic)
         return _NOBODY if queues is None else queues.get(queue_id, _NOBODY)
 
     def of_topic(self, topic: str) -> Mapping[int, _Queue]:
-        """Who waits in the queues of a topic."""
+        """The waiters of a topic, by queue id and key."""
         return self._topics.get(topic, _NOWHERE)
 
     def waited_for(self, topics: Iterable[str]) -> set[str]:
-        """Those of the topics in whose queues somebody waits; of many topics, in one call into C."""
+        """The topics among these that have waiters, found in one call into C."""
         return self._topics.keys() & topics
 
     def of_group(self, group: str) -> list[Waiter]:
-        """Who waits for a group."""
+        """The waiters of a group."""
         return list(self._groups.get(group, ()))
 
     def all(self) -> Iterator[Waiter]:
-        """Everybody."""
+        """All waiters."""
         for held in self._connections.values():
             yield from held.waiters
 
     def held_of(self, connection: Connection) -> Held | None:
-        """What a connection has; None when it never had anything."""
+        """The waiters of a connection; None if it never had any."""
         return self._connections.get(connection)
 
     def newest_of_greediest(self) -> Waiter:
-        """The waiter that came last of a connection that has most; there is one."""
+        """The newest waiter of a connection that has the most; there must be one."""
         return next(reversed(self._connections[self._ranks.greediest()].waiters))
 
     # --- in and out ------------------------------------------------------------------------------------
 
     def add(self, waiter: Waiter) -> bool:
-        """Put one in. Whether it is the first that its connection ever has."""
+        """Add a waiter. Returns whether it is the first one ever of its connection."""
         waiter.is_waiting = True
         self.count += 1
         queues = self._topics.get(waiter.topic)
@@ -163,7 +163,7 @@ class WaiterIndex:
         return is_first
 
     def remove(self, waiter: Waiter) -> None:
-        """Take one out."""
+        """Remove a waiter."""
         waiter.is_waiting = False
         self.count -= 1
         _drop(self._topics, waiter.topic, waiter.queue_id, waiter.key)
@@ -178,14 +178,14 @@ class WaiterIndex:
         self.forget(waiter.connection)
 
     def forget(self, connection: Connection) -> None:
-        """Keep no place for a connection that has closed, once it has nothing any more."""
+        """Remove the entry of a closed connection once it has no waiters."""
         held = self._connections.get(connection)
         if held is not None and not held.waiters and not connection.is_open:
             del self._connections[connection]
 
 
 def _drop(topics: dict[str, dict[int, _Queue]], topic: str, queue_id: int, key: Hashable) -> None:
-    """Take a waiter out of its queue, and with the last one the queue and the topic."""
+    """Remove a waiter from its queue, and the entries of queue and topic with the last one."""
     queues = topics[topic]
     queue = queues[queue_id]
     del queue[key]

@@ -1,12 +1,13 @@
-"""The one table of requests that wait: pulls today, POP and locks tomorrow.
+"""The table of held requests, called waiters: pulls today, other kinds later.
 
-A waiter is run again exactly once, for one reason, which is counted: something it wants has arrived, its time is up, or
-it cannot be served by waiting. It is taken out of every index before anything is done with it. Bounds hold for all
-waiters together and for those of each connection, in number and in bytes; when the table is full, the newest waiter of
-the connection that has most gives way, so that one connection never takes the places of the others.
+A waiter is run again exactly once, for one reason, which is counted: a message that it wants has arrived, its time is
+up, or waiting cannot help any more. It is removed from every index before anything else is done with it. The number and
+the bytes of waiters are bounded, in all and for each connection. If the table is full, the newest waiter of the
+connection that has the most is answered to make room, so that one connection never displaces the others.
 
-Few are run again at once, the others in slices between which the loop sees to its connections: a message that ten
-thousand wait for holds up nobody. Plays the part of PullRequestHoldService, ManyPullRequest and PopLongPollingService.
+A few waiters are run again at once and the others in slices, between which the loop visits its connections, so that a
+message for which ten thousand wait delays nothing else. Plays the part of PullRequestHoldService, ManyPullRequest and
+PopLongPollingService.
 """
 
 from __future__ import annotations
@@ -30,28 +31,28 @@ if TYPE_CHECKING:
 __all__ = ["Bounds", "Reason", "Waiter", "Waiters"]
 
 TICK = 0.05
-"""Seconds: deadlines are rounded up to ticks, so that thousands of waiters share one alarm."""
+"""Seconds. Deadlines are rounded up to ticks, so that thousands of waiters share one alarm."""
 SLICE = 32
-"""Waiters that are looked at or run again before the loop sees to its connections."""
+"""How many waiters are judged or run again before the loop visits its connections."""
 _MIB = 1 << 20
 
 
 class Bounds(NamedTuple):
-    """How much may wait."""
+    """The bounds on waiters."""
 
     number: int
-    """Waiters, all together."""
+    """Waiters in all."""
     number_of_connection: int
     size_of_connection: int = 32 * _MIB
-    """Bytes that those of a connection keep. What all keep counts against the budget of the broker."""
+    """Bytes kept for a connection's waiters. Those of all waiters count towards the memory budget of the broker."""
 
 
 class _Walk:
-    """Waiters that are still to be looked at for one event.
+    """The waiters that are still to be judged for one event.
 
     Attributes:
-        place: The queue, when the event is an arrival.
-        later: What arrived there meanwhile: for one more walk, whatever it is.
+        place: The topic and queue id, if the event is an arrival.
+        later: What arrived there meanwhile, for which another walk follows.
     """
 
     __slots__ = ("judge", "later", "place", "waiters")
@@ -69,12 +70,12 @@ class Waiters:
     """All waiters of a broker.
 
     Args:
-        bounds: how much may wait.
-        account: what waiters keep counts there.
+        bounds: the bounds on waiters.
+        account: the memory that waiters keep is counted there.
 
     Attributes:
-        counts: How many were run again or refused, by reason.
-        size: Bytes that are kept for those that wait.
+        counts: How many waiters were run again or refused, by reason.
+        size: Bytes kept for waiters.
     """
 
     def __init__(self, bounds: Bounds, account: Account | None = None) -> None:
@@ -87,20 +88,20 @@ class Waiters:
         self._alarms: list[int] = []
         self._closed = False
         self._due: deque[Waiter] = deque()
-        """Taken out, and not run again yet: what ended their waiting came while a request was being carried out."""
+        """Waiters removed but not run again yet, because their wait ended while a request was being carried out."""
         self._walks: deque[_Walk] = deque()
         self._walked: dict[tuple[str, int], _Walk] = {}
         self._changed = trio.lowlevel.ParkingLot()
         self._emptied = trio.lowlevel.ParkingLot()
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of waiters."""
         return self._index.count
 
     # --- in --------------------------------------------------------------------------------------------
 
     def hold(self, waiter: Waiter, seconds: float) -> bool:
-        """Let a request wait for up to so many seconds. False when it may not: answer it now."""
+        """Hold a request for up to `seconds`. False if it cannot be held, so that it must be answered now."""
         if not waiter.connection.is_open:
             return False
         older = self._index.queue(waiter.topic, waiter.queue_id).get(waiter.key)
@@ -109,8 +110,8 @@ class Waiters:
         if self._closed or not self._make_room(waiter):
             self.counts[Reason.SHUT_DOWN if self._closed else Reason.OVER_BOUND] += 1
             return False
-        # A consumer of many queues holds a pull on each. They are bounded here, and must not keep its connection from
-        # being read: heartbeats and sends come through it, too.
+        # A consumer of many queues has a held pull for each. They are bounded here, and must not stop its connection
+        # from being read, which carries heartbeats and sends too.
         waiter.connection.forget_request(waiter.request)
         self.size += waiter.size
         waiter.is_counted = True
@@ -120,7 +121,7 @@ class Waiters:
         return True
 
     def _make_room(self, waiter: Waiter) -> bool:
-        """Whether there is room; it is made at the cost of a connection that has more than this one."""
+        """Whether there is room, perhaps after a waiter of a connection that has more was answered."""
         bounds, held = self._bounds, self._index.held_of(waiter.connection)
         number, size = (len(held.waiters), held.size) if held is not None else (0, 0)
         if number >= bounds.number_of_connection or size + waiter.size > bounds.size_of_connection:
@@ -130,7 +131,7 @@ class Waiters:
             return False
         if not self._kept.charge(waiter.connection, waiter.size):
             return False
-        if self._index.count >= bounds.number:  # still: nobody had to be closed for it
+        if self._index.count >= bounds.number:  # still full: `charge` has closed no connection
             self._end_soon(self._index.newest_of_greediest(), Reason.OVER_BOUND)
         return True
 
@@ -147,7 +148,7 @@ class Waiters:
     # --- what ends the waiting -------------------------------------------------------------------------
 
     def arrived(self, arrival: Arrival) -> None:
-        """Messages have come that can be read now. The first few that want them are run again within this call."""
+        """Messages have become readable. The first few waiters that want them are run again within this call."""
         queue = self._index.queue(arrival.topic, arrival.queue_id)
         if not queue:
             return
@@ -159,15 +160,19 @@ class Waiters:
             self._start(_Walk(deque(queue.values()), _judge_of(arrival), place))
 
     def recall(self, group: str) -> None:
-        """Run the waiters of a group again soon, so that it asks again and says where it stands."""
+        """Run the waiters of a group again soon, so that its members pull again."""
         self._start_soon(self._index.of_group(group), lambda _: Reason.RECALLED)
 
     def waited_for(self, topics: Iterable[str]) -> list[str]:
-        """Those of the topics in whose queues somebody waits."""
+        """The topics among these that have waiters, sorted."""
         return sorted(self._index.waited_for(topics))
 
     def queues_gone(self, queues: Mapping[str, int]) -> None:
-        """Topics have so many queues from now on: soon, run those again that wait in the others."""
+        """Topics have fewer queues: run the waiters of the removed queues again soon.
+
+        Args:
+            queues: by topic, how many queues it has from now on.
+        """
         places = [place for topic in queues for place in self._index.of_topic(topic).values()]
         self._start_soon(
             (waiter for place in places for waiter in place.values()),
@@ -175,29 +180,29 @@ class Waiters:
         )
 
     def expire(self, now: float) -> None:
-        """Run those again whose time is up."""
+        """Run the waiters again whose time is up."""
         while self._alarms and self._alarms[0] * TICK <= now:
             waiters = self._ticks.pop(heapq.heappop(self._alarms), {})
             if waiters:
                 self._start(_Walk(deque(waiters), lambda _: Reason.TIMED_OUT))
 
     def close(self) -> None:
-        """Let nobody wait any more: the broker stops. All are run again soon."""
+        """Hold no more requests, as the broker stops, and run all waiters again soon."""
         self._closed = True
         self._start_soon(self._index.all(), lambda _: Reason.SHUT_DOWN)
 
     async def wait_none(self) -> None:
-        """Return when nobody waits and all have been run again."""
+        """Wait until all waiters have been run again."""
         while self._index.count or self._due:
             await self._emptied.park()
 
     # --- in slices -------------------------------------------------------------------------------------
 
     async def serve(self, finish: Callable[[], None]) -> None:
-        """Run waiters again when their time is up, and those that did not fit into a turn, until cancelled.
+        """Run waiters again when their time is up, and those left over from earlier events, until cancelled.
 
         Args:
-            finish: called after each slice, to let the answers go.
+            finish: called after each slice, to send the answers.
         """
         while True:
             if self._due or self._walks:
@@ -229,14 +234,14 @@ class Waiters:
             self._changed.unpark()
 
     def _start_soon(self, waiters: Iterable[Waiter], judge: Callable[[Waiter], Reason | None]) -> None:
-        """As `_start`, but not within this call: a request is being carried out."""
+        """As `_start`, but not within this call, because a request is being carried out."""
         some = deque(waiters)
         if some:
             self._walks.append(_Walk(some, judge))
             self._changed.unpark()
 
     def _go_on(self, walk: _Walk) -> None:
-        """Look at the next few of a walk; what is left of it is put at the end."""
+        """Judge the next few waiters of a walk, and put the walk at the end if some are left."""
         waiters, judge = walk.waiters, walk.judge
         for _ in range(min(SLICE, len(waiters))):
             waiter = waiters.popleft()
@@ -250,7 +255,7 @@ class Waiters:
         self._walks.append(walk)
 
     def _begin_again(self, walk: _Walk) -> bool:
-        """Whether a walk that is done begins again, for what arrived meanwhile."""
+        """Restart a finished walk for messages that arrived meanwhile. Returns whether there were any."""
         if walk.place is None:
             return False
         if not walk.later:
@@ -276,7 +281,7 @@ class Waiters:
             self._emptied.unpark_all()
 
     def _take(self, waiter: Waiter, reason: Reason) -> None:
-        """Out of every index: from here on nobody else can run or answer it."""
+        """Remove a waiter from every index, so that it cannot be run or answered a second time."""
         self._index.remove(waiter)
         self.counts[reason] += 1
         self._let_go(waiter)

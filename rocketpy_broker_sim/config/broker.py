@@ -24,19 +24,19 @@ _CPUS = os.cpu_count() or 1
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class BrokerConfig(Settings):
-    """What a broker is called, what it allows, and how much it takes on at once."""
+    """The settings of a broker: its name and address, what it permits, and its limits. Units are Java's."""
 
     # --- who it is ---
     broker_name: str = text("broker-a")
-    """What the broker is called in routes; masters of one cluster have different names."""
+    """Name of the broker in routes; masters of one cluster have different names."""
     broker_cluster_name: str = text("DefaultCluster")
-    """The cluster it says it belongs to."""
+    """Name of the cluster that the broker belongs to."""
     broker_id: int = number(MASTER_ID)
-    """0 is the master of its name."""
+    """Id of the broker among those of its name; 0 is the master."""
     broker_ip1: str = text("", key="brokerIP1")
-    """Address that is told to clients; "" takes the one listened on, or the first of the machine."""
+    """Address that clients are given; "" takes the address listened on, or the first one of the machine."""
     region_id: str = text("DefaultRegion")
-    """Told to producers, and put into messages."""
+    """Region that producers are given, and that is put into messages."""
     trace_on: bool = switch(True)
     """Whether clients are told to send traces."""
 
@@ -44,87 +44,87 @@ class BrokerConfig(Settings):
     namesrv_addr: str = text("")
     """Name servers as "a:9876;b:9876"; "" registers nowhere."""
     register_broker_timeout_mills: int = count(24_000)
-    """How long a name server may take for a registration."""
+    """Time that a name server may take for a registration."""
     register_name_server_period: int = number(30_000)
-    """Between registrations; kept within 10 s and 60 s."""
+    """Time between registrations, kept between 10 s and 60 s."""
     force_register: bool = switch(True)
-    """Register every time; without it a name server is asked first whether anything changed."""
+    """Whether to register at every interval; if not, a name server is asked first whether anything has changed."""
     compressed_register: bool = switch(False)
     """Whether registrations are compressed."""
     enable_split_registration: bool = switch(False)
-    """Register topics in pieces, however few they are; more than 5000 always come in pieces."""
+    """Whether to register topics in pieces however few they are; more than 5000 always are."""
     split_registration_size: int = count(800)
-    """Topics in a piece, at least 2 and at most 5000."""
+    """Topics in a piece, from 2 to 5000."""
     broker_heartbeat_interval: int = count(1000)
-    """Between light pings, which are sent with `enable_slave_acting_master` only."""
+    """Time between pings to name servers, which are sent only with `enable_slave_acting_master`."""
     broker_not_active_timeout_millis: int = number(10_000)
-    """After how long a name server is to think it dead, with `enable_slave_acting_master` only."""
+    """Time without a ping after which name servers take the broker for dead; with `enable_slave_acting_master` only."""
     enable_slave_acting_master: bool = switch(False)
-    """Ping name servers, and ask them to let a replica act as master."""
+    """Whether to ping name servers, and ask them to let a replica act as master."""
     compatible_with_old_name_srv: bool = switch(True)
-    """Ping with QUERY_DATA_VERSION, which every name server knows."""
+    """Whether to ping with QUERY_DATA_VERSION, which every name server knows."""
 
     # --- topics and groups ---
     broker_permission: int = number(6, at_most=7)
-    """4 read, 2 write."""
+    """What clients may do: 4 is read, 2 is write, 6 both."""
     default_topic_queue_nums: int = count(8)
-    """Queues that a topic made on first use has at most."""
+    """Most queues of a topic that is created on first use."""
     auto_create_topic_enable: bool = switch(True)
-    """Whether a topic is made when something is sent to it."""
+    """Whether a topic is created when a message is sent to it."""
     cluster_topic_enable: bool = switch(True)
     """Whether the topic of the name of the cluster may be read and written."""
     broker_topic_enable: bool = switch(True)
     """Whether the topic of the name of the broker may be read and written."""
     auto_create_subscription_group: bool = switch(True)
-    """Whether a group is made when it consumes."""
+    """Whether a consumer group is created when it first consumes."""
     enable_create_sys_group: bool = switch(True)
-    """Whether groups of tools are made on first use."""
+    """Whether groups of tools are created on first use."""
     trace_topic_enable: bool = switch(False)
     """Whether the topic of message traces exists."""
     msg_trace_topic_name: str = text("RMQ_SYS_TRACE_TOPIC")
-    """What it is called."""
+    """Name of the topic of message traces."""
     validate_system_topic_when_update_topic: bool = switch(True)
-    """Refuse to change system topics."""
+    """Whether changes of system topics are refused."""
     start_accept_send_request_time_stamp: int = number(0)
-    """Sends before this moment (ms since 1970) are refused."""
+    """Time, in ms since 1970, before which sends are refused."""
 
     # --- consumers ---
     long_polling_enable: bool = switch(True)
-    """Whether a pull that finds nothing is held for as long as it asks."""
+    """Whether a pull that finds no message is held as long as it asks for."""
     short_polling_time_mills: int = number(1000)
-    """How long a pull is held when long polling is off."""
+    """Time that a pull is held if long polling is off."""
     lite_pull_message_enable: bool = switch(True)
     """Whether lite pulls are answered."""
     slave_read_enable: bool = switch(False)
     """Whether answers to pulls far behind suggest a replica."""
     reject_pull_consumer_enable: bool = switch(False)
-    """Whether consumers that are no push consumers are refused."""
+    """Whether consumers other than push consumers are refused."""
     notify_consumer_ids_changed_enable: bool = switch(True)
-    """Whether members hear of changes of their group."""
+    """Whether members are notified of changes of their group."""
     use_server_side_reset_offset: bool = switch(True)
-    """Whether offsets that administrators reset are kept here and told with the next pull."""
+    """Whether the broker keeps offsets that administrators reset, and answers the next pull with them."""
     channel_expired_timeout: int = count(120_000)
-    """A client that sends no heartbeat for so long is forgotten."""
+    """Time without a heartbeat after which a client is forgotten."""
     flush_consumer_offset_interval: int = count(5000)
-    """Between writes of the offsets of consumers."""
+    """Time between two writes of consumer offsets."""
     consumer_offset_update_version_step: int = count(500)
-    """Commits after which their table gets a new version."""
+    """Number of commits after which the table of offsets gets a new version."""
     delay_offset_update_version_step: int = count(200)
-    """Deliveries after which the table of delay offsets gets a new version."""
+    """Number of deliveries after which the table of delay offsets gets a new version."""
 
     # --- filters by properties ---
     enable_property_filter: bool = switch(False)
     """Whether consumers may subscribe by SQL92."""
     filter_support_retry: bool = switch(False)
-    """Whether a retry topic that is subscribed by SQL92 is filtered by what its group wants of the original topics."""
+    """Whether retry topics subscribed by SQL92 are filtered by the group's expressions for the original topics."""
     enable_calc_filter_bit_map: bool = switch(False)
-    """Whether each message gets a bit map that says which filters want it; with `enable_consume_queue_ext` only."""
+    """Whether each message gets a bit map of the filters that it matches; only with `enable_consume_queue_ext`."""
     expect_consumer_num_use_filter: int = number(32, at_least=1, at_most=10_000)
-    """Filters for which the bits of a map suffice."""
+    """Number of filters for which bit maps have enough bits."""
     max_error_rate_of_bloom_filter: int = number(20, at_least=1, at_most=99)
-    """Percent of messages that a map may let through although nobody wants them."""
+    """Percentage of unwanted messages that a bit map may let through."""
     filter_data_clean_time_span: int = number(86_400_000)
-    """How long a filter that nobody uses any more is kept."""
+    """Time for which a filter is kept after its last use."""
 
     # --- lanes: how many at once ---
     send_message_thread_pool_nums: int = count(min(_CPUS, 4))
@@ -154,7 +154,7 @@ class BrokerConfig(Settings):
 
     # --- lanes: how long they may wait ---
     broker_fast_failure_enable: bool = switch(True)
-    """Refuse what waited too long; without it everything waits its turn."""
+    """Whether requests that have waited too long are refused; if not, they wait until it is their turn."""
     wait_time_mills_in_send_queue: int = number(200)
     wait_time_mills_in_pull_queue: int = number(5000)
     wait_time_mills_in_lite_pull_queue: int = number(5000)
@@ -171,19 +171,19 @@ class BrokerConfig(Settings):
     max_clients_per_group: int = own(2000)
     """Clients that a group may have."""
     max_groups_per_client: int = own(2048)
-    """Groups that a client may consume in, and as many that it may produce in."""
+    """Consumer groups that a client may be in, and as many producer groups."""
     max_consumer_offsets: int = own(1_000_000)
-    """Offsets of consumers that are kept, one for each group and queue."""
+    """Consumer offsets that may be kept, one for each group and queue."""
     max_memberships: int = own(1_000_000)
-    """Groups of all clients together, each counted once for each of its clients; of producers as many."""
+    """Memberships of all clients in consumer groups together, and as many in producer groups."""
     max_held_pulls: int = own(100_000)
     """Pulls that may be held at once."""
     max_held_pulls_per_connection: int = own(10_000)
     """Pulls of one connection that may be held at once."""
     max_hold_millis: int = own(30_000)
-    """No pull is held longer, whatever it asks for."""
+    """Longest time that a pull may be held, whatever it asks for."""
     max_kept_bytes: int = own(256 * 1024 * 1024)
-    """What peers may make the broker keep in memory, in bytes: half of it, at most, in tables."""
+    """Bytes of memory that peers may make the broker keep; at most half of them in tables."""
 
     store: MessageStoreConfig = attrs.Factory(MessageStoreConfig)
     server: NettyServerConfig = attrs.Factory(lambda: NettyServerConfig(listen_port=BROKER_PORT))

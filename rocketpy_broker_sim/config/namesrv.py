@@ -15,30 +15,30 @@ NAMESRV_PORT = 9876
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class NamesrvConfig(Settings):
-    """What a name server does beyond listening. Times are milliseconds where Java's are."""
+    """The settings of a name server, besides those of listening. Units are Java's."""
 
     kv_config_path: str = text("")
-    """File of the key values; "" keeps them in memory. Never changeable at run time."""
+    """File of the key-value configuration; "" keeps it in memory. Cannot be changed at run time."""
     order_message_enable: bool = switch(False)
-    """Whether routes carry the order configuration of their topic."""
+    """Whether routes carry the ordered-topic configuration of their topic."""
     return_order_topic_config_to_broker: bool = switch(True)
-    """Whether the answer to a registration carries the order configurations."""
+    """Whether the answer to a registration carries the ordered-topic configurations."""
     scan_not_active_broker_interval: int = count(5000)
-    """Between two looks for brokers that have gone silent."""
+    """Time between two checks for silent brokers."""
     support_acting_master: bool = switch(False)
-    """Whether a replica may stand in for a master that is gone."""
+    """Whether a replica may act for a master that is gone."""
     enable_all_topic_list: bool = switch(True)
     """Whether all topics may be listed."""
     enable_topic_list: bool = switch(True)
     """Whether topics of a cluster or a unit may be listed."""
     notify_min_broker_id_changed: bool = switch(False)
-    """Whether brokers hear that the lowest id of their name changed."""
+    """Whether brokers are notified when the lowest broker id of their name changes."""
     need_wait_for_service: bool = switch(False)
-    """Whether routes are held back until brokers had time to register."""
+    """Whether routes are answered only after brokers have had time to register."""
     wait_seconds_for_service: int = number(45)
-    """For how long they are."""
+    """Time for which routes are held back then."""
     delete_topic_with_broker_registration: bool = switch(False)
-    """Whether a topic that a full registration leaves out is forgotten."""
+    """Whether a topic is removed if a full registration does not contain it."""
     max_kept_bytes: int = own(256 * 1024 * 1024)
-    """What peers may make the name server keep in memory, in bytes: half of it, at most, in its key values."""
+    """Bytes of memory that peers may make the name server keep; at most half of them as key values."""
     server: NettyServerConfig = attrs.Factory(lambda: NettyServerConfig(listen_port=NAMESRV_PORT))

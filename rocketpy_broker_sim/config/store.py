@@ -73,7 +73,7 @@ class MessageStoreConfig(Settings):
     """Pages of 4 KiB after which those zeros are forced to the disk, with SYNC_FLUSH."""
 
     enable_consume_queue_ext: bool = switch(False)
-    """Keep tags code, store time and bit map of the messages that have one in a file beside their consume queue."""
+    """Keep the bit maps of messages, with their tags code and store time, in a file beside the consume queue."""
     mapped_file_size_consume_queue_ext: int = _file_size(48 * 1024 * 1024, at_least=1024)
     """Bytes of every such file."""
 

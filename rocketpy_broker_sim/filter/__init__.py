@@ -1,1 +1,1 @@
-"""Filters by the properties of messages: the language SQL92, and the bits that remember its verdicts. Pure."""
+"""Filters by message properties: SQL92 expressions, and the Bloom filter that remembers their results. Pure."""

@@ -1,7 +1,8 @@
-"""A Bloom filter over pairs of consumer group and topic: a few bits of a map stand for each. Plays BloomFilter.
+"""A Bloom filter over pairs of consumer group and topic, each of which has a few bits of a map. Plays BloomFilter.
 
-When a message comes, the bits of every group whose filter lets it through are set in the map of that message. A group
-of whose bits one is missing did not want it; where all are set it may have wanted it, or others share its bits.
+When a message arrives, the bits of every group whose filter it matches are set in the message's bit map. If one of a
+group's bits is not set, the group does not want the message. If all are set it may want it, or other groups share its
+bits.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ _C2 = 0x4CF5AD432745937F
 
 
 class BloomFilterData(NamedTuple):
-    """Which bits stand for one pair.
+    """The bits of one pair.
 
     Attributes:
-        bit_num: Bits of a whole map.
-        positions: Those that are set for the pair; two may be the same.
+        bit_num: Number of bits of a map.
+        positions: The positions of the pair's bits; two may be the same.
     """
 
     bit_num: int
@@ -30,7 +31,7 @@ class BloomFilterData(NamedTuple):
 
     @property
     def mask(self) -> int:
-        """The bits as a number, to be compared with a map read as a little-endian number."""
+        """The bits as a number, to compare with a map that is read as a little-endian number."""
         mask = 0
         for position in self.positions:
             mask |= 1 << position
@@ -38,15 +39,15 @@ class BloomFilterData(NamedTuple):
 
 
 class BloomFilter:
-    """The bits of every pair, for so many pairs and so many errors.
+    """Assigns bits to pairs, and makes bit maps.
 
     Args:
-        error_rate: percent of messages that get through although they should not, 1 to 99.
-        expected: pairs that are expected.
+        error_rate: percentage of unwanted messages that may match by accident, 1 to 99.
+        expected: the expected number of pairs.
 
     Attributes:
-        hashes: Bits that stand for a pair.
-        bit_num: Bits of a map, a multiple of 8.
+        hashes: Number of bits of a pair.
+        bit_num: Number of bits of a map, a multiple of 8.
     """
 
     def __init__(self, error_rate: int, expected: int) -> None:
@@ -56,7 +57,7 @@ class BloomFilter:
         self.bit_num = 8 * math.ceil(bits / 8.0)
 
     def positions(self, text: str) -> tuple[int, ...]:
-        """The bits that stand for a text."""
+        """The positions of a text's bits."""
         hashed = murmur3_x64_64(text.encode("utf-8", "replace"))
         low, high = _int32(hashed), _int32(hashed >> 32)
         found = []
@@ -66,17 +67,17 @@ class BloomFilter:
         return tuple(found)
 
     def data(self, group: str, topic: str) -> BloomFilterData:
-        """The bits that stand for a group's subscription to a topic."""
+        """The bits of a group's subscription to a topic."""
         return BloomFilterData(self.bit_num, self.positions(f"{group}#{topic}"))
 
     def is_valid(self, data: BloomFilterData | None) -> bool:
-        """Whether bits, perhaps of an earlier run, are those of a filter like this one."""
+        """Whether bits, perhaps from an earlier run, come from a filter with the same parameters."""
         if data is None or data.bit_num != self.bit_num or len(data.positions) != self.hashes:
             return False
         return all(0 <= position < self.bit_num for position in data.positions)
 
     def bits(self, masks: Iterable[int]) -> bytes:
-        """The map in which the bits of these pairs are set."""
+        """The map in which the bits of all these pairs are set."""
         every = 0
         for mask in masks:
             every |= mask
@@ -88,7 +89,7 @@ def _int32(number: int) -> int:
 
 
 def murmur3_x64_64(data: bytes) -> int:
-    """The lower 64 bits of MurmurHash3 x64 128 with seed 0: a public algorithm of Austin Appleby."""
+    """The lower 64 bits of MurmurHash3 x64 128 with seed 0, a public domain algorithm by Austin Appleby."""
     first = second = 0
     whole = len(data) - len(data) % 16
     for at in range(0, whole, 16):

@@ -1,6 +1,7 @@
-"""From the rules of the grammar to nodes: what lark calls as it recognises the parts of an expression.
+"""Builder: makes nodes while lark parses an expression.
 
-A method is called for each rule of `sql92.lark` by the name that stands behind its arrow, with its parts in order.
+For each rule of `sql92.lark`, lark calls the method with the name behind the rule's arrow, with the rule's parts as
+arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rocketpy_broker_sim.filter.values import Number, read_double, read_int, rea
 __all__ = ["MOST_OPERATORS", "Builder"]
 
 MOST_OPERATORS = 256
-"""Operators of one expression; the texts of IN do not count."""
+"""Operators that an expression may have; the strings of IN do not count."""
 _SMALLEST_DOUBLE = 5e-324
 _LARGEST_INT = 2**31 - 1
 _LARGEST_LONG = 2**63 - 1
@@ -23,11 +24,11 @@ _LARGEST_LONG = 2**63 - 1
 
 @v_args(inline=True)
 class Builder(Transformer[Token, Node]):
-    """Makes the nodes of one expression after the other.
+    """Makes the nodes of expressions, one expression at a time.
 
     Attributes:
-        names: The properties that the expression looks at.
-        operators: How many operators it has.
+        names: The properties that the expression reads.
+        operators: The number of its operators.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class Builder(Transformer[Token, Node]):
         self.begin()
 
     def begin(self) -> None:
-        """Another expression comes."""
+        """Start another expression."""
         self.names: set[str] = set()
         self.operators = 0
 
@@ -47,11 +48,11 @@ class Builder(Transformer[Token, Node]):
     # --- logic
 
     def either(self, left: Node, right: Node) -> Node:
-        """A row of OR grows: it is one part, however long it is."""
+        """OR. A chain of ORs is one node, however long it is."""
         return self._joined("OR", left, right)
 
     def both(self, left: Node, right: Node) -> Node:
-        """A row of AND grows."""
+        """AND. A chain of ANDs is one node, however long it is."""
         return self._joined("AND", left, right)
 
     def _joined(self, operator: str, left: Node, right: Node) -> Node:
@@ -66,13 +67,13 @@ class Builder(Transformer[Token, Node]):
     # --- comparisons
 
     def equal(self, left: Node, right: Node) -> Node:
-        """=, which has no effect on NULL."""
+        """=, which refuses NULL."""
         self._count(right.at)
         check_equality(left, right)
         return truth(left.at, nodes.equality(left, right), left, right)
 
     def not_equal(self, left: Node, _: Token, right: Node) -> Node:
-        """<> is what = is not."""
+        """<>, the inverse of =."""
         found = self.equal(left, right)
         return truth(left.at, conditions.inverted(as_condition(found)), left, right)
 
@@ -98,7 +99,7 @@ class Builder(Transformer[Token, Node]):
         return truth(value.at, condition, value, low, high)
 
     def one_of(self, node: Node, negated: Token | None, *texts: Token) -> Node:
-        """IN and NOT IN, of a property and texts alone."""
+        """IN and NOT IN, of a property and strings only."""
         self._count(node.at)
         if node.name is None:
             raise FilterExpressionError("IN wants a property on its left", node.at + 1)
@@ -112,13 +113,13 @@ class Builder(Transformer[Token, Node]):
         return truth(node.at, test, node)
 
     def text_operator(self, word: Token) -> Token:
-        """The word itself."""
+        """The operator's keyword."""
         return word
 
     # --- values
 
     def negated(self, node: Node) -> Node:
-        """A minus: a number below zero, and no value for all else. It is no constant to the checks, as in Java."""
+        """A minus: a negative number, or no value for anything else. As in Java, it does not count as a constant."""
         self._count(node.at)
         value = node.value
         if isinstance(value, Number):
@@ -127,23 +128,23 @@ class Builder(Transformer[Token, Node]):
         return Node(node.at, conditions.nothing(node.evaluate), depth=node.depth + 1)
 
     def property(self, name: Token) -> Node:
-        """The name of a property."""
+        """A property of the message."""
         self.names.add(str(name))
         return nodes.property_node(_at(name), str(name))
 
     def string(self, text: Token) -> Node:
-        """A text in quotes."""
+        """A string in quotes."""
         return nodes.constant(_at(text), _text_of(text))
 
     def whole(self, digits: Token) -> Node:
-        """A whole number: of 32 bits when that is enough, else of 64."""
+        """A whole number of 32 bits, or of 64 bits if it is larger."""
         number = int(digits.rstrip("lL")) if len(digits) <= len(str(_LARGEST_LONG)) + 1 else _LARGEST_LONG + 1
         if number > _LARGEST_LONG:
             raise FilterExpressionError(f"the number is larger than {_LARGEST_LONG}", _at(digits) + 1)
         return nodes.constant(_at(digits), Number(number, read_int if number <= _LARGEST_INT else read_long))
 
     def floating(self, digits: Token) -> Node:
-        """A number with a fraction, which may not be zero: Java refuses what is below the smallest double."""
+        """A number with a fraction, which must not be zero: as in Java, it is at least the smallest double."""
         number = float(digits)
         if number == float("inf") or number < _SMALLEST_DOUBLE:
             raise FilterExpressionError("the number is too large, or too close to zero: write 0", _at(digits) + 1)

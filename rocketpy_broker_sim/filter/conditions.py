@@ -1,8 +1,8 @@
-"""What an expression is made of, as functions of a message's properties: no code is made, and none of it is slow.
+"""Conditions: an expression as nested functions of a message's properties. No code is generated.
 
-A condition is given what finds a property by its name, and answers True, False or None: unknown. Logic has these three
-values. The frequent shapes, a property beside a constant, have functions of their own.
-Plays the part of evaluate in ComparisonExpression, LogicExpression, UnaryExpression and UnaryInExpression.
+A condition is called with a function that finds a property by its name, and returns True, False or None for unknown, as
+in SQL's three-valued logic. Frequent forms, such as the comparison of a property with a constant, have functions of
+their own. Plays the part of evaluate in ComparisonExpression, LogicExpression, UnaryExpression and UnaryInExpression.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ __all__ = [
 ]
 
 Get: TypeAlias = Callable[[str], str | None]
-"""Finds a property by its name; None when the message has none of it."""
+"""Finds a property by its name; None if the message does not have it."""
 Condition: TypeAlias = Callable[[Get], bool | None]
 Evaluate: TypeAlias = Callable[[Get], Value]
 _Holds: TypeAlias = Callable[[int], bool]
 
 _SEARCHED_SLOWLY = range(2_500, 30_000)
-"""Python looks for a short text in one of so many characters in a way that crafted texts make slow."""
+"""Lengths of texts for which Python's search for a short text is slow if the texts are crafted for that."""
 
 
 def contains(text: str, wanted: str) -> bool:
-    """Whether a text stands in another, in time that grows with their sizes and not with the product of them."""
+    """Whether a text contains another, in time that is linear in their lengths even for crafted texts."""
     if len(text) not in _SEARCHED_SLOWLY:
         return wanted in text
     return 0 <= text.ljust(_SEARCHED_SLOWLY.stop, "\0").find(wanted) <= len(text) - len(wanted)
@@ -59,30 +59,30 @@ ORDERS: Mapping[str, _Holds] = {
     "<": lambda compared: compared < 0,
     "<=": lambda compared: compared <= 0,
 }
-"""Operator -> whether it holds for values that compare so."""
+"""Operator -> whether it holds, given a negative, zero or positive result of a comparison."""
 TEXT_TESTS: Mapping[str, Callable[[str, str], bool]] = {
     "CONTAINS": contains,
     "STARTSWITH": str.startswith,
     "ENDSWITH": str.endswith,
 }
-"""Operator -> whether a text stands so in another."""
+"""Operator -> its test of a text and a wanted text."""
 
 
 # --- values --------------------------------------------------------------------------------------------
 
 
 def constant(value: Value) -> Evaluate:
-    """Always the same."""
+    """A constant value."""
     return lambda get: value
 
 
 def property_value(name: str) -> Evaluate:
-    """A property, as a text."""
+    """The value of a property, a string."""
     return lambda get: get(name)
 
 
 def nothing(evaluate: Evaluate) -> Evaluate:
-    """No value, once the value that it is made of has been worked out: that may fail."""
+    """No value; the inner value is evaluated all the same, which may raise."""
 
     def value(get: Get) -> None:
         evaluate(get)
@@ -91,7 +91,7 @@ def nothing(evaluate: Evaluate) -> Evaluate:
 
 
 def cast(name: str) -> Condition:
-    """A property as a condition: no text is true, whatever it says."""
+    """A property as a condition: False whatever its text, unknown if it is missing."""
     return lambda get: None if get(name) is None else False
 
 
@@ -99,7 +99,7 @@ def cast(name: str) -> Condition:
 
 
 def both(conditions: Sequence[Condition]) -> Condition:
-    """AND: the first that does not hold decides."""
+    """AND: False as soon as one is False."""
 
     def test(get: Get) -> bool | None:
         known: bool | None = True
@@ -115,7 +115,7 @@ def both(conditions: Sequence[Condition]) -> Condition:
 
 
 def either(conditions: Sequence[Condition]) -> Condition:
-    """OR: the first that holds decides."""
+    """OR: True as soon as one is True."""
 
     def test(get: Get) -> bool | None:
         known: bool | None = False
@@ -131,7 +131,7 @@ def either(conditions: Sequence[Condition]) -> Condition:
 
 
 def inverted(condition: Condition) -> Condition:
-    """NOT: the unknown stays unknown."""
+    """NOT: unknown stays unknown."""
 
     def test(get: Get) -> bool | None:
         found = condition(get)
@@ -154,7 +154,7 @@ def equality(left: Evaluate, right: Evaluate) -> Condition:
 
 
 def equals_text(name: str, value: str) -> Condition:
-    """Whether a property is a text."""
+    """Whether a property equals a string."""
 
     def test(get: Get) -> bool | None:
         text = get(name)
@@ -164,7 +164,7 @@ def equals_text(name: str, value: str) -> Condition:
 
 
 def equals_number(name: str, number: Number) -> Condition:
-    """Whether a property is a number."""
+    """Whether a property, read as a number, equals a number."""
     value, read = number
 
     def test(get: Get) -> bool | None:
@@ -175,7 +175,7 @@ def equals_number(name: str, number: Number) -> Condition:
 
 
 def ordering(operator: str, left: Evaluate, right: Evaluate) -> Condition:
-    """Whether one value is larger, or smaller, than another: as numbers, always. No truth is asked about."""
+    """Compare two values by size, always as numbers; neither may be a truth value."""
     holds = ORDERS[operator]
 
     def test(get: Get) -> bool | None:
@@ -189,7 +189,7 @@ def ordering(operator: str, left: Evaluate, right: Evaluate) -> Condition:
 
 
 def orders_number(name: str, operator: str, number: Number) -> Condition:
-    """Whether a property is larger, or smaller, than a number."""
+    """Compare a property with a number by size."""
     value, read = number
     holds = ORDERS[operator]
 
@@ -212,7 +212,7 @@ def _compare(left: str | bool | Number, right: str | bool | Number) -> int:
 
 
 def one_of(name: str, wanted: Collection[str], *, negated: bool) -> Condition:
-    """IN and NOT IN; unknown without the property."""
+    """IN and NOT IN; unknown if the property is missing."""
     texts = frozenset(wanted)
 
     def test(get: Get) -> bool | None:
@@ -223,7 +223,7 @@ def one_of(name: str, wanted: Collection[str], *, negated: bool) -> Condition:
 
 
 def text_test(operator: str, evaluate: Evaluate, wanted: str, *, negated: bool) -> Condition:
-    """CONTAINS, STARTSWITH and ENDSWITH, and their negations: all of them false for what is no text, or for ''."""
+    """CONTAINS, STARTSWITH and ENDSWITH, and their negations, all of which are False for '' and for other types."""
     holds = TEXT_TESTS[operator]
     if not wanted:
         return lambda get: False

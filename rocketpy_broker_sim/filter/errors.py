@@ -1,4 +1,4 @@
-"""What can be wrong with an expression, and with a message that it is asked about."""
+"""The errors of expressions, when they are compiled and when they are evaluated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class FilterExpressionError(ConfigError):
 
     Attributes:
         problem: What is wrong, and what to write instead.
-        position: The character that it is about, counted from 1.
+        position: The character at which it is, counted from 1.
     """
 
     def __init__(self, problem: str, position: int) -> None:
@@ -21,9 +21,9 @@ class FilterExpressionError(ConfigError):
         super().__init__(f"at character {position}: {problem}")
 
     def again(self) -> FilterExpressionError:
-        """The same error, for another one who made the mistake: tracebacks must not gather on one that all share."""
+        """A copy to raise for another caller, so that tracebacks do not pile up on one object."""
         return FilterExpressionError(self.problem, self.position)
 
 
 class EvaluationError(ValueError):
-    """A property is not what the expression takes it for, such as a number: the message does not match."""
+    """A property does not have the type that the expression needs, such as a number: the message does not match."""

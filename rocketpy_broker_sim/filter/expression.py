@@ -1,7 +1,7 @@
-"""Compiled expressions, each once for all who use it. Plays SqlFilter, FilterFactory and the cache of SelectorParser.
+"""Compiled expressions, which all users share. Plays SqlFilter, FilterFactory and the cache of SelectorParser.
 
-An expression is compiled once, in steps, and found again by its text. What cannot be compiled is remembered too: those
-who send it send it again and again.
+An expression is compiled once, in steps, and cached by its text. Errors are cached too, because clients send a wrong
+expression again and again.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 __all__ = ["MOST_CHARACTERS", "Compiler", "Expression"]
 
 MOST_CHARACTERS = 16 * 1024
-"""Characters of an expression."""
+"""Characters that an expression may have."""
 _MOST_KEPT = 1000
 _MOST_KEPT_CHARACTERS = 1 << 18
 _BYTES_A_CHARACTER = 24
-"""Of an expression: the text, and what it is compiled to."""
+"""Estimated bytes for each character: the text, and what it is compiled to."""
 _PAIR_END = b"\x02"
 
 
 class Expression:
-    """What an expression says of messages; made by a Compiler.
+    """A compiled expression; made by a Compiler.
 
     Attributes:
         text: The expression.
-        cost: About how many microseconds it takes for a message.
-        cost_of_byte: The same for each byte of the properties, of which most messages have few.
-        size: Bytes that it is reckoned to take.
+        cost: About how many microseconds one evaluation takes.
+        cost_of_byte: About how many microseconds more for each byte of the message's properties.
+        size: Estimated bytes of memory.
     """
 
     __slots__ = ("_condition", "_heads", "cost", "cost_of_byte", "size", "text")
@@ -48,20 +48,20 @@ class Expression:
         self._heads = [(name, b"\x02%b\x01" % name.encode()) for name in sorted(names)]
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
-        """True, False, or None when it cannot be told for lack of a property.
+        """Evaluate it: True, False, or None if it is unknown because a property is missing.
 
         Raises:
-            EvaluationError: a property is not what the expression takes it for.
+            EvaluationError: a property does not have the type that the expression needs.
         """
         return self._condition(properties.get)
 
     def matches(self, encoded: bytes) -> bool:
-        """Whether a message with these stored properties is wanted; one that it cannot be told of is not."""
+        """Whether a message with these stored properties matches; unknown and errors count as no match."""
         data = _PAIR_END + encoded
         found: dict[str, str] = {}
         for name, head in self._heads:
             at = data.rfind(head)
-            while at >= 0:  # the last of equal names wins, and an empty value does not count
+            while at >= 0:  # of several properties with one name the last wins, and empty values do not count
                 begin = at + len(head)
                 end = data.find(_PAIR_END, begin)
                 value = data[begin:end] if end >= 0 else data[begin:]
@@ -76,7 +76,7 @@ class Expression:
 
 
 class Compiler:
-    """Compiles expressions, and keeps those that were used last. lark is loaded for the first of them."""
+    """Compiles expressions, and caches the most recently used ones. lark is loaded for the first of them."""
 
     def __init__(self) -> None:
         self._parser: Parser | None = None
@@ -85,21 +85,21 @@ class Compiler:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the parser is there."""
+        """Whether the parser was made."""
         return self._parser is not None
 
     def load(self) -> None:
-        """Make the parser: some 50 ms of work. For any thread."""
+        """Make the parser, which takes some 50 ms. For any thread."""
         if self._parser is None:
             from rocketpy_broker_sim.filter.parsing import Parser
 
             self._parser = Parser()
 
     def known(self, text: str) -> Expression | None:
-        """An expression that was compiled before; None when that is still to be done.
+        """An expression from the cache; None if it was not compiled yet.
 
         Raises:
-            FilterExpressionError: that has failed.
+            FilterExpressionError: the expression was compiled before and is wrong, or it is too long.
         """
         found = self._kept.get(text)
         if found is None:
@@ -112,10 +112,10 @@ class Compiler:
         return found
 
     def compile(self, text: str) -> Expression:
-        """An expression, compiled at once.
+        """Compile an expression at once, or take it from the cache.
 
         Raises:
-            FilterExpressionError: it is none, or too large.
+            FilterExpressionError: the expression is wrong, or too long.
         """
         steps = self.compile_steps(text)
         while True:
@@ -126,10 +126,10 @@ class Compiler:
                 return found
 
     def compile_steps(self, text: str) -> Generator[None, None, Expression]:
-        """`compile`, in steps; the first one takes long unless `load` has been called. One text after the other.
+        """Do what `compile` does in steps, one expression at a time. The first step is long unless `load` was called.
 
         Raises:
-            FilterExpressionError: it is none, or too large.
+            FilterExpressionError: the expression is wrong, or too long.
         """
         found = self.known(text)
         if found is not None:

@@ -1,7 +1,7 @@
-"""The parts of an expression while it is read, with what Java checks of each before it makes a comparison of them.
+"""Nodes: the parts of an expression while it is parsed, and the checks that Java makes before it compares them.
 
-Each node knows where it stands, how deep it is and what it costs, for the limits. Plays the classes of Apache's
-expressions as far as their kinds matter: constants, properties and what is a truth by itself.
+Each node knows its position and its depth, for error messages and limits. Plays Apache's expression classes as far as
+their kinds matter: constants, properties and conditions.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ __all__ = [
 ]
 
 MOST_DEPTH = 64
-"""How deep parts may stand in each other; rows of AND, and of OR, count once."""
+"""How deep parts may be nested; a chain of ANDs, or of ORs, counts once."""
 
 
 @attrs.frozen(eq=False)
 class Node:
-    """One part.
+    """One part of an expression.
 
     Attributes:
-        at: Where it begins, counted from 0.
-        evaluate: Its value for a message.
-        name: The property that it is; None when it is none.
-        value: What it always is, where it is a constant.
-        is_constant: Whether it stands in the text as a constant.
-        is_truth: Whether it is a condition by itself.
-        depth: How many parts stand in each other.
-        row: Its conditions, where it is a row of AND or of OR: what `joined` adds to them counts for `evaluate`.
-        joined_by: "AND" or "OR", for a row.
+        at: The position of its first character, counted from 0.
+        evaluate: Returns its value for a message.
+        name: The property's name, if it is a property.
+        value: Its value, if that is constant.
+        is_constant: Whether it is written as a constant.
+        is_truth: Whether it is a condition, or one of TRUE, FALSE and NULL.
+        depth: How deep its parts are nested.
+        row: The conditions of a chain of ANDs or ORs, which `evaluate` reads: `joined` appends to it.
+        joined_by: "AND" or "OR", for such a chain.
     """
 
     at: int
@@ -63,7 +63,7 @@ class Node:
 
 
 def constant(at: int, value: Value, *, is_truth: bool = False) -> Node:
-    """A constant; TRUE, FALSE and NULL are truths too."""
+    """A constant; with `is_truth` for TRUE, FALSE and NULL, which are conditions too."""
     return Node(at, conditions.constant(value), value=value, is_constant=True, is_truth=is_truth)
 
 
@@ -76,7 +76,7 @@ def truth(at: int, condition: Condition, *parts: Node) -> Node:
     """A condition that is made of parts.
 
     Raises:
-        FilterExpressionError: they stand too deep in each other.
+        FilterExpressionError: they are nested too deep.
     """
     depth = 1 + max((part.depth for part in parts), default=0)
     if depth > MOST_DEPTH:
@@ -85,10 +85,10 @@ def truth(at: int, condition: Condition, *parts: Node) -> Node:
 
 
 def as_condition(node: Node) -> Condition:
-    """A node where a condition is wanted.
+    """The condition of a node that stands where one is needed.
 
     Raises:
-        FilterExpressionError: it is a number or a text.
+        FilterExpressionError: the node is a number or a string.
     """
     if node.is_truth:
         return typed("Condition", node.evaluate)
@@ -98,10 +98,10 @@ def as_condition(node: Node) -> Condition:
 
 
 def check_comparable(node: Node) -> None:
-    """Refuse what has no size.
+    """Refuse nodes that cannot be compared by size.
 
     Raises:
-        FilterExpressionError: it is a text, a truth or NULL.
+        FilterExpressionError: it is a string, a condition or NULL.
     """
     if (node.is_constant and not isinstance(node.value, Number)) or node.is_truth:
         raise FilterExpressionError(
@@ -110,10 +110,10 @@ def check_comparable(node: Node) -> None:
 
 
 def check_equality(left: Node, right: Node) -> None:
-    """Refuse to compare with NULL, and a truth with another constant on its right.
+    """Refuse a comparison with NULL, and one of TRUE or FALSE with a number or string on its right.
 
     Raises:
-        FilterExpressionError: it is so.
+        FilterExpressionError: this is such a comparison.
     """
     for node in (left, right):
         if node.is_constant and node.value is None:
@@ -123,10 +123,10 @@ def check_equality(left: Node, right: Node) -> None:
 
 
 def joined(operator: str, left: Node, right: Node) -> Node:
-    """Two conditions with AND or OR between them; a row on the left grows by the right one, and is one part still.
+    """Join two conditions by AND or OR. If the left one is a chain of the same operator, it is extended.
 
     Raises:
-        FilterExpressionError: one of them is a value, or stands too deep.
+        FilterExpressionError: one of them is a value, or nested too deep.
     """
     if left.joined_by == operator:
         left.row.append(as_condition(right))
@@ -138,7 +138,7 @@ def joined(operator: str, left: Node, right: Node) -> Node:
 
 
 def equality(left: Node, right: Node) -> Condition:
-    """Whether two values are equal; the frequent shapes, a property beside a constant, take less time."""
+    """Whether two values are equal; the frequent case of a property and a constant is faster."""
     if left.name is not None and isinstance(right.value, Number):
         return conditions.equals_number(left.name, right.value)
     if left.name is not None and isinstance(right.value, str):
@@ -147,10 +147,10 @@ def equality(left: Node, right: Node) -> Condition:
 
 
 def ordering(operator: str, left: Node, right: Node) -> Condition:
-    """Whether one value is larger, or smaller, than another.
+    """Compare two values by size.
 
     Raises:
-        FilterExpressionError: one of them has no size.
+        FilterExpressionError: one of them cannot be compared by size.
     """
     check_comparable(left)
     check_comparable(right)
@@ -163,7 +163,7 @@ def between(value: Node, low: Node, high: Node) -> Condition:
     """BETWEEN, both ends included.
 
     Raises:
-        FilterExpressionError: the ends are no numbers, or the wrong way round.
+        FilterExpressionError: an end is not a number, or the ends are the wrong way round.
     """
     ends = ordering(">=", value, low), ordering("<=", value, high)
     first, last = low.value, high.value
@@ -177,6 +177,6 @@ def not_between(value: Node, low: Node, high: Node) -> Condition:
     """NOT BETWEEN, whose ends may be in any order.
 
     Raises:
-        FilterExpressionError: one of the values has no size.
+        FilterExpressionError: one of the values cannot be compared by size.
     """
     return conditions.either((ordering("<", value, low), ordering(">", value, high)))

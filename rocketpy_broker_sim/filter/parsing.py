@@ -1,7 +1,7 @@
-"""Reading expressions with lark, by the grammar in `sql92.lark`. Loaded when the first expression comes, not before.
+"""Parsing expressions with lark, by the grammar in `sql92.lark`. Loaded for the first expression only.
 
-As in Apache's parser, what stands behind a complete expression is not looked at: tokens are taken one by one, until
-one comes that does not belong to it. Plays SelectorParser.
+As in Apache's parser, text after a complete expression is ignored: tokens are read one by one, until one does not
+belong to the expression. Plays SelectorParser.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _WORDS = {
 
 
 class Parser:
-    """Reads expressions. Making one takes some 15 ms, and the first 40 ms more."""
+    """Parses expressions. Making a parser takes some 15 ms, and the first one 40 ms more."""
 
     def __init__(self) -> None:
         grammar = files("rocketpy_broker_sim.filter").joinpath("sql92.lark").read_text(encoding="utf-8")
@@ -61,12 +61,13 @@ class Parser:
         )
 
     def parse_steps(self, text: str) -> Generator[None, None, tuple[Condition, frozenset[str], int]]:
-        """The condition that an expression is, the properties that it looks at, and how many operators it has.
+        """Parse an expression in steps of far less than a millisecond, one expression at a time.
 
-        It comes in steps of far less than a millisecond. Only one expression at a time may be under way.
+        Returns:
+            Its condition, the names of the properties that it reads, and the number of its operators.
 
         Raises:
-            FilterExpressionError: it is none.
+            FilterExpressionError: it is wrong.
         """
         self._builder.begin()
         parsing: Any = self._lark.parse_interactive(text)  # lark has no types for what it gives

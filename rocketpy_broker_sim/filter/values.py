@@ -1,7 +1,7 @@
-"""Values as Java has them: how a text is read as a number, and how two values compare.
+"""Values as in Java: how a string is read as a number, and how two values compare.
 
-Properties are always texts. A text that is compared with a number is read as a number of the kind of that one, so
-"5.5" is no whole number and matches nothing that compares with one. Plays ComparisonExpression.__compare.
+Properties are always strings. A string that is compared with a number is read as a number of the same type, so "5.5",
+which is not a whole number, matches no comparison with one. Plays ComparisonExpression.__compare.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _DOUBLE = re.compile(
 )
 _BLANKS = "".join(map(chr, range(33)))
 LONGEST_NUMBER = 128
-"""Characters of a text that may be a number: who compares a longer one with a number is not kept waiting."""
+"""Longest string that is read as a number; a longer one is refused at once, to save time."""
 _SURE_DIGITS = 9
-"""So many digits always fit into 32 bits."""
+"""Numbers with this many digits always fit into 32 bits."""
 _MOST_DIGITS = 20
 _DOUBLE_BITS = struct.Struct(">d")
 _LONG_BITS = struct.Struct(">q")
 
 
 class Number(NamedTuple):
-    """A number of an expression.
+    """A number in an expression.
 
     Attributes:
-        value: What it is; a float is one of Java's doubles.
-        read: Reads a text as a number of this kind.
+        value: Its value; a float stands for a double of Java.
+        read: Reads a string as a number of the same type.
     """
 
     value: int | float
@@ -51,10 +51,10 @@ Value: TypeAlias = str | bool | Number | None
 
 
 def read_int(text: str) -> int:
-    """A whole number of 32 bits.
+    """Read a whole number of 32 bits.
 
     Raises:
-        EvaluationError: the text is none.
+        EvaluationError: the text is not one.
     """
     if len(text) <= _SURE_DIGITS and text.isascii() and text.isdecimal():
         return int(text)
@@ -62,10 +62,10 @@ def read_int(text: str) -> int:
 
 
 def read_long(text: str) -> int:
-    """A whole number of 64 bits.
+    """Read a whole number of 64 bits.
 
     Raises:
-        EvaluationError: the text is none.
+        EvaluationError: the text is not one.
     """
     if len(text) <= _SURE_DIGITS and text.isascii() and text.isdecimal():
         return int(text)
@@ -73,7 +73,7 @@ def read_long(text: str) -> int:
 
 
 def _whole(text: str, bits: int) -> int:
-    # Digits of all scripts count, as in Java; of those beyond 16 bits Java sees halves, which are none.
+    # Digits of all scripts count, as in Java, except those beyond 16 bits, of which Java sees two surrogates.
     if len(text) > LONGEST_NUMBER or _WHOLE.fullmatch(text) is None or (not text.isascii() and max(text) > "\uffff"):
         raise EvaluationError(f"{text[:40]!r} is no whole number")
     if len(text) > _MOST_DIGITS:
@@ -87,10 +87,10 @@ def _whole(text: str, bits: int) -> int:
 
 
 def read_double(text: str) -> float:
-    """A number with a fraction; hexadecimal ones, NaN and Infinity are among them.
+    """Read a double, also in hexadecimal, or NaN or Infinity.
 
     Raises:
-        EvaluationError: the text is none.
+        EvaluationError: the text is not one.
     """
     trimmed = text.strip(_BLANKS)
     found = _DOUBLE.fullmatch(trimmed) if len(trimmed) <= LONGEST_NUMBER else None
@@ -108,7 +108,7 @@ def read_double(text: str) -> float:
 
 
 def order(left: float, right: float) -> int:
-    """Negative, zero or positive: how two numbers compare. Of doubles NaN is the largest, and -0.0 below 0.0."""
+    """Compare two numbers: negative, zero or positive. Among doubles, NaN is the largest, and -0.0 is below 0.0."""
     if left < right:
         return -1
     if left > right:
@@ -120,34 +120,34 @@ def order(left: float, right: float) -> int:
 
 
 def _bits(number: float) -> int:
-    """The bits of a double as a whole number, as Double.compareTo looks at them where neither is the larger one."""
+    """The bits of a double as a whole number, which Double.compareTo compares if neither double is larger."""
     if math.isnan(number):
-        return 0x7FF8000000000000  # all of them are one
+        return 0x7FF8000000000000  # all NaNs are equal
     found: int = _LONG_BITS.unpack(_DOUBLE_BITS.pack(number))[0]
     return found
 
 
 def compare_texts(left: str, right: str) -> int:
-    """How two properties compare by size, as numbers.
+    """Compare two properties by size, as doubles.
 
     Raises:
-        EvaluationError: one of them is no number.
+        EvaluationError: one of them is not a number.
     """
     return order(read_double(left), read_double(right))
 
 
 def compare_numbers(left: Number, right: Number) -> int:
-    """How two numbers compare, of whatever kinds."""
+    """Compare two numbers of any types."""
     if isinstance(left.value, float) or isinstance(right.value, float):
         return order(float(left.value), float(right.value))
     return order(left.value, right.value)
 
 
 def equals(left: Value, right: Value) -> bool | None:
-    """Whether two values are equal; None when the left one is missing and the right one is not.
+    """Whether two values are equal; None if only the left one is missing.
 
     Raises:
-        EvaluationError: a text cannot be read as what it is compared with.
+        EvaluationError: a string cannot be read as the type that it is compared with.
     """
     if left is None:
         return True if right is None else None

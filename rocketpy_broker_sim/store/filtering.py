@@ -1,8 +1,8 @@
-"""Which messages a reader wants, asked in two phases: by the entry of the queue, then by the message itself.
+"""Filters of readers, with two phases: by the consume queue's entry, then by the message itself.
 
-The first phase reads nothing but the unit of the queue, or its extension; what it refuses is never read. The second one
-has the properties of a message and so needs its record. Tags are told apart in the first phase, by their hash, and the
-text is compared by the client, as with Apache's broker. Plays the part of MessageFilter.
+The first phase needs only the unit of the queue, or its extension, and messages that it rejects are never read. The
+second phase looks at the properties of a message, and so needs its record. Tags are compared in the first phase, by
+their hash; the client compares the text, as with Apache's broker. Plays the part of MessageFilter.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ if TYPE_CHECKING:
 __all__ = ["BitMaps", "ByBits", "ByCode", "ByMessage", "MessageFilter", "distinct", "joined"]
 
 ByCode = Callable[[int], bool]
-"""Says by the tag hash of a message whether a reader wants it."""
+"""Tells from a message's tag hash whether a reader wants it."""
 ByBits = Callable[[bytes, int], bool]
-"""The same by what filters have left in the extension of the queue when the message came: bit map and store time."""
+"""Tells from the queue's extension, by the message's bit map and store time, whether a reader may want it."""
 ByMessage = Callable[[bytes], bool]
-"""The same by the properties, as they are stored."""
+"""Tells from a message's properties, as they are stored, whether a reader wants it."""
 
 _FEW = 8
-"""Messages of an arrival that are looked at, at most."""
+"""How many messages of an arrival are evaluated at most."""
 _SHARE = 32
-"""What share of the time of a read one who waits may take to look at an arrival."""
+"""A held pull may spend this fraction of a read's time, one in so many, on evaluating an arrival."""
 
 
 class BitMaps(Protocol):
-    """Says which filters messages pass, as they are brought into their queues."""
+    """Computes which filters messages match, when they are dispatched to their queues."""
 
     def begin(self) -> Container[str]:
-        """Another step of dispatching begins, with so much time of its own. Returns the topics that are filtered."""
+        """Start another step of dispatching, with its own limit of time. Returns the topics that have filters."""
         ...
 
     def of(self, topic: str, properties: Sequence[bytes]) -> Sequence[bytes]:
-        """The bit map of each message of such a topic with these properties; an empty one says nothing."""
+        """The bit map of each message of such a topic with these properties; empty if it was not computed."""
         ...
 
 
 class MessageFilter(NamedTuple):
-    """What one reader wants; a test that is None lets everything through.
+    """The filter of one reader; a test that is None lets every message through.
 
     Attributes:
-        codes: The tag hashes that are wanted; None for all.
-        by_bits: Looks at the bit map of a message, where it has one.
-        by_message: Looks at the message, when all else has let it through.
-        most_looked_at: Messages that `by_message` has time for at once; None for any number.
-        most_bytes: Bytes of their properties, likewise.
-        size: Bytes that the tests keep.
+        codes: The wanted tag hashes; None for all.
+        by_bits: The test of a message's bit map, if it has one.
+        by_message: The test of the message itself, after all others.
+        most_looked_at: How many messages one read may evaluate with `by_message`; None for any number.
+        most_bytes: How many bytes of their properties it may evaluate, likewise.
+        size: Estimated bytes of memory of the tests.
     """
 
     codes: frozenset[int] | None = None
@@ -66,11 +66,11 @@ class MessageFilter(NamedTuple):
         return None if self.codes is None else self.codes.__contains__
 
     def wants_any(self, arrival: Arrival, codes: Collection[int]) -> bool:
-        """Whether it wants one of the messages that arrived; also when they are too many to look at here.
+        """Whether it wants one of the messages that arrived. True too if they are too many to evaluate here.
 
         Args:
-            arrival: what is known of them.
-            codes: their tag hashes, each once where they are many.
+            arrival: the messages.
+            codes: their tag hashes; if there are many, each once.
         """
         if self.codes is not None and self.codes.isdisjoint(codes):
             return False
@@ -87,17 +87,17 @@ class MessageFilter(NamedTuple):
 
     @property
     def kept_size(self) -> int:
-        """Bytes that it keeps, by a generous estimate."""
+        """Bytes of memory that it keeps, by a generous estimate."""
         return 256 + 100 * len(self.codes or ()) + self.size
 
 
 def distinct(codes: Collection[int]) -> Collection[int]:
-    """Tag hashes, each once where they are many."""
+    """Tag hashes; if there are several, each once."""
     return codes if len(codes) <= 1 else frozenset(codes)
 
 
 def joined(arrivals: Iterable[Arrival]) -> Arrival:
-    """What arrived in one queue, one after the other, as one arrival."""
+    """Join the arrivals of one queue, in order, into one."""
     every = list(arrivals)
     return every[-1]._replace(
         tags_codes=[code for each in every for code in each.tags_codes],

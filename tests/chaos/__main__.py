@@ -12,6 +12,7 @@ from functools import partial
 
 from tests.chaos.book import ACKNOWLEDGED, FAILED
 from tests.chaos.campaign import Campaign, Outcome
+from tests.chaos.ways import ways
 from tools.amounts import seconds
 
 ENDS_WITHIN = 180.0
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.disable(logging.CRITICAL)
     faulthandler.dump_traceback_later(options.seconds + ENDS_WITHIN, exit=True)
     outcome = Campaign(options.seconds, options.seed, partial(print, flush=True)).run()
-    print(table(outcome))
+    print(table(outcome, options.seed))
     for line in outcome.verdict.lines():
         print(f"  {line}")
     if outcome.verdict.count:
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if outcome.verdict.count else 0
 
 
-def table(outcome: Outcome) -> str:
+def table(outcome: Outcome, seed: int) -> str:
     """One line a figure."""
     book, verdict = outcome.book, outcome.verdict
     rows: list[tuple[str, object]] = [
@@ -50,7 +51,10 @@ def table(outcome: Outcome) -> str:
         *((f"failed with {kind}", count) for kind, count in book.errors.most_common()),
         ("stored", outcome.stored),
         ("stored twice", verdict.duplicates),
-        *((f"delivered to {group}", count) for group, count in sorted(book.deliveries.items())),
+        *(
+            (f"delivered to {group}", f"{book.deliveries[group]} ({way.name.lower()})")
+            for group, way in ways(seed).items()
+        ),
         *(
             (f"{what}: calls, slowest s", f"{book.calls[what]}, {seconds:.2f}")
             for what, seconds in sorted(book.slowest.items())

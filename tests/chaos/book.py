@@ -8,6 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
+
+from tests.checker import Consumption, Delivery
 
 UNDER_WAY, ACKNOWLEDGED, FAILED = "under way", "acknowledged", "failed"
 
@@ -37,6 +40,10 @@ class Book:
     sent: list[Sent] = field(default_factory=list)
     delivered: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The bodies that each group got."""
+    consumed: dict[str, Consumption] = field(default_factory=lambda: defaultdict(Consumption))
+    """How each group got them, for the checker of all tests."""
+    restarts: list[tuple[float, str]] = field(default_factory=list)
+    """(time, broker name) of each start of a broker after the first."""
     deliveries: Counter[str] = field(default_factory=Counter)
     late: list[str] = field(default_factory=list)
     """Calls that did not return in time."""
@@ -77,6 +84,27 @@ class Book:
         with self._lock:
             self.delivered[group].add(body)
             self.deliveries[group] += 1
+
+    @contextmanager
+    def delivering(self, group: str, message: Any) -> Iterator[None]:
+        """A listener is at work on a message, or who has polled it."""
+        self.deliver(group, message.body.decode())
+        began, ended = time.monotonic(), None
+        try:
+            yield
+            ended = time.monotonic()
+        finally:
+            line = message.topic, message.broker_name, message.queue_id
+            done = Delivery(
+                consumer=group,
+                queue=line,
+                offset=message.queue_offset,
+                began=began,
+                ended=ended,
+                succeeded=ended is not None,
+            )
+            with self._lock:
+                self.consumed[group].deliveries.append(done)
 
     @contextmanager
     def timed(self, what: str, within: float) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -11,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -18,11 +20,12 @@ import trio
 from rocketpy.portal import portal
 from tests.chaos.book import ACKNOWLEDGED, FAILED, UNDER_WAY, Book
 from tests.chaos.consuming import CLOSES_WITHIN as CONSUMERS_CLOSE_WITHIN
-from tests.chaos.consuming import GROUPS, Consuming
+from tests.chaos.consuming import Consuming
 from tests.chaos.houses import CLOSES_WITHIN, LANES_END_WITHIN, House
 from tests.chaos.lanes import KINDS, TOPIC
 from tests.chaos.plan import BROKERS, CUT, HOLD, KILL, REFUSE, STOP, Fault, plan
 from tests.chaos.verdict import Stored, Verdict, judge
+from tests.chaos.ways import GROUPS, ways
 from tests.ways_out.ground import Ground
 
 QUEUES = 4
@@ -59,13 +62,18 @@ class Campaign:
         self._say = say
         self._book = Book()
         self._faults: Counter[str] = Counter()
+        self._ways = ways(seed)
         self._now: dict[int, str] = {}
         self._starting = threading.Lock()
 
     def run(self) -> Outcome:
         """Run it all."""
         began = time.monotonic()
-        with listening_to_what_nobody_hears(self._book), Ground(brokers=BROKERS) as self._ground:
+        with (
+            listening_to_what_nobody_hears(self._book),
+            tempfile.TemporaryDirectory() as self._folder,
+            Ground(brokers=BROKERS) as self._ground,
+        ):
             home = portal()
             tasks_before = home.call(_tasks)
             self._proxies = [self._ground.proxy(self._ground.broker(number)) for number in range(BROKERS)]
@@ -77,7 +85,7 @@ class Campaign:
                 Stored(message.body.decode(), f"{message.broker_name}+{message.queue_id}", message.queue_offset)
                 for message in self._ground.call(self._ground.cluster.messages, TOPIC)
             ]
-        verdict = judge(self._book, stored, GROUPS.values(), left)
+        verdict = judge(self._book, stored, self._ways, left)
         return Outcome(self._book, verdict, self._faults, len(stored), time.monotonic() - began)
 
     def _settings(self) -> dict[str, Any]:
@@ -87,7 +95,11 @@ class Campaign:
     def _run(self) -> None:
         stop_sending, stop_consuming = threading.Event(), threading.Event()
         houses = [House(self._book, name, self._settings(), self._seed, stop_sending) for name in KINDS]
-        consumers = [Consuming(self._book, name, self._settings(), stop_consuming) for name in GROUPS]
+        folder = Path(self._folder)
+        consumers = [
+            Consuming(self._book, name, self._ways[group], self._settings(), folder, stop_consuming)
+            for name, group in GROUPS.items()
+        ]
         for thread in (*consumers, *houses):
             thread.start()
         self._disturb(plan(self._seconds, self._seed))
@@ -133,6 +145,8 @@ class Campaign:
                 ground.run(end, fault.broker)
             time.sleep(fault.lasts)
             with self._starting:
+                name = ground.cluster.brokers[fault.broker].config.broker_name
+                self._book.restarts.append((time.monotonic(), name))
                 ground.run(ground.cluster.start_broker, fault.broker)
             return
         ground.call({CUT: proxy.cut, HOLD: proxy.hold, REFUSE: proxy.refuse}[fault.what])

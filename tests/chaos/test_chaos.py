@@ -11,6 +11,8 @@ import pytest
 from tests.chaos.book import Book
 from tests.chaos.plan import BROKERS, plan
 from tests.chaos.verdict import Stored, judge
+from tests.chaos.ways import GROUPS, Way, ways
+from tests.checker import Delivery
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS, SEED = 10, 1
@@ -51,8 +53,8 @@ def book():
 GOOD = (Stored("k/0", "a+0", 4), Stored("k/1", "a+0", 9), Stored("p/0", "b+1", 0))
 
 
-def found(book, stored=GOOD, left=None):
-    verdict = judge(book, stored, ["group"], left or {})
+def found(book, stored=GOOD, left=None, way=Way.CONCURRENT):
+    verdict = judge(book, stored, {"group": way}, left or {})
     return {kind: texts for kind, texts in verdict.violations.items() if texts}
 
 
@@ -90,3 +92,32 @@ def test_what_was_not_answered_not_delivered_or_late_is_found(book):
     assert violations["not delivered to group"] == ["p/2"]
     assert len(violations["late"]) == 1
     assert violations["thread left"] == ["reader"]
+
+
+def test_every_way_meets_every_surface():
+    assert [ways(1)[group] for group in GROUPS.values()] == [Way.ORDERLY, Way.POLLED, Way.BROADCAST]
+    for group in GROUPS.values():
+        assert {ways(seed)[group] for seed in range(len(Way))} == set(Way)
+
+
+def deliver(book, offset, began, ended):
+    line = "T", "broker-a", 0
+    done = Delivery(consumer="c", queue=line, offset=offset, began=began, ended=ended, succeeded=True)
+    book.consumed["group"].deliveries.append(done)
+
+
+@pytest.mark.parametrize(("way", "wrong"), [(Way.CONCURRENT, 0), (Way.ORDERLY, 1), (Way.POLLED, 0), (Way.BROADCAST, 0)])
+def test_a_group_in_order_that_gets_two_at_a_time_is_found(book, way, wrong):
+    deliver(book, 0, 1.0, 3.0)
+    deliver(book, 1, 3.5, 4.0)
+    assert found(book, way=way) == {}
+    deliver(book, 2, 3.9, 5.0)
+    assert list(found(book, way=way)) == ["wrongly delivered to group"] * wrong
+
+
+@pytest.mark.parametrize(("way", "wrong"), [(Way.CONCURRENT, 0), (Way.ORDERLY, 0), (Way.POLLED, 0), (Way.BROADCAST, 1)])
+def test_a_broadcast_that_gets_a_message_again_is_found(book, way, wrong):
+    book.restarts.append((2.0, "broker-a"))
+    deliver(book, 0, 1.0, 1.5)
+    deliver(book, 0, 3.0, 3.5)
+    assert list(found(book, way=way)) == ["wrongly delivered to group"] * wrong

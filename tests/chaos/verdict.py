@@ -7,7 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import attrs
+
 from tests.chaos.book import ACKNOWLEDGED, UNDER_WAY, Book
+from tests.chaos.ways import Way
+from tests.checker import Violation, check_copies, check_order
 
 SHOWN = 5
 
@@ -47,13 +51,15 @@ class Verdict:
         return shown
 
 
-def judge(book: Book, stored: Sequence[Stored], groups: Iterable[str], left: Mapping[str, Sequence[str]]) -> Verdict:
+def judge(
+    book: Book, stored: Sequence[Stored], groups: Mapping[str, Way], left: Mapping[str, Sequence[str]]
+) -> Verdict:
     """Judge a run.
 
     Args:
         book: what clients saw.
         stored: what brokers hold.
-        groups: who had to get everything.
+        groups: who had to get everything, and in which way.
         left: what should not be there any more, by kind: threads, tasks, warnings.
     """
     verdict = Verdict()
@@ -64,14 +70,23 @@ def judge(book: Book, stored: Sequence[Stored], groups: Iterable[str], left: Map
     verdict.add("out of order", _out_of_order(book, stored))
     keyed = {each.body for each in book.sent if each.key is not None}
     verdict.add("keyed and twice", sorted(body for body in keyed if times[body] > 1))
-    for group in groups:
+    for group, way in groups.items():
         verdict.add(f"not delivered to {group}", sorted(acknowledged - book.delivered[group]))
+        verdict.add(f"wrongly delivered to {group}", map(str, _wrongly_delivered(book, group, way)))
     verdict.add("late", book.late)
     verdict.add("strange", book.strange)
     for kind, found in left.items():
         verdict.add(kind, found)
     verdict.duplicates = sum(count - 1 for count in times.values())
     return verdict
+
+
+def _wrongly_delivered(book: Book, group: str, way: Way) -> list[Violation]:
+    """What breaks the order of a group in order, or comes again to a broadcast, whose offsets no broker can lose."""
+    consumed = attrs.evolve(book.consumed[group], forgotten=book.restarts)
+    if way is Way.ORDERLY:
+        return check_order(consumed)
+    return check_copies(consumed.deliveries, []) if way is Way.BROADCAST else []
 
 
 def _out_of_order(book: Book, stored: Sequence[Stored]) -> list[str]:

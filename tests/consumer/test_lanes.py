@@ -100,7 +100,7 @@ def test_counts_and_hints_hold_whatever_happens(limit: int, steps: list[tuple[st
             lane.calls.popleft()
         every = list(lanes._turns)
         assert len(entered) <= limit
-        assert lanes._without == sum(not lane.workers for lane in every)
+        assert lanes._idle_lanes == sum(not lane.workers for lane in every)
         assert {lane.key: lane.workers for lane in every if lane.workers} == {
             lane.key: entered.count(lane) for lane in entered
         }

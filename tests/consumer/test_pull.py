@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from rocketpy.config import PushConsumerConfig
 from rocketpy.consumer.process_queue import FlowLimits
-from rocketpy.consumer.pull_manner import PushManner
+from rocketpy.consumer.pull_policy import PushPolicy
 from rocketpy.errors import BrokerError, MessageDecodeError
 from rocketpy.message import Message, MessageExt
 from rocketpy.remoting.connection import Connection
@@ -191,7 +191,7 @@ async def test_PC2_one_queue_that_is_full_does_not_stop_the_others(autojump_cloc
 def test_PC6_thresholds_of_a_topic_are_shared_out() -> None:
     def limits(queues: int, **settings: int) -> FlowLimits:
         config = PushConsumerConfig(group="billing", namesrv="127.0.0.1:9876", **settings)
-        return PushManner(config, offsets=None).limits(queues)  # type: ignore[arg-type]
+        return PushPolicy(config, offsets=None).limits(queues)  # type: ignore[arg-type]
 
     bounds = {"pull_threshold_for_topic": 1000, "pull_threshold_size_for_topic": 10}
     assert [limits(each, **bounds)[:2] for each in (4, 2000)] == [(250, 2 * 1024 * 1024), (1, 1024 * 1024)]

@@ -1,154 +1,17 @@
-"""Power losses and kills while topics are filtered by SQL92 and again are not: no reader misses what it asks for.
-
-Units that lead to the extension stand beside ordinary ones. After the crash, and once more after the store has gone on,
-every queue is read by tag and by expression, with the bit maps that were left.
-"""
+"""Power losses and kills while topics are filtered by SQL92 and again are not: no reader misses what it asks for."""
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from random import Random
 
 import pytest
 
 from rocketpy.seams import wall_clock
-from rocketpy.wire.bodies.subscription import build
-from rocketpy.wire.java_hash import tags_code
-from rocketpy.wire.message_codec import decode_messages
-from rocketpy_broker_sim.broker.filtering import filter_by
-from rocketpy_broker_sim.filter.expression import Compiler
-from rocketpy_broker_sim.store.filtering import MessageFilter
-from rocketpy_broker_sim.store.queue.consume_queue_ext import FOLDER, is_address
-from tests.crash.driver import CLOCK, Driver
+from tests.crash.driver import Driver
+from tests.crash.filtered import codes, damaged_extension, near_extension, problems_after, recorded
 from tests.crash.judge import LATER, Moment, judge
-from tests.crash.sim_disk import SimDisk
-from tests.crash.test_cleaning import clean, disk_at
-from tests.crash.workloads import Recording, Workload, play
-
-LENGTH = 400
-COMPILER = Compiler()
-WANTED = {"TAGS = 'T1'": {"T1"}, "TAGS = 'T2'": {"T2"}, "TAGS IN ('T0', 'T2')": {"T0", "T2"}}
-"""The tags that each expression wants."""
-GROUPS = ("g", "h")
-SETTINGS = (
-    ("enable_consume_queue_ext", True),
-    ("enable_calc_filter_bit_map", True),
-    ("enable_property_filter", True),
-    ("mapped_file_size_consume_queue_ext", 1024),
-    ("filter_data_clean_time_span", 0),
-    ("max_hash_slot_num", 20),
-    ("max_index_num", 20),
-)
-TOPICS = ("Orders", "Bills")
-
-
-def subscribe(driver: Driver, topic: str, group: str, rng: Random) -> None:
-    """A group filters a topic from now on, by one expression or another; a newer version each time."""
-    expression = rng.choice(tuple(WANTED))
-    table = driver.broker.filters.table
-    known = table.get(topic, group)
-    wanted = build(topic, expression, expression_type="SQL92")
-    wanted.sub_version = 1 if known is None else known.client_version + 1
-    table.register(group, wanted, COMPILER.compile(expression))
-
-
-def filtered(driver: Driver, rng: Random, turn: int) -> None:
-    """Groups come and go, now and then nobody filters; messages come all the time."""
-    if turn == 0:
-        for topic in TOPICS:
-            driver.create_topic(topic)
-    if turn % 5 == 0:
-        for topic, group in zip(TOPICS, GROUPS, strict=True):
-            if rng.random() < 0.5:
-                driver.broker.filters.table.unregister(group)
-                driver.broker.filters.table.clean()
-            else:
-                subscribe(driver, topic, group, rng)
-        if rng.random() < 0.4:
-            driver.save()
-    for _ in range(3):
-        driver.put(rng.choice(TOPICS), rng.randrange(2), rng.randint(20, 400))
-    driver.turn()
-    if turn % 4 == 3:
-        driver.flush()
-    if turn % 13 == 12:
-        clean(driver)
-    if turn % 9 == 8:
-        driver.reopen(kill=bool(turn % 2))
-
-
-@lru_cache(maxsize=2)
-def recorded(mode: str) -> Recording:
-    workload = Workload(f"filtered-{mode}", filtered, (("flush_disk_type", mode), *SETTINGS), 0)
-    disk = SimDisk()
-    disk.record()
-    with wall_clock(lambda: CLOCK):
-        driver = Driver(disk, workload.config(), rng=Random(workload.name))
-    play(workload, driver, LENGTH)
-    return Recording(workload, disk, driver.sent, driver.saves, driver.visible)
-
-
-def read(driver: Driver, topic: str, queue_id: int, wanted: MessageFilter | None = None) -> dict[bytes, str]:
-    """Tags by body of what a reader gets of a queue."""
-    store, found = driver.store, {}
-    offset = store.min_offset(topic, queue_id)
-    while offset < store.max_offset(topic, queue_id):
-        result = store.get(topic, queue_id, offset, 32, wanted=wanted)
-        found.update({each.body: each.properties["TAGS"] for each in decode_messages(result.records)})
-        assert result.next_begin_offset > offset
-        offset = result.next_begin_offset
-    return found
-
-
-def wrong(driver: Driver) -> list[str]:
-    """What readers by tag or by expression miss, or get though it is known not to be theirs."""
-    problems = []
-    for topic in driver.store.topics():
-        for queue_id in driver.store.queue_ids(topic):
-            every = read(driver, topic, queue_id)
-            for tag in ("T0", "T1", "T2"):
-                found = read(driver, topic, queue_id, MessageFilter(frozenset({tags_code(tag)})))
-                missing = {body for body, of in every.items() if of == tag} - found.keys()
-                problems += [f"{topic} {queue_id}: {len(missing)} of {tag} missing"] if missing else []
-            for group in GROUPS:
-                data = driver.broker.filters.table.get(topic, group)
-                if data is not None:
-                    found = read(driver, topic, queue_id, filter_by(data.compiled, data.bit_test()))
-                    mine = {body for body, of in every.items() if of in WANTED[data.compiled.text]}
-                    problems += [f"{topic} {queue_id}: {group} got something else"] if found.keys() != mine else []
-    return problems
-
-
-def problems_after(recording: Recording, disk: SimDisk) -> list[str]:
-    """Open what a crash has left, look, go on with filters, look, kill the process, look."""
-    with wall_clock(lambda: LATER):
-        driver = Driver(disk, recording.workload.config(), name="after")
-        problems = wrong(driver)
-    with wall_clock(lambda: LATER + 1000):
-        for topic in TOPICS:
-            for group in GROUPS:
-                subscribe(driver, topic, group, driver.rng)
-    with wall_clock(lambda: LATER + 2000):
-        for number in range(24):
-            driver.put(TOPICS[number % 2], number // 2 % 2)
-        driver.turn()
-        problems += wrong(driver)
-        driver.reopen(kill=True)
-        problems += wrong(driver)
-        driver.reopen()
-        problems += wrong(driver)
-        driver.store.abandon()
-    return problems
-
-
-def codes(driver: Driver) -> list[bool]:
-    """For each unit whether it leads to the extension."""
-    return [
-        is_address(unit[2])
-        for queue in driver.store._queues
-        for file in queue.row.files
-        for unit in queue.units(file.start // 20, 10**6)
-    ]
+from tests.crash.test_cleaning import disk_at
 
 
 @pytest.mark.parametrize("mode", ["SYNC_FLUSH", "ASYNC_FLUSH"])
@@ -168,7 +31,8 @@ def test_F6_the_workload_has_both_kinds_of_units(mode: str) -> None:
 def test_F6_ST21_no_crash_lets_a_filter_miss_what_is_left(mode: str, points: int) -> None:
     recording = recorded(mode)
     rng = Random(f"{mode}{points}")
-    near = [index + 1 for index, entry in enumerate(recording.disk.journal or ()) if FOLDER in str(entry[1])]
+    near = near_extension(recording)
+    assert len(near) > 20
     for at in sorted({*rng.sample(near, min(points // 2, len(near))), *rng.sample(range(recording.length), points)}):
         disk = disk_at(recording, at)
         for kill, left in (
@@ -183,30 +47,13 @@ def test_F6_ST21_no_crash_lets_a_filter_miss_what_is_left(mode: str, points: int
 
 @pytest.mark.slow
 @pytest.mark.parametrize("points", [4, pytest.param(60, marks=pytest.mark.crash)])
-@pytest.mark.parametrize("damage", ["lost", "zeros", "longer"])
-def test_F6_ST21_no_damaged_extension_lets_a_filter_miss_anything(damage: str, points: int) -> None:
+@pytest.mark.parametrize("kind", ["lost", "zeros", "longer"])
+def test_F6_ST21_no_damaged_extension_lets_a_filter_miss_anything(kind: str, points: int) -> None:
     """As a power loss may leave it on a disk that does not keep what it said it would."""
     recording = recorded("ASYNC_FLUSH")
-    rng, struck = Random(f"{damage}{points}"), 0
+    rng, struck = Random(f"{kind}{points}"), 0
     for at in sorted(rng.sample(range(recording.length // 3, recording.length), points)):
         disk = disk_at(recording, at).left_all()
-        for path in [path for path in disk.files() if path.startswith(f"{FOLDER}/")]:
-            struck += _damage(disk, path, damage, rng)
-        assert problems_after(recording, disk) == [], at
+        struck += damaged_extension(disk, kind, rng)
+        assert problems_after(recording, disk, flushes_hold=False) == [], at
     assert struck >= points // 2
-
-
-def _damage(disk: SimDisk, path: str, damage: str, rng: Random) -> bool:
-    """Do it to one file; whether that changed anything."""
-    content = disk.files()[path]
-    end = len(content.rstrip(b"\0"))
-    changed = {
-        "zeros": lambda: content[: rng.randint(0, end)].ljust(len(content), b"\0"),
-        "longer": lambda: (content[:end] + content[: rng.randint(0, 300)])[: len(content)].ljust(len(content), b"\0"),
-        "lost": lambda: None,
-    }[damage]()
-    if changed is None:
-        disk.unlink(path)
-        return True
-    disk.open(path).pwrite(changed, 0)
-    return changed != content

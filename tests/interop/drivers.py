@@ -1,4 +1,4 @@
-"""Our Java drivers as seen from Python: a producer, a push consumer and an admin.
+"""Our Java drivers as seen from Python: a producer, three kinds of consumers and an admin.
 
 Each has a JVM of its own, unless producers and consumers of the release share one (`jobs`).
 
@@ -239,8 +239,18 @@ def _spelled(value: object) -> str:
 def java_lite_pull_consumer(
     apache: Apache, namesrv: str, group: str, topic: str, **options: object
 ) -> Iterator[JavaPushConsumer]:
-    """Run Apache's lite pull consumer in a JVM of its own; it has its queues when this yields."""
+    """Run Apache's lite pull consumer; it has its queues when this yields."""
     with running(apache, "LitePullConsumer", namesrv=namesrv, group=group, topic=topic, **options) as driver:
         consumer = JavaPushConsumer(driver.process)
         consumer.wait("ready")
         yield consumer
+
+
+@contextmanager
+def java_pull_consumer(
+    apache: Apache, namesrv: str, group: str, topic: str, steps: Sequence[Event], **options: object
+) -> Iterator[Driver]:
+    """Run Apache's plain pull consumer, which takes the steps (`java/PullConsumer.java`) and ends."""
+    written = json.dumps(steps)
+    with running(apache, "PullConsumer", namesrv=namesrv, group=group, topic=topic, steps=written, **options) as driver:
+        yield driver

@@ -1,4 +1,4 @@
-"""Producers and push consumers of Apache's in one JVM for each release, since every start of one takes a second.
+"""Producers and consumers of Apache's in one JVM for each release, since every start of one takes a second.
 
 `shared(apache)` has one started when it is first wanted; within it `begun` gives jobs of it to `drivers.running`. What
 needs JVM options of its own, or is to be killed, has a JVM to itself as ever. A job looks to a driver as its process.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.interop.apache import Apache
 
-MAINS = ("Producer", "PushConsumer")
+MAINS = ("Producer", "PushConsumer", "LitePullConsumer", "PullConsumer")
 HEAP = ("-Xmx512m",)
 
 T = TypeVar("T")

@@ -277,6 +277,7 @@ def test_OR3_java_consumes_in_order_on_our_broker(
             )
             for member in (one, two):
                 assert member.messages
+            two.finish()  # one that is killed unlocks nothing, and its locks end a minute later
         one.wait_share(topic, 4)
         before = len(one.messages)
         java_produce(apache, our_servers.namesrv, topic, 40, first=40)

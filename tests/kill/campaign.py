@@ -10,14 +10,14 @@ import trio
 
 from tests.kill import store_check
 from tests.kill.child import Child
-from tests.kill.content import GROUPS
+from tests.kill.content import GROUPS, MEMBERS
 from tests.kill.guard import Guard
 from tests.kill.history import History
 from tests.kill.plan import PAUSE_SECONDS, Cycle
 from tests.kill.servers import Servers
 from tests.kill.telling import now
 
-PRODUCERS, LANES, CONSUMERS_A_GROUP = 4, 4, 2
+PRODUCERS, LANES = 4, 4
 PAUSE_BETWEEN_SENDS = 0.0
 BOOT_SECONDS = 90.0
 HEAL_SECONDS = 35.0
@@ -92,9 +92,8 @@ class Campaign:
             await self._start_server(command)
             await self._wait_ready()
         await self._servers.create_topic()
-        for group in GROUPS:
-            for number in range(CONSUMERS_A_GROUP):
-                await self._start_client(f"consumer-{group}-{number}")
+        for role in MEMBERS:
+            await self._start_client(role)
         for number in range(PRODUCERS):
             await self._start_client(f"producer-{number}")
         await self._wait_ready()
@@ -125,7 +124,8 @@ class Campaign:
             rest = [str(LANES), str(PAUSE_BETWEEN_SENDS)]
             await self._start(role, ["tests.kill.producing", address, role, *rest])
         else:
-            child = await self._start(role, ["tests.kill.consuming", address, role, role.split("-")[1]])
+            offsets = str(self._servers.home / "offsets")
+            child = await self._start(role, ["tests.kill.consuming", address, role, offsets])
             self._fault("start", child.name)  # whoever joins takes queues over
 
     async def _wait_ready(self) -> None:
@@ -139,7 +139,11 @@ class Campaign:
         if words[0] in ("send", "ok", "fail", "info"):
             self._history.note_send(words)
         elif words[0] in ("got", "bad"):
-            self._history.note_delivery(child.name.split("-")[1], child.name, words)
+            self._history.note_delivery(child.name, words)
+        elif words[0] == "done":
+            self._history.note_end(child.name, words)
+        elif words[0] == "broke":
+            self.outcome.stuck.append(f"{child.name} broke off: {' '.join(words[3:])}")
 
     def _fault(self, kind: str, target: str) -> None:
         at = now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from rocketpy.message import Message
@@ -12,8 +13,29 @@ if TYPE_CHECKING:
 
 TOPIC = "Killed"
 QUEUES = 8
-GROUPS = ("audit", "billing")
 SMALLEST, LARGEST = 256, 1024
+
+
+class Way(Enum):
+    """How a group consumes."""
+
+    CONCURRENT = "one message at a time, of any queue"
+    ORDERLY = "in order, with locks"
+    POLLED = "by lite pull, of whose members one commits by itself and the other acknowledges"
+    BROADCAST = "every message to every member, with offsets in a file"
+
+
+GROUPS = {"audit": Way.CONCURRENT, "billing": Way.ORDERLY, "ledger": Way.POLLED, "notices": Way.BROADCAST}
+ORDERLY = tuple(group for group, way in GROUPS.items() if way is Way.ORDERLY)
+BROADCAST = tuple(group for group, way in GROUPS.items() if way is Way.BROADCAST)
+SHARING = tuple(group for group in GROUPS if group not in BROADCAST)
+MEMBERS = {"consumer-0": SHARING, "consumer-1": (*SHARING, *BROADCAST)}
+"""Of which groups each process of consumers has a member."""
+
+
+def role_of(name: str) -> str:
+    """Of which role a process is a life."""
+    return name.rpartition("-")[0]
 
 
 def body_of(name: str) -> bytes:

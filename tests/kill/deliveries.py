@@ -5,25 +5,55 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.checker import Violation
-from tests.kill.content import GROUPS
+from tests import checker
+from tests.checker import Consumption, Violation, check_order
+from tests.kill.consuming import PERSIST_INTERVAL
+from tests.kill.content import BROADCAST, GROUPS, MEMBERS, ORDERLY, TOPIC, role_of
 from tests.kill.history import Delivery, Fault, History
+from tests.kill.plan import PAUSE_SECONDS
 
 CAUSE_WITHIN = 25_000.0
 """Milliseconds: the five seconds between two commits of a consumer, and a round of sharing out the queues."""
+FILE_WITHIN = PERSIST_INTERVAL * 1000 + 2_000.0
+"""Milliseconds after which what a member of a broadcast has dealt with is in its file: an interval, and the time that a
+busy machine takes."""
 NO_CAUSE = "no cause"
+BROKER = "broker-a"
 
 Place = tuple[str, int, int]
 
 
 def judge(history: History) -> list[Violation]:
-    """I2, I10 and I11."""
-    return [*_unseen(history), *_out_of_order(history), *_without_cause(history)]
+    """I2 and I15, I10, I11, and I12 of groups in order."""
+    found = [*_unseen(history), *_out_of_order(history), *_without_cause(history)]
+    for group in ORDERLY:
+        found += check_order(consumption(history, group))
+    return found
 
 
 def duplicates(history: History) -> Counter[str]:
     """Deliveries of what the group had got before, by what made the group begin again."""
     return Counter(cause for _, cause in _repeated(history))
+
+
+def consumption(history: History, group: str) -> Consumption:
+    """What the checker of all tests is told of a group in order; its times are seconds."""
+    made = Consumption()
+    for number, each in enumerate(history.deliveries):
+        if each.group == group:
+            ended = history.ended.get(number)
+            made.deliveries.append(
+                checker.Delivery(
+                    consumer=each.consumer,
+                    queue=(TOPIC, BROKER, each.queue_id),
+                    offset=each.offset,
+                    began=each.at / 1000,
+                    ended=None if ended is None else ended / 1000,
+                    succeeded=ended is not None,
+                )
+            )
+    made.forgotten = [(each.at / 1000, BROKER) for each in history.faults if each[::2] == ("kill", "broker")]
+    return made
 
 
 def _in_order(history: History) -> list[Delivery]:
@@ -35,12 +65,13 @@ def _place(delivery: Delivery) -> Place:
 
 
 def _unseen(history: History) -> Iterator[Violation]:
-    """I2: what was acknowledged reaches every group."""
+    """I2, and I15 of a broadcast: what was acknowledged reaches every group."""
     got = {_place(each) for each in history.deliveries}
     for send in history.sends:
         for group in GROUPS if send.kind == "ok" else ():
             if (group, send.queue_id, send.offset) not in got:
-                yield Violation("I2", f"{group} never got {send.name}, queue {send.queue_id} offset {send.offset}")
+                number = "I15" if group in BROADCAST else "I2"
+                yield Violation(number, f"{group} never got {send.name}, queue {send.queue_id} offset {send.offset}")
 
 
 def _out_of_order(history: History) -> Iterator[Violation]:
@@ -58,25 +89,39 @@ def _without_cause(history: History) -> Iterator[Violation]:
     """I11: nothing comes twice when nothing has happened."""
     for each, cause in _repeated(history):
         if cause == NO_CAUSE:
-            yield Violation("I11", f"{each.consumer} got queue {each.queue_id} at {each.offset} again")
+            yield Violation("I11", f"{each.consumer} of {each.group} got queue {each.queue_id} at {each.offset} again")
 
 
 def _repeated(history: History) -> Iterator[tuple[Delivery, str]]:
     """Deliveries of what the group had got before, each with the last fault that may explain it."""
     first: dict[Place, float] = {}
+    last: dict[Place, float] = {}
     faults = sorted(history.faults, key=lambda each: each.at)
     for each in _in_order(history):
-        before = first.setdefault(_place(each), each.at)
-        if before != each.at:
-            causes = [
-                fault for fault in faults if before - CAUSE_WITHIN <= fault.at <= each.at and _concerns(fault, each)
-            ]
-            yield each, f"{causes[-1].kind} of {_who(causes[-1])}" if causes else NO_CAUSE
+        before, since = last.get(_place(each)), first.setdefault(_place(each), each.at)
+        last[_place(each)] = each.at
+        if before is None:
+            continue
+        causes = [fault for fault in faults if fault.at <= each.at and _concerns(fault, each)]
+        if each.group in BROADCAST:
+            causes = [fault for fault in causes if _may_repeat(history, fault, before)]
+        else:
+            causes = [fault for fault in causes if fault.at >= since - CAUSE_WITHIN]
+        yield each, f"{causes[-1].kind} of {_who(causes[-1])}" if causes else NO_CAUSE
+
+
+def _may_repeat(history: History, fault: Fault, before: float) -> bool:
+    """Whether a kill of a member of a broadcast came before what it had got was in its file."""
+    paused = any((each.kind, each.target) == ("go on", fault.target) and each.at >= before for each in history.faults)
+    within = FILE_WITHIN + (PAUSE_SECONDS * 1000 if paused else 0.0)
+    return fault.kind == "kill" and 0.0 <= fault.at - before <= within
 
 
 def _concerns(fault: Fault, delivery: Delivery) -> bool:
-    """Whether a fault may make the group share out its queues anew, or forget how far it was."""
-    return fault.target == "broker" or f"-{delivery.group}-" in fault.target
+    """Whether a fault may make the group share out its queues again, or forget how far it was."""
+    if fault.target == "broker":
+        return delivery.group not in BROADCAST  # its offsets are its own
+    return delivery.group in MEMBERS.get(role_of(fault.target), ())
 
 
 def _who(fault: Fault) -> str:

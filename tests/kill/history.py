@@ -49,6 +49,7 @@ class History:
     Attributes:
         acked: How many sends were acknowledged.
         last_ack: When each lane had its last acknowledgement, ms.
+        ended: When listeners of groups in order had done, ms, by the number of the delivery.
     """
 
     def __init__(self) -> None:
@@ -57,7 +58,9 @@ class History:
         self.faults: list[Fault] = []
         self.acked = 0
         self.last_ack: dict[str, float] = {}
+        self.ended: dict[int, float] = {}
         self.under_way: dict[str, float] = {}
+        self._begun: dict[tuple[str, str, str, str], int] = {}
         self._watchers: list[Callable[[], None]] = []
 
     def note_send(self, words: list[str]) -> None:
@@ -75,13 +78,19 @@ class History:
             self.sends.append(Send(name, kind, began, at, reason=words[3]))
         self._wake()
 
-    def note_delivery(self, group: str, consumer: str, words: list[str]) -> None:
+    def note_delivery(self, consumer: str, words: list[str]) -> None:
         """Take in a line of a consumer."""
-        kind, name, at, queue_id, offset, message_id = words
+        kind, name, at, group, queue_id, offset, message_id = words
+        self._begun[consumer, group, queue_id, offset] = len(self.deliveries)
         self.deliveries.append(
             Delivery(name, float(at), group, consumer, int(queue_id), int(offset), message_id, kind == "got")
         )
         self._wake()
+
+    def note_end(self, consumer: str, words: list[str]) -> None:
+        """Take in a line of a consumer whose listener has done."""
+        _, _, at, group, queue_id, offset = words
+        self.ended[self._begun.pop((consumer, group, queue_id, offset))] = float(at)
 
     def note_fault(self, kind: str, at: float, target: str) -> None:
         """Remember what was done."""

@@ -55,7 +55,7 @@ async def test_who_goes_on_is_waited_for(mock_clock: MockClock):
         while left[0]:
             await trio.sleep(seconds)
             left[0] -= 1
-            history.note_delivery("audit", "c", ["got", "p-0", "1", "0", "0", ""])
+            history.note_delivery("c", ["got", "p-0", "1", "audit", "0", "0", ""])
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(work, 9.0)

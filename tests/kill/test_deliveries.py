@@ -6,24 +6,28 @@ from collections import Counter
 
 import pytest
 
-from tests.kill.content import GROUPS
-from tests.kill.deliveries import CAUSE_WITHIN, NO_CAUSE, duplicates, judge
+from tests.kill.content import BROADCAST, GROUPS, ORDERLY
+from tests.kill.deliveries import CAUSE_WITHIN, FILE_WITHIN, NO_CAUSE, duplicates, judge
 from tests.kill.history import Delivery, Fault, History, Send
+from tests.kill.plan import PAUSE_SECONDS
 
-GROUP = GROUPS[0]
-OF_GROUP = f"consumer-{GROUP}-0-0"
+GROUP, IN_ORDER, TO_ALL = "audit", ORDERLY[0], BROADCAST[0]
+MEMBER, OTHER = "consumer-1-0", "consumer-0-0"
+"""The process with a member of every group, and one that has none of the broadcast."""
 
 
-def history(*offsets: int, acked: int | None = None, faults: tuple[Fault, ...] = ()) -> History:
-    """One group gets a queue in this order, the other one all of it."""
+def history(
+    *offsets: int, acked: int | None = None, faults: tuple[Fault, ...] = (), group: str = GROUP, apart: float = 1.0
+) -> History:
+    """One group gets a queue in this order, the other ones all of it."""
     made = History()
     count = len(set(offsets)) if acked is None else acked
     made.sends = [Send(f"p-{n}", "ok", n, n, queue_id=0, offset=n) for n in range(count)]
-    for at, offset in enumerate(offsets, 1000):
-        made.deliveries.append(Delivery(f"p-{offset}", at, GROUP, OF_GROUP, 0, offset, "", True))
-    for other in GROUPS[1:]:
-        for offset in range(count):
-            made.deliveries.append(Delivery(f"p-{offset}", 1000 + offset, other, "other", 0, offset, "", True))
+    for each in GROUPS:
+        for number, offset in enumerate(offsets if each == group else range(count)):
+            at = 1000 + number * apart
+            made.ended[len(made.deliveries)] = at + apart / 2
+            made.deliveries.append(Delivery(f"p-{offset}", at, each, MEMBER, 0, offset, "", True))
     made.faults = list(faults)
     return made
 
@@ -37,21 +41,23 @@ def test_everything_in_order_is_right():
 
 
 @pytest.mark.parametrize("offsets", [(0, 1), (1, 2), ()])
-def test_what_a_group_never_gets_is_unseen(offsets):
-    assert broken(history(*offsets, acked=3)).count("I2") == 3 - len(offsets)
+@pytest.mark.parametrize("group", GROUPS)
+def test_what_a_group_never_gets_is_unseen(offsets, group):
+    number = "I15" if group in BROADCAST else "I2"
+    assert broken(history(*offsets, acked=3, group=group)).count(number) == 3 - len(offsets)
 
 
 @pytest.mark.parametrize("offsets", [(0, 2, 1), (1, 0, 2), (0, 1, 3, 2)])
-def test_a_first_delivery_after_a_gap_is_out_of_order(offsets):
-    assert "I10" in broken(history(*offsets))
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_first_delivery_after_a_gap_is_out_of_order(offsets, group):
+    assert "I10" in broken(history(*offsets, group=group))
 
 
 @pytest.mark.parametrize(
     ("fault", "cause"),
     [
         (Fault("kill", 1001.5, "broker"), "kill of broker"),
-        (Fault("kill", 1001.5, OF_GROUP), "kill of consumer"),
-        (Fault("kill", 1001.5, f"consumer-{GROUPS[1]}-0-0"), NO_CAUSE),
+        (Fault("kill", 1001.5, OTHER), "kill of consumer"),
         (Fault("kill", 1001.5, "producer-0-0"), NO_CAUSE),
         (Fault("kill", 999.0 - CAUSE_WITHIN, "broker"), NO_CAUSE),
         (Fault("kill", 1003.5, "broker"), NO_CAUSE),
@@ -61,3 +67,41 @@ def test_a_second_delivery_needs_a_cause(fault, cause):
     made = history(0, 1, 0, faults=(fault,))
     assert duplicates(made) == Counter({cause: 1})
     assert broken(made) == (["I11"] if cause == NO_CAUSE else [])
+
+
+@pytest.mark.parametrize(
+    ("faults", "fine"),
+    [
+        ([("kill", 1500.0, MEMBER)], True),
+        ([("kill", 1000.0 + FILE_WITHIN, MEMBER)], True),
+        ([("kill", 1001.0 + FILE_WITHIN, MEMBER)], False),
+        ([("pause", 1500.0, MEMBER), ("go on", 7500.0, MEMBER), ("kill", 8500.0, MEMBER)], True),
+        ([("pause", 1500.0, MEMBER), ("go on", 7500.0, MEMBER)], False),
+        ([("kill", 1500.0, OTHER)], False),
+        ([("kill", 1500.0, "broker")], False),
+        ([("start", 1500.0, MEMBER)], False),
+    ],
+)
+def test_a_broadcast_repeats_only_what_was_not_in_the_file_of_a_killed_member(faults, fine):
+    apart = 2 * PAUSE_SECONDS * 1000
+    made = history(0, 0, group=TO_ALL, apart=apart, faults=tuple(Fault(*each) for each in faults))
+    assert broken(made) == ([] if fine else ["I11"])
+
+
+def test_a_group_in_order_gets_a_message_once_the_one_before_it_is_done():
+    made = history(0, 1, 2, group=IN_ORDER)
+    number = next(number for number, each in enumerate(made.deliveries) if each.group == IN_ORDER)
+    made.ended[number] += 1.0
+    assert "I12" in broken(made)
+    del made.ended[number]
+    assert "I12" in broken(made)
+
+
+def test_two_members_in_one_queue_at_a_time_need_a_broker_that_was_killed():
+    made = history(0, 0, group=IN_ORDER, faults=(Fault("start", 999.0, OTHER),))
+    first, second = (number for number, each in enumerate(made.deliveries) if each.group == IN_ORDER)
+    made.ended[first] = made.deliveries[second].at + 0.25
+    made.deliveries[second] = made.deliveries[second]._replace(consumer=OTHER)
+    assert broken(made) == ["I12"]
+    made.faults.append(Fault("kill", 1000.5, "broker"))
+    assert broken(made) == []

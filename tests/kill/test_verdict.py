@@ -11,7 +11,7 @@ from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 from tests.kill.campaign import Outcome
-from tests.kill.content import GROUPS, QUEUES, TOPIC, message_of
+from tests.kill.content import GROUPS, QUEUES, SHARING, TOPIC, message_of
 from tests.kill.history import Delivery, Fault, History, Send
 from tests.kill.servers import Servers
 from tests.kill.verdict import judge
@@ -43,10 +43,11 @@ class Run:
         self.history.sends.append(Send(name, "ok", at, at, *place, "", result.offset_message_id))
         self.history.acked += 1
         for group in GROUPS:
-            self.history.deliveries.append(Delivery(name, at + 1, group, f"consumer-{group}-0-0", *place, "", True))
+            self.history.ended[len(self.history.deliveries)] = at + 1.5
+            self.history.deliveries.append(Delivery(name, at + 1, group, "consumer-1-0", *place, "", True))
 
     def commit(self, offset: int) -> None:
-        table = {f"{TOPIC}@{group}": {str(queue_id): offset for queue_id in range(QUEUES)} for group in GROUPS}
+        table = {f"{TOPIC}@{group}": {str(queue_id): offset for queue_id in range(QUEUES)} for group in SHARING}
         path = self.servers.store / "config" / "consumerOffset.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"offsetTable": table}))
@@ -72,7 +73,7 @@ def test_a_store_that_holds_what_was_acknowledged_passes(run):
 def test_an_acknowledged_message_that_is_not_there_is_lost(run):
     last = run.history.sends[-1]
     run.history.sends.append(last._replace(name="p.0-lost", offset=last.offset + 1))
-    assert run.broken() == {"I1", "I2"}
+    assert run.broken() == {"I1", "I2", "I15"}
 
 
 def test_an_acknowledgement_with_a_wrong_place_is_seen(run):

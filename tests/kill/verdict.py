@@ -73,7 +73,8 @@ def _consumers(history: History) -> list[Observation]:
     """What each life of a consumer got, in its order."""
     found: dict[str, Observation] = {}
     for each in history.deliveries:
-        seen = found.setdefault(each.consumer, Observation(name=each.consumer, complete=False)).seen
+        name = f"{each.consumer} of {each.group}"
+        seen = found.setdefault(name, Observation(name=name, complete=False)).seen
         seen.append(_seen(each.name, each.queue_id, each.offset, whole=each.whole))
     return list(found.values())
 

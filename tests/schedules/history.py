@@ -73,14 +73,14 @@ class Fault:
     Attributes:
         what: In words.
         group: Whose members it concerns; "" for all.
-        broker: Whether a broker lost what it had not written: locks, and offsets of the last seconds.
+        broker: Which one lost what it had not written, locks and offsets of the last seconds; "" for none.
         lasts: For how many seconds brokers may disagree about it.
     """
 
     at: float
     what: str
     group: str = ""
-    broker: bool = False
+    broker: str = ""
     lasts: float = 0.0
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import combinations, pairwise
 
-from tests.checker import Violation
+from tests import checker
+from tests.checker import Cause, Violation, check_copies
 from tests.schedules.history import Delivery, Fault, History, Kind, Place
 
 __all__ = ["judge"]
 
 CAUSE_WITHIN = 25.0
 """Seconds between a fault and what comes twice of it: five between two commits, twenty between two rebalances."""
+COMMITTED_WITHIN = 6.0
+"""Seconds after which a broker knows what was dealt with: five between two commits, and one for their way."""
+WRITTEN_WITHIN = 6.0
+"""Seconds after which it has that on its disk too, and knows it when it is back: five between two writes."""
 LOCK_LIFE = 60.0
 """Seconds for which a broker keeps a lock that nobody renews; one that was restarted knows of none."""
 
@@ -28,6 +33,7 @@ def judge(history: History) -> list[Violation]:
         _order,
         _commits,
         _retries,
+        _tries,
         _broadcast,
         _owners,
         _left,
@@ -35,6 +41,12 @@ def judge(history: History) -> list[Violation]:
     return [violation for check in checks for violation in check(history)]
 
 
+RETRY_DELAYS = (10.0, 30.0)
+"""Seconds of the delay levels 3 and 4, after which what has failed once and twice comes again."""
+CLOCK = 0.01
+"""Brokers tell the time in whole milliseconds."""
+LATE = 5.0
+"""Seconds that a retry may take besides, with other messages before it."""
 ENOUGH = 50
 """Acknowledged sends without which a run says nothing."""
 
@@ -98,19 +110,35 @@ def _reader(history: History, delivery: Delivery) -> str:
 
 
 def _twice(history: History) -> Iterator[Violation]:
-    """I11: nothing comes twice when nothing has happened and no attempt has failed."""
-    last: dict[tuple[str, Place, int, bool], Delivery] = {}
+    """I11: what comes twice was in hand when something went wrong, or not committed yet."""
+    readers: dict[tuple[str, str], list[checker.Delivery]] = {}
     for each in history.deliveries:
-        key = _reader(history, each), each.place, each.offset, each.retried
-        before = last.get(key)
-        last[key] = each
-        if before is None or (before.ended is not None and not before.done):
-            continue
-        if not _faults(history.faults, each.group, before.began - CAUSE_WITHIN, each.began):
-            yield Violation("I11", f"{each.member} got {each.place} at {each.offset} again, with nothing wrong")
+        readers.setdefault((each.group, _reader(history, each)), []).append(_as_delivery(each))
+    for (group, _), deliveries in readers.items():
+        yield from check_copies(deliveries, [_cause(fault) for fault in _faults(history.faults, group)])
 
 
-def _faults(faults: Iterable[Fault], group: str, since: float, until: float) -> list[Fault]:
+def _as_delivery(each: Delivery) -> checker.Delivery:
+    return checker.Delivery(
+        consumer=each.member,
+        queue=("retry" if each.retried else "topic", *each.place),
+        offset=each.offset,
+        began=each.began,
+        ended=each.ended,
+        succeeded=each.done,
+    )
+
+
+def _cause(fault: Fault) -> Cause:
+    """Until when it may bring back what was dealt with, and for how long."""
+    within = COMMITTED_WITHIN + (WRITTEN_WITHIN if fault.broker else 0.0)
+    within = float("inf") if fault.what == "seek" else within
+    return Cause(at=fault.at, lasts=fault.lasts + CAUSE_WITHIN, within=within)
+
+
+def _faults(
+    faults: Iterable[Fault], group: str, since: float = -float("inf"), until: float = float("inf")
+) -> list[Fault]:
     return [
         fault
         for fault in faults
@@ -156,15 +184,16 @@ def _one_at_a_time(history: History, deliveries: list[Delivery]) -> Iterator[Vio
         if one.member == other.member and one.began == other.began:
             continue  # one call with several messages
         overlap = min(one.ended or 0.0, other.ended or 0.0) - max(one.began, other.began)
-        if overlap > 1e-9 and not _locks_lost(history, max(one.began, other.began)):
+        if overlap > 1e-9 and not _locks_lost(history, one.place, max(one.began, other.began)):
             yield Violation(
                 "I12",
                 f"{one.member} and {other.member} had {one.place} at {one.offset} and {other.offset} at the same time",
             )
 
 
-def _locks_lost(history: History, at: float) -> bool:
-    return any(fault.broker and at - LOCK_LIFE <= fault.at <= at for fault in history.faults)
+def _locks_lost(history: History, place: Place, at: float) -> bool:
+    """Whether the broker of a queue has forgotten who had it."""
+    return any(fault.broker == place[0] and at - LOCK_LIFE <= fault.at <= at for fault in history.faults)
 
 
 def _is_dealt_with(history: History, delivery: Delivery) -> bool:
@@ -193,9 +222,16 @@ def _commits(history: History) -> Iterator[Violation]:
                     yield Violation("I13", f"{group} has committed {place} to {offset} at {at:.2f} without {below}")
             checked = max(checked, offset)
         for (_, before), (at, after) in pairwise(commits):
-            # Where two members have a queue for a moment, each commits how far it is.
-            if after < before and not _faults(history.faults, group, at - CAUSE_WITHIN, at):
+            if after < before and not _may_fall(history, group, place, at):
                 yield Violation("I13", f"{group} had committed {place} to {before}, and at {at:.2f} to {after}")
+
+
+def _may_fall(history: History, group: str, place: Place, at: float) -> bool:
+    """Where two members have a queue for a moment, each commits how far it is; in order only a broker may go back."""
+    causes = _faults(history.faults, group, at - CAUSE_WITHIN, at)
+    if history.groups[group] is Kind.ORDERLY:
+        return any(cause.broker == place[0] for cause in causes)
+    return bool(causes)
 
 
 # --- what fails -------------------------------------------------------------------------------------------
@@ -228,6 +264,33 @@ def _retries(history: History) -> Iterator[Violation]:
             for name in sorted(set(dead)):
                 if dead.count(name) > 1:
                     yield Violation("I14", f"{group} has {dead.count(name)} dead letters of {name}")
+
+
+def _tries(history: History) -> Iterator[Violation]:
+    """I14: what is given back comes again after the delay of its attempt; once, and soon, where nothing happens."""
+    for group in [group for group, kind in history.groups.items() if kind is Kind.CONCURRENT]:
+        tries: dict[str, dict[int, list[Delivery]]] = {}
+        for each in history.deliveries:
+            if each.group == group:
+                tries.setdefault(each.name, {}).setdefault(each.attempt, []).append(each)
+        for name, attempts in tries.items():
+            for attempt, deliveries in attempts.items():
+                if not history.faults and len(deliveries) > 1:
+                    yield Violation("I14", f"{group} got {name} {len(deliveries)} times at the attempt {attempt}")
+                if attempt - 1 in attempts:
+                    yield from _waited(history, attempts[attempt - 1], deliveries)
+
+
+def _waited(history: History, before: list[Delivery], after: list[Delivery]) -> Iterator[Violation]:
+    """The first of the next attempt comes neither too early after the first of the last one, nor too late."""
+    failed = min((each.ended for each in before if each.ended is not None and not each.done), default=None)
+    first = after[0]
+    if failed is None:
+        yield Violation("I14", f"{first.member} got {first.name} at the attempt {first.attempt}, and it had not failed")
+        return
+    waited, delay = first.began - failed, RETRY_DELAYS[first.attempt - 1]
+    if waited < delay - CLOCK or (not history.faults and waited > delay + LATE):
+        yield Violation("I14", f"{first.member} got {first.name} again after {waited:.2f} s, not after {delay:g}")
 
 
 def _broadcast(history: History) -> Iterator[Violation]:

@@ -27,9 +27,10 @@ MISSED_WITHIN = 135.0
 """Seconds after which brokers take a member that says nothing for gone, the interval of their look included."""
 FOUND_WITHIN = 35.0
 """Seconds after which all clients have found a broker that is back; until then it does not know all members."""
-SHARED_OUT_WITHIN = 70.0
-"""Seconds in which each queue has one owner: clients look for brokers that are back every thirty seconds, and then come
-two rounds of sharing out."""
+SHARED_OUT_WITHIN = 40.0
+"""Seconds in which each queue has one owner: two rounds of sharing out."""
+BACK_WITHIN = 30.0
+"""Seconds more where a broker was away: so often clients look for those that are back."""
 LOOK = 0.5
 _EPOCH = 1_700_000_000_000
 
@@ -70,11 +71,13 @@ class _Run:
         self.sending = True
         self._count = 0
         self._down = trio.Lock()
+        self._names: list[str] = []
 
     async def everything(self) -> History:
         with wall_clock(loop_time(_EPOCH)):
             async with LocalCluster(self.plan.brokers, network=self.network) as self.cluster:
                 await self.cluster.create_topic(TOPIC, queues=self.plan.queues)
+                self._names = [broker.config.broker_name for broker in self.cluster.brokers]
                 links, tasks = set(self.network.links()), trio.lowlevel.current_statistics().tasks_living
                 async with trio.open_nursery() as self.nursery:
                     await self._live()
@@ -149,16 +152,17 @@ class _Run:
         {"leave": member.leave, "kill": member.kill, "unplug": member.unplug}[how]()
 
     async def _broker_goes(self, event: Event) -> None:
-        self._note(event.what, broker=True)
+        name = self._names[event.broker]
+        self._note(event.what, broker=name)
         if event.what == "restart broker":
             await self.cluster.restart_broker(event.broker)
         else:
             await self.cluster.kill_broker(event.broker)
             await trio.sleep(event.lasts)
             await self.cluster.start_broker(event.broker)
-        self._note(f"{event.what}, back", broker=True)
+        self._note(f"{event.what}, back", broker=name)
 
-    def _note(self, what: str, group: str = "", *, broker: bool = False) -> None:
+    def _note(self, what: str, group: str = "", *, broker: str = "") -> None:
         lasts = MISSED_WITHIN if what == "unplug" else FOUND_WITHIN if broker else 0.0
         self.history.faults.append(Fault(trio.current_time(), what, group, broker=broker, lasts=lasts))
 
@@ -242,7 +246,8 @@ class _Run:
         return [each for each in self.history.deliveries if each.group == group.name]
 
     async def _wait_shared_out(self) -> None:
-        await trio.sleep(max(0.0, self.history.settled + SHARED_OUT_WITHIN - trio.current_time()))
+        within = SHARED_OUT_WITHIN + (BACK_WITHIN if self._were_away() else 0.0)
+        await trio.sleep(max(0.0, self.history.settled + within - trio.current_time()))
         for group in self.plan.groups:
             self.history.stayed[group.name] = {member.name: member.joined for member in self._present(group.name)}
             self._note_owners(group)
@@ -258,9 +263,24 @@ class _Run:
             for each in member.consumer.assignment:
                 self.history.owners.setdefault((group.name, (each.broker_name, each.queue_id)), []).append(member.name)
 
+    def _were_away(self) -> set[str]:
+        """Brokers that were started again."""
+        return {fault.broker for fault in self.history.faults if fault.broker}
+
     def _look_for_left_over(self, links: set[MemoryLink], tasks: int) -> None:
         more = [link for link in self.network.links() if link not in links]
         now = trio.lowlevel.current_statistics().tasks_living
-        # A broker that was restarted has other links to the name servers, and as many tasks.
-        if len(more) > self.plan.brokers or now > tasks:
+        # A broker that was restarted has another link to the name servers, and as many tasks.
+        if len(more) > len(self._were_away()) or now > tasks:
             self.history.left_over.append(f"{len(more)} new links, {now} tasks where there were {tasks}")
+        if not any(fault.what in ("kill", "unplug") for fault in self.history.faults):
+            self._look_into_tables()
+
+    def _look_into_tables(self) -> None:
+        """Everybody has said goodbye: no broker knows of a member, or of a lock."""
+        for broker in self.cluster.brokers:
+            clients = broker.clients
+            groups = [group.name for group in clients.consumers.groups()]
+            if groups or len(clients.locks):
+                name = broker.config.broker_name
+                self.history.left_over.append(f"{name} has {len(clients.locks)} locks, and members of {groups}")

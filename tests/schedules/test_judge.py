@@ -79,9 +79,29 @@ def test_I10_a_gap() -> None:
 def test_I11_twice_without_a_cause_and_with_one() -> None:
     history = good()
     history.deliveries.append(delivery(49, 60.0))
-    assert broken(history) == {"I11"}
+    assert broken(history) == {"I11", "I14"}
     history.faults.append(Fault(55.0, "join", "c"))
     assert broken(history) == set()
+
+
+@pytest.mark.parametrize(
+    ("fault", "fine"),
+    [
+        (Fault(55.5, "kill", "c"), True),
+        (Fault(55.7, "kill", "c"), False),
+        (Fault(55.7, "kill broker", broker=True), True),
+        (Fault(61.7, "kill broker", broker=True), False),
+        (Fault(69.0, "seek", "c"), True),
+        (Fault(24.0, "unplug", "c", lasts=10.0), True),
+        (Fault(24.0, "kill", "c"), False),
+    ],
+)
+def test_I11_what_was_committed_long_ago_does_not_come_again(fault: Fault, fine: bool) -> None:
+    """The last message was done at 49.6, and comes again at 70."""
+    history = good()
+    history.deliveries.append(delivery(49, 70.0))
+    history.faults.append(fault)
+    assert broken(history) == (set() if fine else {"I11"})
 
 
 def test_I12_the_next_one_before_the_last_one_is_done() -> None:
@@ -95,7 +115,9 @@ def test_I12_two_members_at_a_time_while_a_lock_holds() -> None:
     history.deliveries.append(delivery(49, 49.55, member="c-2"))
     history.faults.append(Fault(40.0, "join", "c"))
     assert broken(history) == {"I12"}
-    history.faults.append(Fault(45.0, "restart broker", broker=True))
+    history.faults.append(Fault(45.0, "restart broker", broker="broker-b"))
+    assert broken(history) == {"I12"}
+    history.faults.append(Fault(45.0, "restart broker", broker=QUEUE[0]))
     assert broken(history) == set()
 
 
@@ -112,13 +134,38 @@ def test_I14_a_bad_message_that_is_given_up_too_early() -> None:
     history.refusing, history.bad = frozenset({"c"}), frozenset({"m49"})
     history.deliveries[-1].done = False
     assert broken(history) == {"I14"}
-    for attempt in (1, 2):
-        again = delivery(49, 60.0 + 30 * attempt, attempt=attempt, retried=True, offset=attempt, done=False)
+    for attempt, at in ((1, 60.0), (2, 91.0)):
+        again = delivery(49, at, attempt=attempt, retried=True, offset=attempt, done=False)
         history.deliveries.append(again)
-    history.deliveries[-2:] = sorted(history.deliveries[-2:], key=lambda each: each.began)
     history.dead_letters["c"] = ["m49"]
     assert broken(history) == set()
     history.dead_letters["c"] = ["m49", "m49"]
+    assert broken(history) == {"I14"}
+
+
+@pytest.mark.parametrize(("at", "faults", "expected"), [
+    (59.7, False, set()),
+    (59.5, False, {"I14"}),
+    (59.5, True, {"I14"}),
+    (66.0, False, {"I14"}),
+    (66.0, True, set()),
+])  # fmt: skip
+def test_I14_a_retry_that_comes_too_early_or_too_late(at: float, faults: bool, expected: set[str]) -> None:
+    history = good()
+    history.deliveries[-1].done = False
+    history.deliveries.append(delivery(49, at, attempt=1, retried=True, offset=1))
+    if faults:
+        history.faults.append(Fault(10.0, "cut links"))
+    assert broken(history) == expected
+
+
+def test_I14_a_retry_that_comes_twice_or_without_a_reason() -> None:
+    history = good()
+    history.deliveries.append(delivery(49, 60.0, attempt=1, retried=True, offset=1))
+    assert broken(history) == {"I14"}
+    history.deliveries[-2].done = False
+    assert broken(history) == set()
+    history.deliveries.append(delivery(49, 60.5, attempt=1, retried=True, offset=2))
     assert broken(history) == {"I14"}
 
 

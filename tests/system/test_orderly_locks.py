@@ -95,6 +95,34 @@ async def test_PC3_nothing_is_pulled_before_it_is_locked(autojump_clock: MockClo
             assert trio.current_time() - freed <= 1.1
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"garbage",
+        b"{}",
+        b'{"lockOKMQSet":null}',
+        b'{"lockOKMQSet":7}',
+        b'{"lockOKMQSet":[7]}',
+        b'{"lockOKMQSet":[{"topic":"Other","brokerName":"broker-b","queueId":7}]}',
+    ],
+)
+async def test_a_damaged_answer_is_no_lock_and_the_broker_is_asked_again(
+    autojump_clock: MockClock, body: bytes
+) -> None:
+    async with scripted.world() as w:
+        w.broker.on(RequestCode.LOCK_BATCH_MQ, lambda _, request: request.answer(body=body))
+        w.broker.store(3)
+        got = Recorder()
+        async with orderly(w, got) as consumer:
+            await trio.sleep(40)
+            assert got.messages == []
+            assert consumer.assignment == ()
+            Locks(w.broker)
+            await got.wait_count(3)
+            assert [message.queue_offset for message in got.messages] == [0, 1, 2]
+
+
 async def test_it_closes_in_order_commit_unlock_leave(autojump_clock: MockClock) -> None:
     async with scripted.world() as w:
         Locks(w.broker)

@@ -67,6 +67,10 @@ class Case:
         """How many messages the group will not get again."""
         return self._ground.consumed(self.group, self.topic) - self._ground.given_back(self.group)
 
+    def holds_locks(self):
+        """Whether a member of the group holds a queue."""
+        return self._ground.holds_locks(self.group)
+
 
 @pytest.fixture
 def case(ground, zygote):

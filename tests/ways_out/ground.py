@@ -118,6 +118,10 @@ class Ground:
         known |= {message.message_id for message in self.call(self.cluster.messages, retry_topic(group))}
         return len(known)
 
+    def holds_locks(self, group: str) -> bool:
+        """Whether a member of a group holds a queue."""
+        return any(self.call(broker.clients.locks.holds_any, group) for broker in self.cluster.brokers)
+
     # --- the control port ---------------------------------------------------------------------------------
 
     async def _serve_control(self, *, task_status: trio.TaskStatus[None]) -> None:

@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import rocketpy.sync
-from rocketpy import Message
+from rocketpy import Message, MessageModel
 from rocketpy.errors import RocketMQError
 from tests.ways_out.forked import forked, socket_names
 from tests.ways_out.ground import ask
@@ -140,7 +141,7 @@ def in_flight(scene: Scene, way: str, healed: bool) -> None:
             say(unanswered=sum(not future.done() for future in futures))
 
 
-def listening(scene: Scene, way: str, healed: bool) -> None:
+def listening(scene: Scene, way: str, healed: bool, **settings: Any) -> None:
     begun = threading.Event()
 
     def listener(message: Any) -> None:
@@ -148,7 +149,21 @@ def listening(scene: Scene, way: str, healed: bool) -> None:
         time.sleep(LISTENER_TAKES)
         say(finished=1)
 
-    _live(scene, way, scene.consumer(listener), lambda: begun.wait(10), lambda: time.sleep(LONG))
+    _live(scene, way, scene.consumer(listener, **settings), lambda: begun.wait(10), lambda: time.sleep(LONG))
+
+
+def polling(scene: Scene, way: str, healed: bool) -> None:
+    """One message was handed out; where signals strike the main thread waits for another."""
+    consumer = scene.lite_consumer()
+
+    def work() -> None:
+        say(finished=len(consumer.poll(1, timeout=10)))
+
+    def wait() -> None:
+        while True:
+            consumer.poll(timeout=LONG)
+
+    _live(scene, way, consumer, work, wait)
 
 
 STATES: dict[str, Callable[[Scene, str, bool], None]] = {
@@ -156,6 +171,9 @@ STATES: dict[str, Callable[[Scene, str, bool], None]] = {
     "idle": idle,
     "sends in flight": in_flight,
     "listener running": listening,
+    "listening in order": partial(listening, orderly=True),
+    "listening to a broadcast": partial(listening, message_model=MessageModel.BROADCASTING),
+    "polling": polling,
     "closing": closing,
 }
 

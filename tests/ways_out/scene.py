@@ -200,7 +200,7 @@ class Innocent:
 
 
 class Sends:
-    """Sends that are under way, in the manner of the surface: `send_soon` and a thread, tasks, tasks of a nursery."""
+    """Sends that are under way, in the policy of the surface: `send_soon` and a thread, tasks, tasks of a nursery."""
 
     def __init__(self, scene: Scene, count: int) -> None:
         self._scene = scene

@@ -15,7 +15,9 @@ LOST = re.compile(
 )
 WAITING = re.compile(r"rocketpy: waiting up to [\d.]+ s for (\d+) messages of producer ([\w-]+)")
 WAYS = ("SIGTERM closes", "SIGTERM raises", "sys.exit", "end", "fork", "forgotten")
-STATES = ("starting", "idle", "sends in flight", "listener running", "closing")
+IN_ORDER, BROADCAST = "listening in order", "listening to a broadcast"
+CONSUMING = ("listener running", IN_ORDER, BROADCAST, "polling")
+STATES = ("starting", "idle", "sends in flight", *CONSUMING, "closing")
 BLOCKING = [
     (state, way)
     for state in STATES
@@ -26,6 +28,7 @@ BLOCKING = [
 QUICK = {
     ("starting", "SIGTERM closes"),
     ("idle", "end"),
+    (IN_ORDER, "SIGTERM closes"),
     ("sends in flight", "SIGTERM closes"),
     ("sends in flight", "end"),
     ("sends in flight", "fork"),
@@ -41,7 +44,7 @@ def lines(ended, pattern, producer=None):
 
 
 def run(case, state, way, healed):
-    if state == "listener running":
+    if state in CONSUMING:
         case.with_message()
     return case.run("tests.ways_out.programs:run", state=state, way=way, healed=healed, limit=BOUND)
 
@@ -77,8 +80,10 @@ def test_a_blocking_program_ends(case, state, way):
     assert set(ended.said.get("accepted", ())) <= set(stored), str(ended)
     assert lines(ended, LOST) == [], str(ended)
     assert ended.said.get("unanswered", 0) == 0, str(ended)
-    if state == "listener running":
+    if state in CONSUMING:
         assert case.committed() <= ended.said.get("finished", 0), str(ended)
+    if state == IN_ORDER:
+        assert not case.holds_locks(), str(ended)
     if way == "end" and state == "sends in flight":
         assert lines(ended, WAITING, case.group) == [COUNT], str(ended)
         assert ended.seconds >= HEALS_AFTER, str(ended)

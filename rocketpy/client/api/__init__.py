@@ -1,5 +1,5 @@
 """One async function for each remote operation, typed in and out, grouped by subject.
 
-They share no state but the pool of connections; where a topic lives and what to do about an error is decided by whoever
-calls. Together they play the part of MQClientAPIImpl.
+They share no state but the pool of connections. The caller decides which broker to ask and what to do about an error.
+Together they play the part of MQClientAPIImpl.
 """

@@ -1,4 +1,4 @@
-"""One request and its answer, at an address: what every remote operation is made of."""
+"""One request to an address and its answer, of which every remote operation is made."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def request(code: int, header: Header | None = None, body: bytes = b"") -> Remot
 
 
 async def call(pool: ConnectionPool, address: str, command: RemotingCommand, *, timeout: float) -> RemotingCommand:
-    """Send a request and wait for the answer, whatever its code is. Dialling counts against the same budget.
+    """Send a request and wait for the answer, whatever its code is. The timeout includes connecting.
 
-    A peer that asks us to go away has not carried it out: it is sent once more, over a connection of its own.
+    A peer that answers GO_AWAY has not carried the request out, so it is sent once more, over a new connection.
 
     Raises:
         ConnectError: the address cannot be reached.
@@ -54,7 +54,7 @@ async def call(pool: ConnectionPool, address: str, command: RemotingCommand, *, 
 async def _call(
     pool: ConnectionPool, address: str, command: RemotingCommand, deadline: float
 ) -> tuple[Connection, RemotingCommand]:
-    """Ask once; the connection that it took, and the answer."""
+    """Send a request once. Returns the connection that was used, and the answer."""
     connection = pool.nowait(address)
     if connection is None:
         connection = await pool.get(address, timeout=max(0.001, deadline - trio.current_time()))
@@ -72,7 +72,7 @@ async def ask(
     """Send a request whose answer must be success.
 
     Raises:
-        BrokerError: the answer is another one.
+        BrokerError: the answer's code is not success.
         TransportError, RequestTimeoutError: as in `call`.
     """
     answer = await call(pool, address, command, timeout=timeout)
@@ -82,7 +82,7 @@ async def ask(
 
 
 async def oneway(pool: ConnectionPool, address: str, command: RemotingCommand, *, timeout: float) -> None:
-    """Send a request that wants no answer; what becomes of it stays unknown.
+    """Send a one-way request, without learning whether it was carried out.
 
     Raises:
         ConnectError: the address cannot be reached.
@@ -95,7 +95,7 @@ def header_of(kind: type[HeaderType], answer: RemotingCommand, address: str) -> 
     """The custom header of an answer.
 
     Raises:
-        RemoteProtocolError: the peer left out what must be there.
+        RemoteProtocolError: a required field is missing or malformed.
     """
     try:
         return kind.from_ext(answer.ext_fields)
@@ -107,7 +107,7 @@ def body_of(kind: type[BodyType], answer: RemotingCommand, address: str) -> Body
     """The JSON body of an answer.
 
     Raises:
-        RemoteProtocolError: it is not one, or not this one.
+        RemoteProtocolError: it is not JSON, or not of this kind.
     """
     try:
         return kind.decode(answer.body)

@@ -1,4 +1,4 @@
-"""What a client tells and asks brokers about groups: heartbeats, leaving, who is a member, who holds which queue."""
+"""Requests about groups: heartbeats, leaving, members, locks of queues, and checks of filter expressions."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 _CANNOT_FILTER = (ResponseCode.SYSTEM_ERROR, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
-"""Other answers say nothing about the expression: the broker may be busy, or older than the question."""
+"""Other answers say nothing about the expression: the broker may be busy, or may not know the request."""
 
 
 async def heartbeat(pool: ConnectionPool, address: str, data: HeartbeatData, *, timeout: float) -> int:
-    """Tell a broker who is here. Returns the broker's version.
+    """Send a heartbeat to a broker. Returns the broker's version.
 
     Raises:
         BrokerError: the broker refuses.
@@ -61,7 +61,7 @@ async def unregister(
     consumer_group: str | None = None,
     timeout: float,
 ) -> None:
-    """Leave a group, so that the broker shares out its queues at once and asks us nothing more.
+    """Leave a group, so that its other members rebalance at once.
 
     Raises:
         BrokerError: the broker refuses.
@@ -78,10 +78,10 @@ async def unregister(
 async def check_filter(
     pool: ConnectionPool, address: str, client_id: str, group: str, wanted: SubscriptionData, *, timeout: float
 ) -> None:
-    """Ask a broker whether it can filter as a subscription by an expression wants it.
+    """Ask a broker whether it accepts the expression of a subscription.
 
     Raises:
-        FilterRefusedError: it cannot, or the expression is wrong.
+        FilterRefusedError: it does not filter by expressions, or the expression is wrong.
         TransportError, RequestTimeoutError: it does not answer.
     """
     body = CheckClientRequestBody(client_id=client_id, group=group, subscription_data=wanted)
@@ -97,7 +97,7 @@ async def check_filter(
 
 
 async def consumer_list(pool: ConnectionPool, address: str, group: str, *, timeout: float) -> list[str]:
-    """Ids of the clients that a broker knows in a consumer group; empty when it knows none.
+    """The client ids of a consumer group's members that a broker knows; empty if it knows none.
 
     Raises:
         BrokerError: the broker refuses.
@@ -107,7 +107,7 @@ async def consumer_list(pool: ConnectionPool, address: str, group: str, *, timeo
     try:
         answer = await ask(pool, address, command, timeout=timeout, doing=f"asking for the members of {group}")
     except BrokerError as error:
-        # A broker that has never seen the group, or no member of it any more, says SYSTEM_ERROR.
+        # A broker that does not know any member of the group answers SYSTEM_ERROR.
         if error.code == ResponseCode.SYSTEM_ERROR:
             return []
         raise
@@ -115,7 +115,7 @@ async def consumer_list(pool: ConnectionPool, address: str, group: str, *, timeo
 
 
 async def consumer_connections(pool: ConnectionPool, address: str, group: str, *, timeout: float) -> ConsumerConnection:
-    """The members of a consumer group that are connected to a broker, and what it takes the group to subscribe.
+    """The members of a consumer group that are connected to a broker, and the subscriptions that it has of the group.
 
     Raises:
         BrokerError: the broker refuses, or knows no member.
@@ -131,12 +131,12 @@ async def consumer_connections(pool: ConnectionPool, address: str, group: str, *
 async def lock_batch(
     pool: ConnectionPool, address: str, group: str, client_id: str, queues: Iterable[MessageQueue], *, timeout: float
 ) -> set[MessageQueue]:
-    """Lock queues of a broker for a client of a group, or keep them locked. Returns those that the client holds now.
+    """Lock queues of a broker for a client of a group, or renew locks. Returns the queues that the client now holds.
 
-    The others are held by another client; a broker frees what it has not heard of for 60 s.
+    Other clients hold the others; a broker frees a lock that was not renewed for 60 s.
 
     Raises:
-        BrokerError: the broker refuses to say.
+        BrokerError: the broker refuses.
         TransportError, RequestTimeoutError: it does not answer.
         RemoteProtocolError: its answer is damaged.
     """
@@ -149,7 +149,7 @@ async def lock_batch(
 async def unlock_batch(
     pool: ConnectionPool, address: str, group: str, client_id: str, queues: Iterable[MessageQueue], *, timeout: float
 ) -> None:
-    """Give locked queues of a broker back, without waiting for the answer: what is not heard runs out by itself.
+    """Unlock queues of a broker, without waiting for the answer: locks that are not renewed expire by themselves.
 
     Raises:
         ConnectError: the broker cannot be reached.

@@ -1,4 +1,4 @@
-"""What a client asks of name servers: routes, clusters, topics, key-value configuration."""
+"""Requests to name servers: routes, clusters, topics, key-value configuration."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
 
 async def topic_route(name_servers: NameServers, topic: str, *, timeout: float | None = None) -> TopicRouteData:
-    """Which brokers hold a topic.
+    """The route of a topic: its brokers and queues.
 
     Raises:
-        TopicNotExistError: the name server answered and does not know it.
+        TopicNotExistError: the name server does not know the topic.
         NameServerUnreachableError: none answered.
     """
     header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)

@@ -1,4 +1,4 @@
-"""Offsets at a broker: where groups stand, and where queues begin and end."""
+"""Requests about offsets: the committed offsets of groups, and the first and last offsets of queues."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ async def query_consumer_offset(
     set_zero_if_not_found: bool | None = None,
     timeout: float,
 ) -> int | None:
-    """The next offset that a group will consume in a queue, None when the broker has none.
+    """The committed offset of a group in a queue, which is the next one to consume; None if the broker has none.
 
-    A broker answers 0 for a group without an offset when the queue begins at 0 and is still in memory.
+    For a group without an offset, a broker answers 0 if the queue begins at 0 and is still in memory.
 
     Raises:
         BrokerError: the broker refuses.
@@ -80,13 +80,13 @@ async def update_consumer_offset(
     wait: bool = False,
     timeout: float,
 ) -> None:
-    """Commit the next offset that a group will consume in a queue.
+    """Commit the offset of the next message that a group will consume in a queue.
 
     Args:
-        wait: for the broker's word that it has it; otherwise one-way, as commits are repeated anyway.
+        wait: whether to wait for the broker's answer; otherwise the request is one-way, as commits are repeated anyway.
 
     Raises:
-        BrokerError: the broker refuses (only with `wait`).
+        BrokerError: with `wait`, the broker refuses.
         TransportError, RequestTimeoutError: it cannot be reached or does not answer.
     """
     header = UpdateConsumerOffsetRequestHeader(
@@ -138,11 +138,11 @@ async def search_offset(
     boundary: BoundaryType | None = None,
     timeout: float,
 ) -> int:
-    """The offset of the message that was stored at a time.
+    """The offset of the first message that was stored at a time or after it.
 
     Args:
         timestamp: ms since 1970.
-        boundary: which one when several were stored in that millisecond; None lets the broker choose the first.
+        boundary: which one to choose if several were stored in that millisecond; the first if None.
 
     Raises:
         BrokerError: the broker refuses.
@@ -161,7 +161,7 @@ async def search_offset(
 
 
 async def earliest_store_time(pool: ConnectionPool, address: str, queue: MessageQueue, *, timeout: float) -> int:
-    """When the oldest message of a queue was stored, ms since 1970; -1 when there is none.
+    """When the oldest message of a queue was stored, in ms since 1970; -1 if there is none.
 
     Raises:
         BrokerError: the broker refuses.

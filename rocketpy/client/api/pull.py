@@ -1,4 +1,4 @@
-"""Pulling the messages of one queue: once, or again and again with what stays the same encoded once."""
+"""Pull requests: single ones, and repeated ones whose constant fields are encoded only once."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ async def pull_message(
     """Ask for the messages of a queue from an offset on. The broker may hold the request until there are some.
 
     Args:
-        broker_name: what the messages shall say where they come from.
-        timeout: longer than the time for which the broker may hold the request.
-        lite: by a lite pull consumer.
+        broker_name: the broker name to set on the messages.
+        timeout: seconds; longer than the broker may hold the request.
+        lite: whether to send a lite pull.
 
     Raises:
         BrokerError: the broker refuses.
@@ -61,11 +61,11 @@ async def pull_message(
 
 
 def pull_result(answer: RemotingCommand, address: str, broker_name: str) -> PullResult:
-    """What an answer to a pull says.
+    """Decode the answer to a pull.
 
     Raises:
         BrokerError: the broker refuses.
-        RemoteProtocolError: the answer is not usable; MessageDecodeError when that is so for a message.
+        RemoteProtocolError: the answer is not usable; MessageDecodeError if a message is damaged.
     """
     status = _STATUS.get(answer.code)
     if status is None:
@@ -79,7 +79,7 @@ def _result(status: PullStatus, answer: PullAnswer, body: bytes, broker_name: st
     suggested, following, lowest, highest = answer
     messages: list[MessageExt] = []
     if status is PullStatus.FOUND:
-        # Each is told between which offsets its queue lies: so consumers see how far they are behind.
+        # Every message gets the offsets of its queue as properties, from which consumers see how far they are behind.
         told = {PropertyName.MIN_OFFSET: str(lowest), PropertyName.MAX_OFFSET: str(highest)}
         messages = decode_messages(body, broker_name=broker_name, more_properties=encode_properties(told).encode())
     return PullResult(
@@ -93,12 +93,12 @@ def _result(status: PullStatus, answer: PullAnswer, body: bytes, broker_name: st
 
 
 class PullForm:
-    """Pulls of one queue that differ in their offsets and flags alone: everything else is written and read once.
+    """Pulls of one queue that differ only in offsets and flags; everything else is encoded once.
 
     Args:
-        header: of all of them.
-        broker_name: what the messages shall say where they come from.
-        lite: by a lite pull consumer.
+        header: the header of all of them.
+        broker_name: the broker name to set on the messages.
+        lite: whether to send lite pulls.
     """
 
     def __init__(self, header: PullMessageRequestHeader, *, broker_name: str, lite: bool = False) -> None:
@@ -110,10 +110,10 @@ class PullForm:
     async def ask(
         self, pool: ConnectionPool, address: str, offset: int, sys_flag: int, commit_offset: int, *, timeout: float
     ) -> PullResult:
-        """One pull. Raises as `pull_message`."""
+        """Send one pull. Raises what `pull_message` raises."""
         deadline = trio.current_time() + timeout
         connection = pool.nowait(address)
-        if connection is None or connection.hooks:  # who dials waits, and hooks want to see fields
+        if connection is None or connection.hooks:  # connecting has to wait, and hooks get the header's fields
             return await self._ask_in_full(pool, address, offset, sys_flag, commit_offset, timeout)
         opaque = connection.next_opaque()
         frame = self._template(connection).frame(opaque, offset, sys_flag, commit_offset)

@@ -1,4 +1,4 @@
-"""The lite pull consumer: what is pulled ahead waits here until somebody asks for it."""
+"""The lite pull consumer: it pulls messages ahead, and holds them until they are polled."""
 
 from __future__ import annotations
 

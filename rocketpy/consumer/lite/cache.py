@@ -1,7 +1,8 @@
-"""Cache: what was pulled and is not handed out yet, and what was handed out and is not committed yet.
+"""Cache: the messages that were pulled and not handed out yet, and those handed out and not committed yet.
 
-Everything here is plain and belongs to the loop; who finds nothing waits for `arrival`. It is what pulled messages are
-given to, and decides whether more may be pulled. Plays the part of consumeRequestCache and AssignedMessageQueue.
+Pulled messages go into it, and it decides whether more may be pulled. None of its methods waits, and all are for the
+loop's thread; a poll that finds nothing waits for `arrival`. Plays the part of consumeRequestCache and
+AssignedMessageQueue.
 """
 
 from __future__ import annotations
@@ -42,27 +43,27 @@ class Part(NamedTuple):
 
 @attrs.define
 class CacheCounters:
-    """What has become of messages so far."""
+    """Counts of messages so far."""
 
     handed_out: int = 0
-    """Less what was given back, since it had reached nobody."""
+    """Without those that were given back because they had reached nobody."""
     acknowledged: int = 0
 
 
 class Cache:
-    """That of one consumer.
+    """The cache of one consumer.
 
     Args:
-        config: the limits, and whether committing is automatic.
-        offsets: where it is noted how far the group is.
-        rates: where to count what is handed out.
+        config: the limits, and whether commits are automatic.
+        offsets: where the progress of each queue is recorded.
+        rates: where handed-out messages are counted.
 
     Attributes:
-        assignment: the queues that are ours; set once both are made.
-        arrival: set, and replaced, whenever somebody who waits should look again.
-        paused: queues of which nothing is to be handed out, or pulled.
-        counters: what was handed out and acknowledged so far.
-        leaving: what is about to be given up: nothing more of it is handed out.
+        assignment: the queues that this consumer has; set once both are made.
+        arrival: set, and replaced, whenever polls that wait should look again.
+        paused: queues from which nothing is handed out or pulled.
+        counters: messages handed out and acknowledged so far.
+        leaving: process queues about to be given up, from which nothing more is handed out.
     """
 
     lite = True
@@ -83,28 +84,28 @@ class Cache:
         self.leaving: set[ProcessQueue] = set()
         self._turns: deque[ProcessQueue] = deque()
         self._in_turn: set[ProcessQueue] = set()
-        self._books: dict[ProcessQueue, HandedOut] = {}
+        self._handed_out: dict[ProcessQueue, HandedOut] = {}
         self._unconfirmed: dict[HandedOut, None] = {}
         self._acknowledges = False
         self._refusals: dict[MessageQueue, BrokerError] = {}
         self._seldom = Seldom(logger, clock=trio.current_time)
 
-    # --- what comes in, as a Consumption ------------------------------------------------------------------
+    # --- pulled messages, as a Consumption ----------------------------------------------------------------
 
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Hand these out when they are asked for."""
+        """Have messages that `queue` holds handed out by the next polls."""
         if queue not in self._in_turn:
             self._in_turn.add(queue)
             self._turns.append(queue)
         self.wake()
 
     def wake(self) -> None:
-        """Have everybody who waits look again."""
+        """Have every poll that waits look again."""
         self.arrival.set()
         self.arrival = trio.Event()
 
     def collect(self) -> None:
-        """Note how far the group is, where committing is automatic."""
+        """Record the progress of each queue if commits are automatic."""
         self.forget_dropped()
         if self._config.auto_commit:
             for puller in self.assignment:
@@ -112,80 +113,80 @@ class Cache:
                 self._offsets.note(queue.queue, self._automatic(queue))
 
     def _automatic(self, queue: ProcessQueue) -> int:
-        """Up to where a queue is committed by itself."""
-        book = self._books.get(queue)
-        if book is None:
+        """The offset up to which a queue is committed automatically."""
+        handed_out = self._handed_out.get(queue)
+        if handed_out is None:
             return queue.next_offset
         if self._acknowledges:
-            return book.acknowledged
-        # With nothing handed out since the last poll, what nobody wants is dealt with too.
-        return book.confirmed if book.is_open else queue.next_offset
+            return handed_out.acknowledged
+        # If nothing was handed out since the last poll, messages that were filtered out count as done too.
+        return handed_out.confirmed if handed_out.is_open else queue.next_offset
 
     def forget_dropped(self) -> None:
-        """Keep nothing of queues that were given up, or left for another offset."""
+        """Forget the messages of queues that were given up, or moved to another offset."""
         if any(queue.dropped for queue in self._turns):
             self._turns = deque(queue for queue in self._turns if not queue.dropped)
             self._in_turn = set(self._turns)
             self.look_again(self.assignment)
-        for queue, book in [*self._books.items()]:
+        for queue, handed_out in [*self._handed_out.items()]:
             if queue.dropped:
-                del self._books[queue]
-                if book.is_open and len(book) and self.assignment.get(queue.queue) is None:
+                del self._handed_out[queue]
+                if handed_out.is_open and len(handed_out) and self.assignment.get(queue.queue) is None:
                     logger.warning(
                         "%s moves to another member with %d messages handed out and not committed: that member gets "
                         "them again",
                         queue.queue,
-                        len(book),
+                        len(handed_out),
                     )
-        self._unconfirmed = {book: None for book in self._unconfirmed if not book.queue.dropped}
+        self._unconfirmed = {handed_out: None for handed_out in self._unconfirmed if not handed_out.queue.dropped}
         self.leaving = {queue for queue in self.leaving if not queue.dropped}
         self._refusals = {queue: each for queue, each in self._refusals.items() if self.assignment.get(queue)}
 
-    # --- whether to pull, as a PullManner -----------------------------------------------------------------
+    # --- whether to pull, as a PullPolicy -----------------------------------------------------------------
 
     def limits(self, queues: int) -> FlowLimits:
-        """What may be held of each queue."""
+        """How much of each queue may be held."""
         return self._limits
 
-    def brake(self, queue: ProcessQueue) -> str | None:
-        """Why a queue must not be pulled now: it is paused, or too much is held in all, or not acknowledged."""
+    def reason_to_wait(self, queue: ProcessQueue) -> str | None:
+        """Why a queue must not be pulled now: it is paused, or too many messages are held or not acknowledged."""
         if queue.queue in self.paused:
             return "paused"
         held, most = self._held(), self._config.pull_threshold_for_all
         if held > most:
             return f"{held} messages held of all queues, over {most}"
-        book = self._books.get(queue) if self._acknowledges else None
-        if book is None:
+        handed_out = self._handed_out.get(queue) if self._acknowledges else None
+        if handed_out is None:
             return None
-        if len(book) > self._limits.messages:
-            return f"{len(book)} messages handed out and not acknowledged, over {self._limits.messages}"
-        if book.span > self._limits.span:
+        if len(handed_out) > self._limits.messages:
+            return f"{len(handed_out)} messages handed out and not acknowledged, over {self._limits.messages}"
+        if handed_out.span > self._limits.span:
             return (
-                f"offset {book.lowest_open} handed out and not acknowledged, {book.span} behind, over "
+                f"offset {handed_out.lowest_open} handed out and not acknowledged, {handed_out.span} behind, over "
                 f"{self._limits.span:g}"
             )
         return None
 
     def _held(self) -> int:
-        """Messages of all queues."""
+        """How many messages of all queues are held."""
         return sum(len(queue) for queue in self._turns if not queue.dropped)
 
     def advanced(self, queue: ProcessQueue) -> None:
-        """What is committed follows from what is handed out; a broker that has answered refuses no more."""
+        """A pull was answered, so its broker does not refuse any more. Commits depend on what is handed out instead."""
         if self._refusals:
             self._refusals.pop(queue.queue, None)
 
     def failed(self, queue: ProcessQueue, error: RocketMQError) -> None:
-        """A poll has to hear of a broker that will never give anything."""
+        """Remember a refusal of lite pulls, so that polls raise it instead of waiting in vain."""
         if isinstance(error, NoPermissionError | RequestCodeNotSupportedError):
             self._refusals[queue.queue] = error
             self.wake()
 
     def check_refused(self) -> None:
-        """Tell that brokers do not give messages to lite pull consumers.
+        """Raise the error of a broker that refuses lite pulls.
 
         Raises:
-            NoPermissionError, RequestCodeNotSupportedError: that is so for a queue that is ours.
+            NoPermissionError, RequestCodeNotSupportedError: the broker of one of this consumer's queues refuses.
         """
         for queue, error in self._refusals.items():
             if self.assignment.get(queue) is not None:
@@ -194,15 +195,15 @@ class Cache:
     # --- what goes out ------------------------------------------------------------------------------------
 
     def polled(self) -> None:
-        """Somebody asks for more: what was handed out before counts as dealt with, unless it is acknowledged."""
+        """A poll begins: with automatic commits and without acks, everything handed out before counts as done."""
         if self._acknowledges or not self._config.auto_commit:
             return
-        for book in self._unconfirmed:
-            book.confirm()
+        for handed_out in self._unconfirmed:
+            handed_out.confirm()
         self._unconfirmed.clear()
 
     def take(self, most: int) -> list[Part]:
-        """Hand out so many messages at most, of one queue after the other."""
+        """Hand out up to `most` messages, from one queue after another."""
         parts: list[Part] = []
         was_over = self._held() > self._config.pull_threshold_for_all
         for _ in range(len(self._turns)):
@@ -226,21 +227,21 @@ class Cache:
     def _note(self, queue: ProcessQueue, messages: list[MessageExt]) -> None:
         queue.last_consume = trio.current_time()
         self._count(queue, len(messages))
-        book = self._books.get(queue)
-        if book is None:
-            book = self._books[queue] = HandedOut(queue)
-            book.confirmed = messages[0].queue_offset
-        self._unconfirmed[book] = None
-        book.add(messages)
+        handed_out = self._handed_out.get(queue)
+        if handed_out is None:
+            handed_out = self._handed_out[queue] = HandedOut(queue)
+            handed_out.confirmed = messages[0].queue_offset
+        self._unconfirmed[handed_out] = None
+        handed_out.add(messages)
         if not self._acknowledges:
-            book.forget_oldest()
+            handed_out.forget_oldest()
 
     def _count(self, queue: ProcessQueue, messages: int) -> None:
         self.counters.handed_out += messages
         self._rates.note_consumed(queue.queue.topic, messages)
 
     def give_back(self, parts: Iterable[Part]) -> None:
-        """These were handed out and have reached nobody: they are handed out next."""
+        """Take back messages that were handed out and have reached nobody: they are handed out next."""
         for queue, messages in parts:
             self._count(queue, -len(messages))
             if queue.dropped or not messages:
@@ -254,27 +255,31 @@ class Cache:
         self.wake()
 
     def _take_back(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Another task may have said meanwhile that everything handed out is dealt with: these are not."""
-        book = self._books[queue]
-        settled = book.confirmed
-        book.give_back(messages)
-        if book.confirmed < settled == self._offsets.memory(queue.queue):
-            self._offsets.note(queue.queue, book.confirmed)
+        """Undo it if another task's poll has declared these messages done meanwhile."""
+        handed_out = self._handed_out[queue]
+        settled = handed_out.confirmed
+        handed_out.give_back(messages)
+        if handed_out.confirmed < settled == self._offsets.memory(queue.queue):
+            self._offsets.note(queue.queue, handed_out.confirmed)
 
     def look_again(self, pullers: Iterable[QueuePuller]) -> None:
-        """Some reason not to pull may be gone."""
+        """Have pullers that wait check whether they may pull again."""
         for puller in pullers:
             if puller.paused is not None:
                 puller.look_again()
 
-    # --- what is dealt with -------------------------------------------------------------------------------
+    # --- what is done -------------------------------------------------------------------------------------
 
     def acknowledge(self, queue: MessageQueue, offset: int) -> bool:
-        """One message is dealt with; from the first one on, only such are. False when it is not ours any more."""
+        """Mark one message as done; from the first call on, only acknowledged messages are.
+
+        Returns:
+            False if the message was not handed out, was acknowledged before, or its queue was given up.
+        """
         self._acknowledges = True
         puller = self.assignment.get(queue)
-        book = None if puller is None else self._books.get(puller.process_queue)
-        if puller is None or book is None or not book.acknowledge(offset):
+        handed_out = None if puller is None else self._handed_out.get(puller.process_queue)
+        if puller is None or handed_out is None or not handed_out.acknowledge(offset):
             return False
         self.counters.acknowledged += 1
         if puller.paused is not None:
@@ -282,33 +287,33 @@ class Cache:
         return True
 
     def settle(self) -> dict[MessageQueue, int]:
-        """For each queue, up to where the group may commit when it is asked to. Offsets are noted."""
+        """For each queue, the offset to commit now that the user asks for it; it is recorded."""
         self.forget_dropped()
         settled: dict[MessageQueue, int] = {}
         for puller in self.assignment:
             queue = puller.process_queue
-            book = self._books.get(queue)
+            handed_out = self._handed_out.get(queue)
             if self._acknowledges:
-                offset = queue.next_offset if book is None else book.acknowledged
+                offset = queue.next_offset if handed_out is None else handed_out.acknowledged
             else:
-                offset = queue.next_offset if book is None else book.confirm()
+                offset = queue.next_offset if handed_out is None else handed_out.confirm()
             settled[queue.queue] = offset
             self._offsets.note(queue.queue, offset)
         return settled
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
-        """Neither pull these nor hand out what is held of them."""
+        """Neither pull these queues nor hand out their messages."""
         self.paused |= frozenset(queues)
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
-        """Go on with these."""
+        """Pull these queues and hand out their messages again."""
         self.paused -= frozenset(queues)
         self.look_again(self.assignment)
         self.wake()
 
 
 def _explained(queue: MessageQueue, error: BrokerError) -> BrokerError:
-    """A refusal, with what to do about it. A new one for each who hears it."""
+    """A refusal with advice, as a new exception for each caller."""
     told = type(error)(error.code, error.remark, address=error.address, doing=f"a lite pull of {queue}")
     unknown = isinstance(error, RequestCodeNotSupportedError)
     advice = "where lite pull is forbidden (litePullMessageEnable), use PushConsumer or PullConsumer"

@@ -1,6 +1,6 @@
-"""LitePullConsumer: messages are pulled ahead in the background and handed out when somebody asks, on trio.
+"""LitePullConsumer, on trio: messages are pulled ahead in the background and handed out by polls.
 
-What happens while it runs is the business of `running.RunningLitePull`. Plays the part of DefaultLitePullConsumer.
+What exists only while it runs is in `running.RunningLitePull`. Plays the part of DefaultLitePullConsumer.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rocketpy.config import LitePullConsumerConfig
 from rocketpy.consumer.arguments import checked_count, checked_offset, checked_queue, checked_seconds
 from rocketpy.consumer.lite.positions import Positions
 from rocketpy.consumer.lite.running import RunningLitePull
+from rocketpy.consumer.lite.selection import Selection
 from rocketpy.consumer.lite.status import (
     LitePullConsumerStatistics,
     LitePullConsumerStatus,
     queue_statuses,
     statistics,
 )
-from rocketpy.consumer.lite.wanted import Wishes
 from rocketpy.consumer.queue_watch import QueuesFunction, QueueWatch
 from rocketpy.consumer.start_checks import check_filters, check_name_servers, wait_shared_out
 from rocketpy.consumer.user_calls import AsyncCaller, UserCalls, call_in_this_loop
@@ -74,7 +74,7 @@ class LitePullConsumer(Positions):
         config: the settings; `group` and `fields` override them.
         client: a client to share; None for one of its own.
         network: where a client of its own gets its connections.
-        async_caller: calls async functions of the user's; for surfaces that have a place of their own for them.
+        async_caller: calls the user's async functions, for surfaces that run them in a loop of their own.
         fields: settings by name, as in `LitePullConsumerConfig`.
 
     Raises:
@@ -98,7 +98,7 @@ class LitePullConsumer(Positions):
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
         self.config = LitePullConsumerConfig.of(base, **fields)
         super().__init__(self.config, client, network)
-        self._wishes = Wishes(self._wishes_changed)
+        self._selection = Selection(self._subscriptions_changed)
         self._watch = QueueWatch()
         self._async_caller = async_caller
         self._seldom = Seldom(logger)
@@ -108,22 +108,22 @@ class LitePullConsumer(Positions):
         return f"<LitePullConsumer {self.config.group} {self._lifecycle.state.value}>"
 
     def _make_again(self, *, crossed_fork: bool) -> None:
-        wishes, watch = self._wishes, self._watch
+        selection, watch = self._selection, self._watch
         super()._make_again(crossed_fork=crossed_fork)
-        self._wishes.adopt(wishes)
+        self._selection.adopt(selection)
         self._watch.adopt(watch)
 
     def adopt(self, former: LitePullConsumer) -> None:
-        """For other surfaces: want and watch what the consumer did that this one replaces."""
-        self._wishes.adopt(former._wishes)
+        """For other surfaces: take over the subscriptions and callbacks of the consumer that this one replaces."""
+        self._selection.adopt(former._selection)
         self._watch.adopt(former._watch)
 
     # --- life -----------------------------------------------------------------------------------------
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        """Returns when the queues have been taken for the first time, or after `start_timeout`."""
+        """Start, and return after the first rebalance, or after `start_timeout`."""
         deadline = trio.current_time() + self.config.start_timeout
-        running = RunningLitePull(self.client, self.config, self._wishes, UserCalls(self._async_caller))
+        running = RunningLitePull(self.client, self.config, self._selection, UserCalls(self._async_caller))
         await running.open(stack, self.config.close_timeout)
         await self._run_background(stack, running)
         await check_name_servers(self.client, self.topics(), deadline)
@@ -138,7 +138,7 @@ class LitePullConsumer(Positions):
         await self._watch.run(self.client.routes, self._check_running().calls)
 
     def _check_usable(self) -> RunningLitePull:
-        """What runs; refuse to use what has crashed, is not open, or belongs to another loop."""
+        """The running part; refuses use if the consumer has crashed, is not open, or belongs to another loop."""
         self._check_crash()
         self.check_open()
         self._lifecycle.check_loop()
@@ -160,13 +160,13 @@ class LitePullConsumer(Positions):
 
     @property
     def in_hook(self) -> bool:
-        """Whether this is called by a function of the user's for which closing waits."""
+        """Whether the caller is a function of the user's that closing waits for."""
         return self._running is not None and self._running.calls.is_inside
 
     def _find(self, queue: MessageQueue) -> QueuePuller | None:
         return None if self._running is None else self._running.assignment.get(queue)
 
-    # --- what it consumes -----------------------------------------------------------------------------
+    # --- subscriptions --------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
         """Consume a topic whose queues the group shares. May be called before or after the start.
@@ -181,7 +181,7 @@ class LitePullConsumer(Positions):
             ClientClosedError: the consumer is closed.
         """
         self._check_not_closed()
-        self._wishes.subscribe(topic, tags, sql)
+        self._selection.subscribe(topic, tags, sql)
 
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming a topic.
@@ -189,7 +189,7 @@ class LitePullConsumer(Positions):
         Raises:
             ConfigError: the topic is not subscribed.
         """
-        self._wishes.unsubscribe(topic)
+        self._selection.unsubscribe(topic)
 
     def assign(self, queues: Iterable[MessageQueue], *, tags: str | None = None, sql: str | None = None) -> None:
         """Consume exactly these queues, whatever other members of the group have. Before or after the start.
@@ -206,7 +206,7 @@ class LitePullConsumer(Positions):
             ClientClosedError: the consumer is closed.
         """
         self._check_not_closed()
-        self._wishes.assign(queues, tags, sql)
+        self._selection.assign(queues, tags, sql)
 
     def _check_not_closed(self) -> None:
         if self._lifecycle.state is State.CLOSED and not self._lifecycle.crossed_fork:
@@ -273,7 +273,7 @@ class LitePullConsumer(Positions):
         if not parts:
             with trio.move_on_after(patience):
                 while not parts:
-                    self._check_hopeful(running)
+                    self._check_may_arrive(running)
                     await running.cache.arrival.wait()
                     parts = running.cache.take(most)
         return parts
@@ -283,13 +283,13 @@ class LitePullConsumer(Positions):
         if self._running is not None:
             self._running.cache.give_back(parts)
 
-    def _check_hopeful(self, running: RunningLitePull) -> None:
-        """Refuse to wait for what cannot come."""
+    def _check_may_arrive(self, running: RunningLitePull) -> None:
+        """Refuse to wait for messages that cannot come."""
         if running.closing and self._crash is None:
             self._lifecycle.check_open()
             self.client.check_open()
         self._check_usable()
-        if not self._wishes.topics:
+        if not self._selection.topics:
             raise ConfigError("nothing is subscribed or assigned: call subscribe(topic) or assign(queues) first")
         running.cache.check_refused()
 
@@ -311,7 +311,7 @@ class LitePullConsumer(Positions):
         """Whether it was closed in good order, or is being closed."""
         return self._crash is None and self._lifecycle.state in (State.CLOSING, State.CLOSED)
 
-    # --- how far the group is -------------------------------------------------------------------------
+    # --- commits --------------------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
         """Commit, and wait until the brokers have confirmed it.
@@ -359,7 +359,7 @@ class LitePullConsumer(Positions):
     def _settle(
         self, running: RunningLitePull, offsets: Mapping[MessageQueue, int] | None
     ) -> Mapping[MessageQueue, int]:
-        """What to commit; it is noted."""
+        """The offsets to commit, which are recorded."""
         if offsets is None:
             return running.cache.settle()
         if not isinstance(offsets, Mapping):
@@ -395,7 +395,7 @@ class LitePullConsumer(Positions):
         self.acknowledge(message)
 
     def acknowledge(self, message: MessageExt) -> None:
-        """For other surfaces: as `ack`, for a message; what is closed by now is not told."""
+        """For other surfaces: as `ack`, but has no effect on a consumer that is closed by now."""
         running = self._running
         if running is None or (running.closing and not running.hooks.under_way):
             return
@@ -421,7 +421,7 @@ class LitePullConsumer(Positions):
             state=self._lifecycle.state.value,
             client_id=self.client.client_id,
             group=self.config.group,
-            topics=self._wishes.topics,
+            topics=self._selection.topics,
             balanced=running is not None and running.rebalance.balanced,
             queues=queue_statuses(running),
             errors={} if running is None else running.rebalance.errors | running.rebalance.filters.refused,
@@ -434,33 +434,33 @@ class LitePullConsumer(Positions):
         Raises:
             ClientClosedError: it was never started.
         """
-        return statistics(self._check_running(), self._wishes.topics)
+        return statistics(self._check_running(), self._selection.topics)
 
     # --- what the client asks of a consumer -------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
-        """What brokers shall know."""
+        """What heartbeats tell brokers about this consumer."""
         return ConsumerData(
             group_name=self.config.group,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
             message_model=self.config.message_model,
             consume_from_where=self.config.consume_from_where,
-            subscription_data_set=self._wishes.data(),
+            subscription_data_set=self._selection.data(),
         )
 
     def topics(self) -> tuple[str, ...]:
-        """Topics whose routes must be kept fresh."""
-        return tuple(dict.fromkeys((*self._wishes.topics, *self._watch.topics)))
+        """The topics whose routes the client must keep fresh."""
+        return tuple(dict.fromkeys((*self._selection.topics, *self._watch.topics)))
 
     @property
     def driven(self) -> Driven | None:
-        """Carries out what brokers ask; None while it does not run."""
+        """What carries out requests of brokers; None while the consumer does not run."""
         return None if self._running is None else self._running.driven
 
     def on_route_changed(self, topic: str) -> None:
-        """The route of a topic is another one now."""
+        """The route of a topic has changed."""
         self._watch.look()
         super().on_route_changed(topic)
 
     def _wanted_topics(self) -> Collection[str]:
-        return self._wishes.topics
+        return self._selection.topics

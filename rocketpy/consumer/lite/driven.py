@@ -1,8 +1,8 @@
-"""DrivenLitePull: what brokers can have a running lite pull consumer do: go on elsewhere, and say how it is.
+"""DrivenLitePull: carries out what brokers ask of a running lite pull consumer: reset offsets, and report its state.
 
-Java's clients do less: they tell how a lite pull consumer is inside, ignore that it is to go to other offsets, and have
-no offsets to tell. There is no listener that could consume a message directly; that is refused, as Java's do. Plays the
-part of consumerRunningInfo in DefaultLitePullConsumerImpl.
+Java's lite pull consumers do less: they report their state, but ignore offset resets and report no offsets. As in Java,
+a request to consume a message directly is refused, because there is no listener. Plays the part of consumerRunningInfo
+in DefaultLitePullConsumerImpl.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import LitePullConsumerConfig
     from rocketpy.consumer.lite.running import RunningLitePull
-    from rocketpy.consumer.lite.wanted import Wishes
+    from rocketpy.consumer.lite.selection import Selection
     from rocketpy.message import MessageExt, MessageQueue
     from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 
@@ -35,28 +35,28 @@ logger = get_logger(__name__)
 
 
 class DrivenLitePull:
-    """A Driven: what `rocketpy.client.driving` calls.
+    """The `Driven` of a lite pull consumer, which `rocketpy.client.driving` calls.
 
     Args:
         client: how to reach brokers.
-        config: of the consumer.
-        wishes: what it wants to consume.
-        running: what is driven.
-        nursery: gives the one below which the consumer's tasks run.
+        config: the consumer's settings.
+        selection: its subscribed topics or assigned queues.
+        running: the running consumer.
+        nursery: returns the nursery of the consumer's tasks.
     """
 
     def __init__(
         self,
         client: MQClientInstance,
         config: LitePullConsumerConfig,
-        wishes: Wishes,
+        selection: Selection,
         running: RunningLitePull,
         *,
         nursery: Callable[[], trio.Nursery | None],
     ) -> None:
         self._client = client
         self._config = config
-        self._wishes = wishes
+        self._selection = selection
         self._running = running
         self._nursery = nursery
         self._started_ms = wall_ms()
@@ -65,24 +65,24 @@ class DrivenLitePull:
     # --- offsets --------------------------------------------------------------------------------------
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets that are committed, or will be next, of our queues of a topic."""
+        """For each of the consumer's queues of a topic, the offset that is committed or will be next."""
         running = self._running
         running.cache.collect()
         found = {queue: running.offsets.memory(queue) for queue in running.assignment.queues(topic)}
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from these offsets, in those of the queues that are ours, and commit them, however commits are made.
+        """Continue at these offsets in the queues that the consumer has, and commit them, automatic commits or not.
 
-        What was handed out before is not asked for: acknowledging it changes nothing any more.
+        Messages handed out before do not count any more: acknowledging them has no effect.
         """
-        wanted = offsets_to_take(self._config.group, topic, offsets, subscribed=topic in self._wishes.topics)
+        wanted = offsets_to_take(self._config.group, topic, offsets, subscribed=topic in self._selection.topics)
         if not wanted:
             return
         async with self._one_at_a_time:
             queues = [queue for queue in sorted(wanted) if self._go_to(queue, wanted[queue])]
             self._running.cache.forget_dropped()
-            # A commit of the user's may be on its way with the old offsets, and brokers take them in no order.
+            # A commit of the user's may be on its way with the old offsets, and brokers may process them in any order.
             await trio.sleep(SETTLE_SECONDS)
             self._running.cache.collect()
             deadline = trio.current_time() + self._client.config.request_timeout
@@ -95,7 +95,7 @@ class DrivenLitePull:
             )
 
     def _go_to(self, queue: MessageQueue, offset: int) -> bool:
-        """Pull from there next. False where the queue is not ours."""
+        """Pull from an offset next. False if the consumer does not have the queue."""
         puller = self._running.assignment.get(queue)
         if puller is None:
             return False
@@ -106,12 +106,12 @@ class DrivenLitePull:
     # --- looking --------------------------------------------------------------------------------------
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
-        """How the consumer is, inside; with the stacks of its threads and tasks where they are asked for."""
+        """The consumer's internal state, with the stacks of its threads and tasks if `with_stacks`."""
         running = self._running
         info = info_of(
             self._config,
             self._client,
-            self._wishes.data(),
+            self._selection.data(),
             running.parts.rates,
             started_ms=self._started_ms,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
@@ -130,7 +130,7 @@ class DrivenLitePull:
     # --- consuming ------------------------------------------------------------------------------------
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
-        """Nobody listens here.
+        """Refuse, because a lite pull consumer has no listener.
 
         Raises:
             BrokerError: always.

@@ -1,4 +1,4 @@
-"""What the other surfaces have fetched ahead for loops over messages, and give back before they do anything else."""
+"""Messages that the other surfaces have fetched ahead for loops, and give back before they do anything else."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["Rest", "as_parts"]
 
 Rest: TypeAlias = "deque[tuple[ProcessQueue, MessageExt]]"
-"""Messages that were lent and that no code of the user's has seen, in order."""
+"""Messages that were lent and that no code of the user's has seen yet, in order."""
 
 
 def as_parts(rest: Rest) -> list[Part]:
-    """Empty it into parts to give back. Any thread may take from it meanwhile."""
+    """Empty the rest into parts to give back. Any thread may take from it meanwhile."""
     found: dict[int, Part] = {}
     while rest:
         try:

@@ -1,4 +1,4 @@
-"""Offsets of a lite pull consumer: only what it has decided to commit is ever committed."""
+"""The offset store of a lite pull consumer, which commits only what the consumer has decided to commit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["NotedOffsets"]
 
 
 class NotedOffsets:
-    """An offset store that has another one below it, and notes less. Plays the part of OffsetStore.
+    """An offset store on top of another one, which does not record every offset. Plays the part of OffsetStore.
 
     Args:
         store: where offsets are kept.
-        automatic: whether committing is automatic. If so, where a queue begins, and where a broker moves it, counts as
-            how far the group is; a group that is new goes on there although nothing was handed out.
+        automatic: whether commits are automatic. If so, the offset at which a queue begins, or to which a broker moves
+            it, counts as the group's progress, and is committed even if nothing was handed out.
     """
 
     def __init__(self, store: OffsetStore, *, automatic: bool) -> None:
@@ -35,32 +35,32 @@ class NotedOffsets:
         await self._store.open()
 
     async def close(self) -> None:
-        """Let go of what `open` took."""
+        """Release what `open` has taken."""
         await self._store.close()
 
     # --- memory ---------------------------------------------------------------------------------------
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
-        """Where pulling begins, or begins again."""
+        """Record the offset at which pulling begins, or begins again, if commits are automatic."""
         if self._automatic:
             self._store.update(queue, offset, increase_only=increase_only)
 
     def note(self, queue: MessageQueue, offset: int) -> None:
-        """The group has got so far. It may be less than before: somebody sought."""
+        """Record the group's progress. It may be lower than before, after a seek."""
         self._store.update(queue, offset)
 
     def memory(self, queue: MessageQueue) -> int | None:
-        """What is noted, None when nothing is."""
+        """The recorded offset of a queue, None if there is none."""
         return self._store.memory(queue)
 
     def remove(self, queue: MessageQueue) -> None:
-        """Forget what is noted."""
+        """Forget the recorded offset of a queue."""
         self._store.remove(queue)
 
     # --- what the store has -----------------------------------------------------------------------------
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """What the store has; it is noted as well where committing is automatic.
+        """The offset that the store has, None if it has none; it is also recorded if commits are automatic.
 
         Raises:
             RocketMQError: the store could not be asked.
@@ -68,7 +68,7 @@ class NotedOffsets:
         return await (self._store.read(queue) if self._automatic else self._store.committed(queue))
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """What the store has; None when it has nothing.
+        """The offset that the store has, None if it has none.
 
         Raises:
             RocketMQError: the store could not be asked.
@@ -76,17 +76,18 @@ class NotedOffsets:
         return await self._store.committed(queue)
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Commit what is noted for these queues, without waiting for the store. Errors are logged."""
+        """Commit the recorded offsets of these queues, without waiting for the store. Errors are logged."""
         await self._store.persist(queues)
 
     async def commit(self, queues: Collection[MessageQueue]) -> None:
-        """Commit what is noted for these queues, until the store has it.
+        """Commit the recorded offsets of these queues, and wait until the store has them.
 
         Raises:
-            RocketMQError: that of the first queue, in order, that is not committed. The others are, or are tried.
+            RocketMQError: a queue could not be committed; if several, the error of the first one in sorted order. All
+                are attempted.
         """
         await self._store.commit(queues)
 
     async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
-        """Commit what is noted for these queues. Returns those of which the store does not have it by the deadline."""
+        """Commit the recorded offsets of these queues. Returns the queues that are not committed by the deadline."""
         return await self._store.commit_all(queues, deadline=deadline)

@@ -1,4 +1,7 @@
-"""Positions: where a lite pull consumer is in its queues, where it goes on, and which of them rest."""
+"""Positions: where a lite pull consumer is in its queues, seeking, and pausing.
+
+Plays the part of seek, pause, resume and committed in DefaultLitePullConsumerImpl.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ __all__ = ["Positions"]
 
 
 class Positions(Fetching, Sharing["RunningLitePull"]):
-    """What a lite pull consumer does with single queues. All of it raises ClientClosedError while it is not open."""
+    """What a lite pull consumer does with single queues. Every method raises ClientClosedError while it is not open."""
 
     @abstractmethod
     def _check_usable(self) -> RunningLitePull:
-        """What runs; refuse to use what is not open here."""
+        """The running part; refuses use unless the consumer is open, in this loop."""
 
     @abstractmethod
     def check_open(self) -> None:
@@ -35,10 +38,10 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
 
     @abstractmethod
     def _find(self, queue: MessageQueue) -> QueuePuller | None:
-        """What pulls a queue, None when it is not ours."""
+        """The puller of a queue, None if this consumer does not have the queue."""
 
     def _puller(self, queue: MessageQueue) -> QueuePuller:
-        """What pulls a queue that is ours."""
+        """The puller of a queue that this consumer has; refuses any other queue."""
         checked_queue(queue)
         self._check_usable()
         return self._ours(queue)
@@ -95,7 +98,7 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
             if puller.queue in ends
         }
 
-    # --- going elsewhere ------------------------------------------------------------------------------
+    # --- seeking --------------------------------------------------------------------------------------
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Continue at an offset. Messages pulled from the queue and not handed out yet are discarded.
@@ -163,7 +166,7 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
         self._puller(queue).begin_at(offset)
         self._check_usable().cache.forget_dropped()
 
-    # --- resting --------------------------------------------------------------------------------------
+    # --- pausing --------------------------------------------------------------------------------------
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Hand out and pull nothing more from these queues until `resume`. They stay with this consumer.

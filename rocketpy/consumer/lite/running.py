@@ -1,9 +1,9 @@
-"""RunningLitePull: what there is of a lite pull consumer only while it runs, and how it ends.
+"""RunningLitePull: the part of a lite pull consumer that exists only while it runs, and how it closes.
 
-Order of closing: pull no more and share out no more; those who wait in a poll are told; within `close_timeout`,
-`on_revoked` is awaited, offsets are committed and the answers awaited, and the group is left; what is under it closes.
-What the last poll has handed out is not committed by that: only who asked for more, or committed, has said that it is
-dealt with. Plays the part of DefaultLitePullConsumerImpl.
+It closes in this order: stop pulling and rebalancing, and wake polls that wait; then, within `close_timeout`, await
+`on_revoked`, commit offsets and wait for the answers, and leave the group; then close the client. Messages from the
+last poll are not committed by that: only another poll or a commit says that they are done. Plays the part of
+DefaultLitePullConsumerImpl.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rocketpy.services import ticks
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import LitePullConsumerConfig
-    from rocketpy.consumer.lite.wanted import Wishes
+    from rocketpy.consumer.lite.selection import Selection
     from rocketpy.consumer.user_calls import UserCalls
     from rocketpy.errors import ServiceCrashedError
     from rocketpy.message import MessageQueue
@@ -39,17 +39,17 @@ __all__ = ["RunningLitePull"]
 
 
 class LiteRebalance(Rebalance):
-    """Shares out what is subscribed; what is assigned is taken as it is. Plays the part of RebalanceLitePullImpl."""
+    """Shares out the queues of subscribed topics, or takes assigned ones. Plays the part of RebalanceLitePullImpl."""
 
     def __init__(
-        self, client: MQClientInstance, config: LitePullConsumerConfig, wishes: Wishes, assignment: Assignment
+        self, client: MQClientInstance, config: LitePullConsumerConfig, selection: Selection, assignment: Assignment
     ) -> None:
-        super().__init__(client, config, wishes, assignment)
-        self._wishes = wishes
-        self.filters = FilterCheck(client, config.group, wishes.filters)
+        super().__init__(client, config, selection, assignment)
+        self._selection = selection
+        self.filters = FilterCheck(client, config.group, selection.filters)
 
     async def _share_of(self, topic: str) -> Share | None:
-        chosen = self._wishes.chosen(topic)
+        chosen = self._selection.chosen(topic)
         if chosen is None:
             return await super()._share_of(topic)
         self.under_way[topic] = "its route from a name server"
@@ -58,31 +58,31 @@ class LiteRebalance(Rebalance):
 
 
 class LiteHooks(QueueHooks):
-    """Of a queue that `on_revoked` is told of nothing more is handed out: what it commits is all that there was."""
+    """Hands out no more messages of a queue once `on_revoked` is called, so that a commit in it covers all of them."""
 
     def __init__(self, config: LitePullConsumerConfig, calls: UserCalls, cache: Cache) -> None:
         super().__init__(config, calls)
         self._cache = cache
 
     async def revoked(self, queues: Collection[MessageQueue]) -> None:
-        """These are pulled no more, and given up when this returns."""
+        """Call `on_revoked` with queues that are not pulled any more, and are given up when this returns."""
         self._cache.leaving.update(each.process_queue for each in self._cache.assignment if each.queue in queues)
         await super().revoked(queues)
 
 
 class RunningLitePull(Background):
-    """What there is of a lite pull consumer only while it runs.
+    """The part of a lite pull consumer that exists only while it runs.
 
     Attributes:
-        closing: whether it is on its way to its end.
-        driven: carries out what brokers ask.
-        rates: what there was of each topic lately.
-        calls: how to call functions of the user's.
-        hooks: tells them which queues come and go.
+        closing: whether it is being closed.
+        driven: carries out requests of brokers.
+        rates: recent figures for each topic.
+        calls: calls functions of the user's.
+        hooks: calls `on_assigned` and `on_revoked`.
     """
 
     def __init__(
-        self, client: MQClientInstance, config: LitePullConsumerConfig, wishes: Wishes, calls: UserCalls
+        self, client: MQClientInstance, config: LitePullConsumerConfig, selection: Selection, calls: UserCalls
     ) -> None:
         self.offsets = NotedOffsets(offset_store_of(client, config, calls), automatic=config.auto_commit)
         super().__init__(client, config.group, self.offsets)
@@ -92,22 +92,22 @@ class RunningLitePull(Background):
         self.rates = ConsumerRates(self.now)
         self.cache = Cache(config, self.offsets, self.rates)
         self.hooks = LiteHooks(config, calls, self.cache)
-        self.parts = PullParts(client, config, wishes, self.offsets, self.cache, self.cache, rates=self.rates)
+        self.parts = PullParts(client, config, selection, self.offsets, self.cache, self.cache, rates=self.rates)
         self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets), self.hooks)
         self.cache.assignment = self.assignment
-        self.rebalance = LiteRebalance(client, config, wishes, self.assignment)
-        self.driven = DrivenLitePull(client, config, wishes, self, nursery=lambda: self._nursery)
+        self.rebalance = LiteRebalance(client, config, selection, self.assignment)
+        self.driven = DrivenLitePull(client, config, selection, self, nursery=lambda: self._nursery)
 
     async def _begin(self, nursery: trio.Nursery) -> None:
         await nursery.start(self._assign)
 
     def start_services(self) -> None:
-        """Begin what goes on at intervals."""
+        """Start the services that run at intervals."""
         self.start_service(self._share_out)
         self.start_service(self._persist_service)
 
     async def _persist_service(self) -> None:
-        """Commit at every interval: what is new where that is automatic, and in any case once more what is noted."""
+        """Commit the recorded offsets at every interval; with automatic commits, record progress first."""
         config = self._config
         async for _ in ticks(
             config.auto_commit_interval if config.auto_commit else config.persist_consumer_offset_interval
@@ -120,14 +120,14 @@ class RunningLitePull(Background):
         self.cache.wake()
 
     def subscriptions_changed(self) -> None:
-        """Something else is wanted now."""
+        """The subscriptions or assigned queues have changed."""
         self.assignment.subscriptions_changed()
         self.rebalance.subscriptions_changed()
 
     # --- committing -------------------------------------------------------------------------------------
 
     def commit_soon(self, queues: Collection[MessageQueue]) -> None:
-        """Commit what is noted for these, without waiting."""
+        """Commit the recorded offsets of these queues, without waiting."""
 
         async def persist() -> None:
             await self.offsets.persist(queues)
@@ -137,14 +137,14 @@ class RunningLitePull(Background):
     # --- closing ----------------------------------------------------------------------------------------
 
     def stop_pulling(self) -> None:
-        """Get nothing new, and let nobody wait for it."""
+        """Stop pulling and rebalancing, and wake polls that wait."""
         self.closing = True
         self._sharing.cancel()
         self.assignment.stop()
         self.cache.wake()
 
     async def close(self) -> None:
-        """Close in order, within `close_timeout`: see the beginning of this module."""
+        """Close in order, within `close_timeout`; the module's docstring has the order."""
         try:
             with trio.move_on_after(self._config.close_timeout, shield=True):
                 deadline = trio.current_time() + self._config.close_timeout
@@ -153,7 +153,7 @@ class RunningLitePull(Background):
                 with trio.move_on_after(self._config.close_timeout / 2):
                     await self.hooks.revoked(self.assignment.queues())
                 self.cache.collect()
-                await self._say_goodbye(self.assignment.queues(), deadline)
+                await self._commit_and_leave(self.assignment.queues(), deadline)
         finally:
             self.assignment.drop_all()
             self._hang_up.set()

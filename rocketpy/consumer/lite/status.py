@@ -1,4 +1,7 @@
-"""What a lite pull consumer says about itself: plain records, made when somebody asks, in whichever thread that is."""
+"""The status and statistics of a lite pull consumer: plain records, made on request, in any thread.
+
+Java's nearest counterpart is ConsumerRunningInfo, see `running_info`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ __all__ = ["LitePullConsumerStatistics", "LitePullConsumerStatus", "queue_status
 
 @attrs.frozen(kw_only=True)
 class LitePullConsumerStatus:
-    """A lite pull consumer, now."""
+    """The state of a lite pull consumer."""
 
     state: str
     client_id: str
@@ -61,7 +64,7 @@ class LitePullConsumerStatistics:
 
 
 def statistics(running: RunningLitePull, topics: Iterable[str]) -> LitePullConsumerStatistics:
-    """The record of everything done. For any thread."""
+    """Make the statistics. For any thread."""
     pulled, handed_out = running.parts.counters, running.cache.counters
     return LitePullConsumerStatistics(
         rebalances=running.rebalance.rounds,
@@ -77,7 +80,7 @@ def statistics(running: RunningLitePull, topics: Iterable[str]) -> LitePullConsu
 
 
 def queue_statuses(running: RunningLitePull | None) -> dict[MessageQueue, QueueStatus]:
-    """Those of all queues that are ours. For any thread."""
+    """The status of each queue that the consumer has. For any thread."""
     if running is None:
         return {}
     now = running.now()

@@ -1,4 +1,7 @@
-"""How the queues of a topic are shared out among the members of a group, a way a file. Pure."""
+"""Allocation strategies: how the queues of a topic are shared out among the members of a group. Pure.
+
+Each plays the part of one of Java's implementations of AllocateMessageQueueStrategy.
+"""
 
 from __future__ import annotations
 

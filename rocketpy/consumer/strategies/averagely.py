@@ -1,4 +1,4 @@
-"""Shares of neighbours. Plays the part of AllocateMessageQueueAveragely. Pure."""
+"""Allocation in runs of consecutive queues. Plays the part of AllocateMessageQueueAveragely. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AllocateAveragely:
     """What Java calls it."""
 
     def __call__(self, request: AllocateRequest) -> list[MessageQueue]:
-        """The share of the member that asks."""
+        """The share of `request.client_id`."""
         share, rest = divmod(len(request.queues), len(request.client_ids))
         index = request.index
         start = index * share + min(index, rest)

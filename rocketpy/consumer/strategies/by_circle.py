@@ -1,4 +1,4 @@
-"""Queues dealt out like cards. Plays the part of AllocateMessageQueueAveragelyByCircle. Pure."""
+"""Allocation in turn, like dealing cards. Plays the part of AllocateMessageQueueAveragelyByCircle. Pure."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ class AllocateByCircle:
     """What Java calls it."""
 
     def __call__(self, request: AllocateRequest) -> list[MessageQueue]:
-        """The share of the member that asks."""
+        """The share of `request.client_id`."""
         return list(request.queues[request.index :: len(request.client_ids)])

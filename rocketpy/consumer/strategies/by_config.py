@@ -1,4 +1,4 @@
-"""Queues that are given by hand. Plays the part of AllocateMessageQueueByConfig. Pure."""
+"""Allocation by hand. Plays the part of AllocateMessageQueueByConfig. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues and members on a ring: few queues move when a member comes or goes.
+"""Allocation by consistent hashing: few queues move when a member joins or leaves.
 
 Plays the part of AllocateMessageQueueConsistentHash and ConsistentHashRouter. Pure.
 """
@@ -39,7 +39,7 @@ class AllocateConsistentHash:
     virtual_nodes: int = attrs.field(default=10, validator=whole(1, 1000))
 
     def __call__(self, request: AllocateRequest) -> list[MessageQueue]:
-        """The queues that who asks follows on the ring."""
+        """The queues whose next member on the ring is `request.client_id`."""
         places, members = _ring(request.client_ids, self.virtual_nodes)
         own = request.client_id
         return [queue for queue in request.queues if members[_next(places, _place(_text(queue)))] == own]
@@ -47,7 +47,7 @@ class AllocateConsistentHash:
 
 @lru_cache(maxsize=8)
 def _ring(client_ids: tuple[str, ...], nodes: int) -> tuple[list[int], list[str]]:
-    """Places in order, and who has each. Of two at the same place the later one has it, as in Java's map."""
+    """The sorted places, and the member at each. Of two at the same place, the later one wins, as in Java's map."""
     ring = {_place(f"{client_id}-{number}"): client_id for client_id in client_ids for number in range(nodes)}
     places = sorted(ring)
     return places, [ring[place] for place in places]
@@ -63,5 +63,5 @@ def _place(text: str) -> int:
 
 
 def _text(queue: MessageQueue) -> str:
-    """What Java's MessageQueue.toString gives."""
+    """What Java's MessageQueue.toString returns."""
     return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"

@@ -1,4 +1,4 @@
-"""Only queues of certain machine rooms. Plays the part of AllocateMessageQueueByMachineRoom. Pure."""
+"""Allocation of the queues in certain machine rooms. Plays the part of AllocateMessageQueueByMachineRoom. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AllocateByMachineRoom:
     rooms: frozenset[str] = attrs.field(converter=_rooms)
 
     def __call__(self, request: AllocateRequest) -> list[MessageQueue]:
-        """One run of neighbours, and one of those that are left over."""
+        """A run of consecutive queues, and one of the remaining queues if there are enough."""
         queues = [queue for queue in request.queues if self._is_inside(queue)]
         members, index = len(request.client_ids), request.index
         share = len(queues) // members
@@ -48,6 +48,6 @@ class AllocateByMachineRoom:
         return queues[index * share : (index + 1) * share] + queues[left_over : left_over + 1]
 
     def _is_inside(self, queue: MessageQueue) -> bool:
-        # Java's split forgets what is empty at the end: "room1@a@" counts as "room1@a".
+        # Java's split drops empty strings at the end: "room1@a@" counts as "room1@a".
         parts = queue.broker_name.rstrip("@").split("@")
         return len(parts) == 2 and parts[0] in self.rooms

@@ -1,4 +1,4 @@
-"""Queues stay in the machine room of their broker. Plays the part of AllocateMachineRoomNearby. Pure."""
+"""Allocation within the machine room of each broker. Plays the part of AllocateMachineRoomNearby. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AllocateMachineRoomNearby:
         return f"MACHINE_ROOM_NEARBY-{getattr(self.inner, 'name', 'unknown')}"
 
     def __call__(self, request: AllocateRequest) -> list[MessageQueue]:
-        """What is in the room of who asks, then what is in rooms without members.
+        """The share of the queues in the member's own room, then of those in rooms without members.
 
         Raises:
             ValueError: one of the functions does not know a room.

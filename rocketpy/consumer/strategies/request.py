@@ -1,4 +1,4 @@
-"""What a strategy is asked, and what it is. Plays the part of AllocateMessageQueueStrategy. Pure."""
+"""What an allocation strategy is, and its argument. Plays the part of AllocateMessageQueueStrategy. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["AllocateRequest", "AllocateStrategy"]
 
 @attrs.frozen
 class AllocateRequest:
-    """What a strategy gets: one topic, all members of the group, and which of them asks."""
+    """The argument of a strategy: one topic, all members of the group, and which of them asks."""
 
     group: str
     """The consumer group."""

@@ -1,4 +1,4 @@
-"""What consumers ask and tell about their group: its members, and where it stands. Plays ConsumerManageProcessor."""
+"""Requests of consumers about their group: its members and its offsets. Plays ConsumerManageProcessor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["get_consumer_connections", "get_consumer_list", "query_consumer_offs
 
 
 def get_consumer_list(broker: PositionView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """The ids of the clients in a group."""
+    """Answer with the client ids of a group's members."""
     header = GetConsumerListByGroupRequestHeader.from_ext(request.ext_fields)
     group = check_group(header.consumer_group)
     body = broker.consumers.encoded_ids(group)
@@ -38,7 +38,7 @@ def get_consumer_list(broker: PositionView, connection: Connection, request: Rem
 
 
 def get_consumer_connections(broker: PositionView, connection: Connection, request: RemotingCommand) -> Steps:
-    """The clients of a group with their connections, and what the group subscribes. A sliced processor."""
+    """Answer with a group's clients, their connections, and the group's subscriptions. A sliced processor."""
     name = check_group(GetConsumerConnectionListRequestHeader.from_ext(request.ext_fields).consumer_group)
     group = broker.consumers.group(name)
     if group is None:
@@ -60,10 +60,10 @@ def get_consumer_connections(broker: PositionView, connection: Connection, reque
 
 
 def query_consumer_offset(broker: PositionView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """Where a group stands in a queue.
+    """Answer with the committed offset of a group in a queue.
 
-    A group that never committed starts at 0 when the queue begins there and its first message is still in memory, so
-    that it misses nothing of a young topic, unless the client says that it wants to decide for itself.
+    For a group that never committed, the answer is 0 if the queue begins there and its first message is still in
+    memory, so that the group misses nothing of a young topic; unless the client sets `setZeroIfNotFound` to false.
     """
     header = QueryConsumerOffsetRequestHeader.from_ext(request.ext_fields)
     group, topic, queue_id = check_group(header.consumer_group), check_topic(header.topic), header.queue_id
@@ -80,7 +80,7 @@ def query_consumer_offset(broker: PositionView, connection: Connection, request:
 
 
 def update_consumer_offset(broker: PositionView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """Commit where a group stands in a queue. The group and the topic must be there: a commit makes neither."""
+    """Commit the offset of a group in a queue. A commit creates neither the group nor the topic."""
     try:
         header = UpdateConsumerOffsetRequestHeader.from_ext(request.ext_fields)
     except HeaderFieldError as exc:
@@ -96,17 +96,17 @@ def update_consumer_offset(broker: PositionView, connection: Connection, request
     _check_position(broker, topic, header.queue_id, header.commit_offset)
     offsets = broker.offsets
     if broker.config.use_server_side_reset_offset and offsets.has_reset(group, name, header.queue_id):
-        # What the client has consumed meanwhile does not count: it has yet to be told where to go on.
+        # The client has not pulled since the reset, so its commit is from before.
         return request.answer(ResponseCode.SUCCESS, "Offset has been previously reset")
     offsets.commit(group, name, header.queue_id, header.commit_offset)
     return request.answer()
 
 
 def _check_position(broker: PositionView, topic: TopicConfig, queue_id: int, offset: int) -> None:
-    """Refuse what no consumer commits.
+    """Refuse a commit that is impossible.
 
     Raises:
-        BrokerError: a negative number, or a queue that the topic neither has nor ever had.
+        BrokerError: the offset is negative, or the topic does not have the queue and never had it.
     """
     check_queue_id(queue_id)
     if offset < 0:

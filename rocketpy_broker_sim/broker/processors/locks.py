@@ -1,7 +1,7 @@
-"""Locks on queues for ordered consumption: LOCK_BATCH_MQ and UNLOCK_BATCH_MQ. Plays AdminBrokerProcessor's part of it.
+"""Locks on queues for orderly consumers: LOCK_BATCH_MQ and UNLOCK_BATCH_MQ. Plays AdminBrokerProcessor's part of it.
 
-`onlyThisBroker` asks to leave the replicas alone. There are none to ask here, so that it is the same either way, as
-with Apache's broker unless `lockInStrictMode` is set.
+`onlyThisBroker` asks the broker not to ask its replicas. There are none here, so it makes no difference, as with
+Apache's broker unless `lockInStrictMode` is set.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUEUES_A_STEP = 16
 
 
 def lock_queues(broker: LockView, connection: Connection, request: RemotingCommand) -> Steps:
-    """Take queues for a client, or refresh its locks; answers those that it holds now. A sliced processor."""
+    """Lock queues for a client, or renew its locks, and answer with the queues that it holds. A sliced processor."""
     asked = yield from LockBatchRequestBody.decode_steps(request.body, limits=REQUEST_LIMITS)
     group, client_id = check_group(asked.consumer_group or ""), check_client_id(asked.client_id)
     yield from _check(asked.mq_set)
@@ -43,7 +43,7 @@ def lock_queues(broker: LockView, connection: Connection, request: RemotingComma
 
 
 def unlock_queues(broker: LockView, connection: Connection, request: RemotingCommand) -> Steps:
-    """Give queues back. Those that others hold, or nobody, stay as they are: that is no error. A sliced processor."""
+    """Unlock queues. It is not an error if the client does not hold some of them. A sliced processor."""
     asked = yield from UnlockBatchRequestBody.decode_steps(request.body, limits=REQUEST_LIMITS)
     group, client_id = check_group(asked.consumer_group or ""), check_client_id(asked.client_id)
     for number, queue in enumerate(asked.mq_set):
@@ -54,10 +54,10 @@ def unlock_queues(broker: LockView, connection: Connection, request: RemotingCom
 
 
 def _check(queues: set[MessageQueue]) -> Generator[None, None, None]:
-    """Refuse what can be no queue, before any of them is taken.
+    """Refuse impossible queues before any queue is locked.
 
     Raises:
-        BrokerError: one of the names or numbers is not acceptable.
+        BrokerError: a name or a number is not acceptable.
     """
     for number, queue in enumerate(queues):
         check_topic(queue.topic)

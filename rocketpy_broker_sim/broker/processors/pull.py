@@ -1,7 +1,7 @@
-"""Giving messages: PULL_MESSAGE and LITE_PULL_MESSAGE. Plays the part of PullMessageProcessor and its result handler.
+"""PULL_MESSAGE and LITE_PULL_MESSAGE. Plays the part of PullMessageProcessor and its result handler.
 
-The checks come in Apache's order. A pull that finds nothing and may wait is held; `pull_again` runs it once more when
-something has come or its time is up, and then answers in any case.
+The checks are made in Apache's order. A pull that finds no message and may wait is held; `pull_again` runs it once more
+when a message has arrived or its time is up, and then answers in any case.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 __all__ = ["pull_again", "pull_message"]
 
 _MOST_MESSAGES = 1024
-"""What a request may ask for; the store gives fewer anyway."""
+"""How many messages a request may ask for; the store returns fewer anyway."""
 
 
 class _Forbidden:
-    """Why a pull is not allowed, as the field forbiddenType says it."""
+    """The values of the field forbiddenType, which tells why a pull is not allowed."""
 
     BROKER = 1
     GROUP = 2
@@ -61,7 +61,7 @@ class _Refusal(BrokerError):
 
 
 class _ComesAgainError(Exception):
-    """A pull is carried out from its beginning once its expression has been compiled."""
+    """The pull is started again from the beginning once its expression has been compiled."""
 
 
 _CODES = {
@@ -83,7 +83,7 @@ def pull_message(broker: PullView, connection: Connection, request: RemotingComm
 
 
 def pull_again(broker: PullView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """Answer a pull that was held: with what is there now."""
+    """Answer a held pull with the messages that are there now."""
     return _pull(broker, connection, request, may_wait=False)
 
 
@@ -118,7 +118,7 @@ def _pull(
 
 
 def _reset(broker: PullView, header: PullMessageRequestHeader) -> GetMessageResult | None:
-    """What tells a group, once, that an administrator has set it to another position."""
+    """The result that tells a group, once, that an administrator has reset its offset; None without a reset."""
     if not broker.config.use_server_side_reset_offset:
         return None
     offset = broker.offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
@@ -185,7 +185,7 @@ def _refuse(code: ResponseCode, remark: str, forbidden: int | None = None) -> No
 
 
 def _refused(request: RemotingCommand, refusal: _Refusal) -> RemotingCommand:
-    """Of the header a refusal carries only why, where a permission is missing: Apache's have no offsets either."""
+    """The answer to a refused pull. As with Apache's broker, its header has no offsets, and at most a forbiddenType."""
     fields = {} if refusal.forbidden is None else {"forbiddenType": str(refusal.forbidden)}
     return request.answer(refusal.code, refusal.remark, fields)
 
@@ -193,10 +193,10 @@ def _refused(request: RemotingCommand, refusal: _Refusal) -> RemotingCommand:
 def _group_and_topic(
     broker: PullView, request: RemotingCommand, header: PullMessageRequestHeader
 ) -> tuple[SubscriptionGroupConfig, TopicConfig]:
-    """What the pull is about.
+    """The group and the topic of a pull.
 
     Raises:
-        _Refusal: the broker, the group or the topic may not be read, or there is no such queue.
+        _Refusal: the broker, the group or the topic may not be read, or the queue does not exist.
     """
     config = broker.config
     if not Permission.is_readable(config.broker_permission):
@@ -228,11 +228,11 @@ def _wanted(
     header: PullMessageRequestHeader,
     group: SubscriptionGroupConfig,
 ) -> MessageFilter | None:
-    """What the consumer subscribes: the request says it, or the heartbeats said it before.
+    """The filter of a pull, from the subscription in the request or in earlier heartbeats; None for all messages.
 
     Raises:
-        _Refusal: it is not known, outdated, not allowed or cannot be understood.
-        _ComesAgainError: its expression is compiled first.
+        _Refusal: the subscription is unknown, outdated, not allowed or wrong.
+        _ComesAgainError: its expression has to be compiled first.
     """
     if header.sys_flag & PullSysFlag.SUBSCRIPTION:
         return _asked(broker, connection, request, header)
@@ -265,11 +265,11 @@ def _check_property_filter(broker: PullView, wanted: SubscriptionData) -> None:
 def _asked(
     broker: PullView, connection: Connection, request: RemotingCommand, header: PullMessageRequestHeader
 ) -> MessageFilter | None:
-    """What the request itself says.
+    """The filter of the subscription in the request.
 
     Raises:
-        _Refusal: it cannot be understood, or not be done.
-        _ComesAgainError: its expression is compiled first.
+        _Refusal: the subscription is wrong, or not allowed.
+        _ComesAgainError: its expression has to be compiled first.
     """
     try:
         wanted = bounded_subscription(header.topic, header.subscription, header.expression_type)

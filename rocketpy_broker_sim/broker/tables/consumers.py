@@ -1,4 +1,4 @@
-"""Who consumes: the clients of every consumer group as their heartbeats tell, and what the group subscribes.
+"""The consumer groups with connected clients: the members and subscriptions that their heartbeats tell.
 
 Plays the part of ConsumerManager and ConsumerGroupInfo. It is not stored: clients register again.
 """
@@ -29,17 +29,17 @@ __all__ = ["ConsumerGroup", "ConsumerTable"]
 log = get_logger(__name__)
 
 _SMALLEST_KEPT = 1024
-"""Bytes of a list of members above which it is kept: a shorter one is soon made again."""
+"""Bytes of an encoded list of members above which it is cached: a shorter one is encoded quickly."""
 _LARGEST_KEPT = 512 * 1024
-"""Beyond it a list is made for each request: only ids of hundreds of characters take as much."""
+"""Longer lists are encoded for each request; only ids of hundreds of characters make a list so long."""
 _MOST_KEPT = 16
 _BYTES_A_SUBSCRIPTION = 1280
 _BYTES_A_TAG = 128
 _versions = count(1)
-"""Never twice the same, so that a group which ends and begins again has another."""
+"""Never repeats, so that a group which ends and begins again has a new number."""
 
 Notify = Callable[[str], None]
-"""Have the members of a group told that it changed."""
+"""Notifies the members of a group that it has changed."""
 
 
 @attrs.define(eq=False)
@@ -47,7 +47,7 @@ class ConsumerGroup:
     """A consumer group with at least one client connected.
 
     Attributes:
-        notify: Whether its members want to hear of changes.
+        notify: Whether its members are notified of changes.
         fingerprint: What the last heartbeat of the second version said about the subscriptions, None before one.
         version: Rises when its members change.
         told_by: Who told its subscriptions; they count as kept for it.
@@ -67,14 +67,14 @@ class ConsumerGroup:
     told_size: int = 0
 
     def take(self, data: ConsumerData, *, notify: bool) -> None:
-        """What the newest heartbeat says holds for the group."""
+        """Apply the newest heartbeat to the group."""
         self.consume_type = data.consume_type
         self.message_model = data.message_model
         self.consume_from_where = data.consume_from_where
         self.notify = notify
 
     def subscribe(self, subscriptions: Iterable[SubscriptionData]) -> bool:
-        """Replace the subscriptions; whether a topic came or went. Of two versions of one the newer holds."""
+        """Replace the subscriptions, except by older versions. Returns whether a topic was added or removed."""
         wanted = {each.topic: each for each in subscriptions}
         changed = wanted.keys() != self.subscriptions.keys()
         for topic, each in wanted.items():
@@ -86,7 +86,7 @@ class ConsumerGroup:
 
 
 def _size_of(subscriptions: Iterable[SubscriptionData]) -> int:
-    """What subscriptions are reckoned to take, in bytes."""
+    """The estimated bytes of subscriptions."""
     size = 0
     for each in subscriptions:
         size += _BYTES_A_SUBSCRIPTION + len(each.topic) + 2 * len(each.sub_string or "")
@@ -121,12 +121,12 @@ class ConsumerTable:
         self._groups: dict[str, ConsumerGroup] = {}
         self._memberships = Memberships(config, tally)
         self._encoded: dict[str, tuple[int, bytes]] = {}
-        """Lists of members by group, with the version of each."""
+        """Cached lists of members by group, each with its version."""
 
     # --- asking ----------------------------------------------------------------------------------------
 
     def group(self, name: str) -> ConsumerGroup | None:
-        """The group, None when none of its clients is connected."""
+        """The group, None if it has no connected client."""
         return self._groups.get(name)
 
     def groups(self) -> list[ConsumerGroup]:
@@ -134,19 +134,19 @@ class ConsumerTable:
         return list(self._groups.values())
 
     def told(self, group: str) -> list[Channel]:
-        """The connections that are told when a group changes: none of a group that does not want to hear."""
+        """The connections to notify when a group changes; none if the group is not notified."""
         found = self._groups.get(group)
         return list(found.clients) if found is not None and self._is_told(found) else []
 
     def client_ids(self, group: str) -> list[str]:
-        """Ids of the members, each once: one that reconnects may be there twice for a moment."""
+        """The client ids of the members, each once; a member that reconnects may be there twice for a moment."""
         found = self._groups.get(group)
         return list(dict.fromkeys(client.client_id for client in found.clients.values())) if found else []
 
     def encoded_ids(self, group: str) -> bytes | None:
-        """The body that lists the members, None when there is none.
+        """The encoded list of members, None if there are none.
 
-        Kept until the group changes: when it does, each of a thousand members asks for the same list.
+        It is cached until the group changes, because after a change each of a thousand members asks for the same list.
         """
         found = self._groups.get(group)
         if found is None:
@@ -167,12 +167,12 @@ class ConsumerTable:
         return list(found.clients.values()) if found else []
 
     def find_client(self, group: str, client_id: str) -> ClientChannel | None:
-        """The member of that id, the one that connected last."""
+        """The member with a client id; if there are several, the one that connected last."""
         found = [client for client in self.clients(group) if client.client_id == client_id]
         return found[-1] if found else None
 
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
-        """How the group subscribes the topic, None when it does not."""
+        """The group's subscription to a topic, None if there is none."""
         found = self._groups.get(group)
         return found.subscriptions.get(topic) if found else None
 

@@ -1,8 +1,8 @@
-"""Who filters by properties: what each group wants of each topic, in consumerFilter.json. Plays ConsumerFilterManager.
+"""The filters by properties of all groups and topics, stored in consumerFilter.json. Plays ConsumerFilterManager.
 
-A subscription is born when it is registered, and dead when its group or the subscription has gone; a dead one is kept
-for a day, so that the bit maps of messages that come meanwhile still speak for it. Whether a bit map says anything is
-told by the time of birth: those of messages stored before it were made without this filter.
+A filter is born when it is registered, and dead when the group or its subscription has gone. A dead filter is kept for
+a day, so that the bit maps of messages stored meanwhile still include it. The bit maps of messages stored before a
+filter's birth do not include it, and are not used for it.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ __all__ = ["ConsumerFilterData", "ConsumerFilterTable"]
 log = get_logger(__name__)
 
 DEAD_BEFORE_START_MS = 30_000
-"""Who was alive when the broker stopped is taken to have died so long before it starts again, as Apache's does."""
+"""A filter that was alive when the broker stopped counts as having died this long before the next start, as in Java."""
 _BYTES_OF_DATA = 1600
 
 
 @attrs.define(eq=False)
 class ConsumerFilterData:
-    """What one group wants of one topic.
+    """The filter of one group for one topic.
 
     Attributes:
-        born_time: When this filter was registered, in ms, on the clock of the stored times.
-        dead_time: When it was given up; below `born_time` while it is alive.
-        client_version: The version that the group gave its subscription.
-        mask: The bits of the group in a bit map, as a number.
+        born_time: When it was registered, in ms since 1970, on the clock of store times.
+        dead_time: When it died, in ms since 1970; below `born_time` while it is alive.
+        client_version: The version of the group's subscription.
+        mask: The bits of this filter in a bit map, as a number.
     """
 
     group: str
@@ -61,17 +61,17 @@ class ConsumerFilterData:
 
     @property
     def is_dead(self) -> bool:
-        """Whether it has been given up."""
+        """Whether its group or subscription has gone."""
         return self.dead_time >= self.born_time
 
     @property
     def size(self) -> int:
-        """Bytes that it is reckoned to take."""
+        """Its estimated size in bytes."""
         names = len(self.group) + len(self.topic)
         return _BYTES_OF_DATA + 4 * names + self.compiled.size
 
     def bit_test(self) -> ByBits:
-        """Says whether a bit map leaves it open that the message is wanted; so does one made without this filter."""
+        """A test of bit maps: False if a message is not wanted, True if it may be or the map was made without this."""
         born, mask, size = self.born_time, self.mask, self.bloom.bit_num // 8
         number = int.from_bytes
 
@@ -83,7 +83,7 @@ class ConsumerFilterData:
         return may_want
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in the file."""
+        """The JSON that stands for it in the file."""
         return {
             "bloomFilterData": {"bitNum": self.bloom.bit_num, "bitPos": list(self.bloom.positions)},
             "bornTime": self.born_time,
@@ -101,15 +101,15 @@ class ConsumerFilterTable(StoredTable):
     """Filters by topic and group.
 
     Args:
-        config: of the broker.
+        config: the broker's settings.
         storage: where the file is.
-        compiler: compiles what the file has.
-        now: the time on the clock of the stored times, ms: no message was stored later.
-        room: what they take counts there.
+        compiler: compiles the expressions in the file.
+        now: the time in ms since 1970, on the clock of store times; no message was stored later.
+        room: counts and bounds the memory that filters take.
 
     Attributes:
-        bloom: Gives every group its bits.
-        version: Rises when a filter comes or goes.
+        bloom: Assigns bits to filters.
+        version: Increases when a filter is added or removed.
     """
 
     file_name = "consumerFilter.json"
@@ -136,30 +136,30 @@ class ConsumerFilterTable(StoredTable):
     # --- asking ----------------------------------------------------------------------------------------
 
     def get(self, topic: str, group: str) -> ConsumerFilterData | None:
-        """What a group wants of a topic; None when it does not filter it, or its expression is none."""
+        """The filter of a group for a topic; None if it has none, or its expression is wrong."""
         return self._topics.get(topic, {}).get(group)
 
     def of_topic(self, topic: str) -> Mapping[str, ConsumerFilterData]:
-        """Who filters a topic, by group; a view, not to be kept."""
+        """The filters of a topic, by group; a view that must not be kept."""
         return MappingProxyType(self._topics.get(topic, {}))
 
     @property
     def topics(self) -> Container[str]:
-        """Topics that somebody filters; not to be kept."""
+        """The topics that have filters; a view that must not be kept."""
         return self._topics
 
     def has_group(self, group: str) -> bool:
-        """Whether a group filters anything, or did."""
+        """Whether a group has filters, dead ones included."""
         return group in self._groups
 
     def __len__(self) -> int:
-        """How many filters there are."""
+        """The number of filters."""
         return sum(map(len, self._topics.values()))
 
     # --- changing --------------------------------------------------------------------------------------
 
     def needs(self, group: str, wanted: SubscriptionData) -> bool:
-        """Whether a subscription has an expression that `register` has to be given compiled."""
+        """Whether `register` needs the compiled expression of a subscription."""
         if wanted.expression_type != SQL92 or not wanted.sub_string:
             return False
         known = self.get(wanted.topic, group)
@@ -172,12 +172,12 @@ class ConsumerFilterTable(StoredTable):
     def register(
         self, group: str, wanted: SubscriptionData, compiled: Expression | FilterExpressionError | None = None
     ) -> None:
-        """Take in what a group wants of a topic by an expression; of two versions of it the newer holds.
+        """Register the filter of a subscription by an expression, unless a newer version is registered.
 
         Args:
-            group: its name.
-            wanted: its subscription.
-            compiled: its expression, or what is wrong with it, where `needs` has said so.
+            group: the group's name.
+            wanted: the subscription.
+            compiled: its expression or the error in it, if `needs` was true.
         """
         if wanted.expression_type != SQL92 or not wanted.sub_string:
             return
@@ -191,7 +191,7 @@ class ConsumerFilterTable(StoredTable):
             self._revive(known)
             return
         if known is not None:
-            self._remove(known)  # also when the new expression is none: then the client shall hear of that
+            self._remove(known)  # also if the new expression is wrong, so that the client gets an error
         if isinstance(compiled, FilterExpressionError) or compiled is None:
             log.warning("group %s: the expression for %s cannot be used: %s", group, wanted.topic, compiled)
             return
@@ -214,13 +214,13 @@ class ConsumerFilterTable(StoredTable):
         self.mark_changed()
 
     def keep(self, group: str, topics: Collection[str]) -> None:
-        """A group subscribes these topics and no others: its other filters are dead."""
+        """A group subscribes to these topics only: its other filters die."""
         for data in list(self._groups.get(group, {}).values()):
             if data.topic not in topics:
                 self._give_up(data)
 
     def unregister(self, group: str) -> None:
-        """The last member of a group has gone: its filters are dead."""
+        """The last member of a group has gone: its filters die."""
         self.keep(group, ())
 
     def _give_up(self, data: ConsumerFilterData) -> None:
@@ -229,7 +229,7 @@ class ConsumerFilterTable(StoredTable):
             self.mark_changed()
 
     def clean(self) -> None:
-        """Forget filters that have been dead for long."""
+        """Remove filters that have been dead for `filter_data_clean_time_span`."""
         oldest = wall_ms() - self._config.filter_data_clean_time_span
         for groups in list(self._topics.values()):
             for data in list(groups.values()):
@@ -263,9 +263,9 @@ class ConsumerFilterTable(StoredTable):
         return pretty_steps({"filterDataByTopic": Entries((topic, _of_topic(topic, every)) for topic, every in topics)})
 
     def decode(self, data: bytes) -> None:
-        """Take over consumerFilter.json; nothing of it when bits in it are those of another Bloom filter.
+        """Load consumerFilter.json, unless its bits come from a Bloom filter with other parameters.
 
-        All were alive whose group had members when it was written; those come again, or are dead.
+        Filters that were alive when it was written count as dead until their groups register them again.
         """
         bodies = [
             each
@@ -296,10 +296,10 @@ class ConsumerFilterTable(StoredTable):
         )
 
     def begin_again(self, now: int) -> None:
-        """The last run did not end in order: what it wrote of filters last is not known, so no bit map is believed.
+        """Trust no existing bit map, because the last run did not stop cleanly and its filters may not all be saved.
 
         Args:
-            now: ms since 1970, no earlier than any record was stored.
+            now: the time in ms since 1970, not before any record was stored.
         """
         for groups in self._topics.values():
             for data in groups.values():

@@ -1,4 +1,4 @@
-"""What groups get of topics: how many messages lately, and how far they have pulled. In memory only, and bounded.
+"""The recent reads of groups: messages a second from each topic, and pull offsets. In memory only, and bounded.
 
 Plays the part of GROUP_GET_NUMS in BrokerStatsManager and of the pull offsets in ConsumerOffsetManager.
 """
@@ -12,9 +12,9 @@ from rocketpy.rates import Rate
 __all__ = ["GroupReads"]
 
 MOST_PAIRS = 20_000
-"""Topics with a group that are remembered; the ones that nobody read for the longest time are forgotten first."""
+"""How many pairs of topic and group are remembered; those read least recently are forgotten first."""
 MOST_QUEUES = 20_000
-"""Queues of all of them together: about two megabytes, whatever a peer pulls."""
+"""How many queues of all pairs are remembered: about two megabytes, whatever a peer pulls."""
 
 
 class _Reads:
@@ -26,7 +26,7 @@ class _Reads:
 
 
 class GroupReads:
-    """What was read, by topic and group.
+    """The reads, by topic and group.
 
     Args:
         clock: the loop's clock, in seconds.
@@ -35,11 +35,11 @@ class GroupReads:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._pairs: dict[tuple[str, str], _Reads] = {}
-        """The one that was read last stands last."""
+        """By topic and group; the pair that was read last is the last one."""
         self._queues = 0
 
     def note(self, topic: str, group: str, queue_id: int, count: int, next_offset: int) -> None:
-        """A pull was answered with so many messages; the next one will begin at that offset."""
+        """Count a pull that was answered with `count` messages; the next one will begin at `next_offset`."""
         pair = topic, group
         found = self._pairs.pop(pair, None)
         if found is None:
@@ -54,17 +54,17 @@ class GroupReads:
             self._forget(next(iter(self._pairs)))
 
     def position(self, topic: str, group: str, queue_id: int) -> int | None:
-        """Where the next pull of a queue will begin, None when nobody has pulled it."""
+        """The offset at which the next pull of a queue will begin, None if the group has not pulled it."""
         found = self._pairs.get((topic, group))
         return found.positions.get(queue_id) if found is not None else None
 
     def per_second(self, topic: str, group: str) -> float:
-        """Messages a second that the group got of the topic in the last minute."""
+        """Messages a second that the group got from the topic in the last minute."""
         found = self._pairs.get((topic, group))
         return found.rate.minute(self._clock()).per_second if found is not None else 0.0
 
     def __len__(self) -> int:
-        """Topics with a group that are remembered."""
+        """The number of pairs that are remembered."""
         return len(self._pairs)
 
     def _forget(self, pair: tuple[str, str]) -> None:

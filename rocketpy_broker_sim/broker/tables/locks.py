@@ -1,8 +1,8 @@
-"""Locks on queues, which clients that consume in order take and refresh. Plays RebalanceLockManager.
+"""Locks on queues, which clients with orderly consumers take and renew. Plays RebalanceLockManager.
 
-A lock belongs to a client, by its id: a connection that closes takes none of them along, so that a client which
-reconnects goes on. One that is not refreshed runs out. They are in memory only: after a restart all queues are free, as
-with Apache's broker.
+A lock belongs to a client id. It outlives the client's connection, so that a client which reconnects keeps its locks. A
+lock that is not renewed expires. Locks are in memory only: as with Apache's broker, all queues are free after a
+restart.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ __all__ = ["LOCK_SECONDS", "QueueLocks"]
 log = get_logger(__name__)
 
 LOCK_SECONDS = 60.0
-"""What a lock lasts without being refreshed: the system property rocketmq.broker.rebalance.lockMaxLiveTime of Java."""
+"""Seconds until a lock expires unless it is renewed. In Java: rocketmq.broker.rebalance.lockMaxLiveTime."""
 _BYTES_A_LOCK = 512
-"""What a lock is reckoned to take, beside its names."""
+"""Estimated bytes of a lock, without its names."""
 _BYTES_A_CHARACTER = 4
 
 
 @attrs.define(eq=False)
 class _Lock:
-    """Who holds a queue.
+    """The lock on one queue.
 
     Attributes:
         client_id: The holder.
-        refreshed: When it was taken or refreshed last, on the loop's clock.
-        size: What it is reckoned to take, in bytes.
+        refreshed: When it was taken or last renewed, on the loop's clock.
+        size: Its estimated size in bytes.
     """
 
     client_id: str
@@ -45,12 +45,12 @@ class _Lock:
 
 
 class QueueLocks:
-    """Who holds which queue, by consumer group.
+    """The locks of all consumer groups.
 
     Args:
         clock: the loop's clock, in seconds.
-        room: what the locks take counts there; they are only measured when None.
-        seconds: what a lock lasts.
+        room: counts and bounds the memory that locks take; None for no bound.
+        seconds: how long a lock lasts unless it is renewed.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class QueueLocks:
         self._room = room or TableRoom()
         self._seconds = seconds
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
-        """In each group the lock that was refreshed last stands last."""
+        """By group; in each, the lock that was renewed last is the last one."""
         self._seldom = Seldom(log, clock=clock)
 
     def lock(self, group: str, queue: MessageQueue, client_id: str) -> bool:
-        """Take a queue for a client, or refresh its lock. False when another client holds it.
+        """Lock a queue for a client, or renew its lock. False if another client holds it.
 
         Raises:
-            BrokerError: there is no room for one lock more.
+            BrokerError: there is no room for another lock.
         """
         held, now = self._groups.get(group, {}), self._clock()
         found = held.get(queue)
@@ -84,7 +84,7 @@ class QueueLocks:
         return True
 
     def unlock(self, group: str, queue: MessageQueue, client_id: str) -> bool:
-        """Give a queue back; only its holder can. Whether it was."""
+        """Unlock a queue. False if the client does not hold it."""
         held = self._groups.get(group, {})
         found = held.get(queue)
         if found is None or found.client_id != client_id:
@@ -93,12 +93,12 @@ class QueueLocks:
         return True
 
     def holds_any(self, group: str) -> bool:
-        """Whether a client of the group holds a queue, which means that the group consumes in order."""
+        """Whether a client of the group holds a lock, which means that the group consumes in order."""
         held = self._groups.get(group)
         return held is not None and not self._has_run_out(held[next(reversed(held))], self._clock())
 
     def sweep(self) -> Generator[None, None, None]:
-        """Forget what has run out. A step for each lock and each group."""
+        """Remove expired locks, in steps of one lock or one group."""
         for group in list(self._groups):
             while held := self._groups.get(group):
                 queue, oldest = next(iter(held.items()))
@@ -109,7 +109,7 @@ class QueueLocks:
             yield
 
     def __len__(self) -> int:
-        """Locks that are known, some of which may have run out."""
+        """The number of locks, some of which may have expired."""
         return sum(map(len, self._groups.values()))
 
     def _has_run_out(self, lock: _Lock, now: float) -> bool:
@@ -123,6 +123,6 @@ class QueueLocks:
 
 
 def _size_of(group: str, queue: MessageQueue, client_id: str) -> int:
-    """Bytes that a lock is reckoned to take; each request brings other copies of the names."""
+    """The estimated bytes of a lock, whose names are counted because each request carries new copies of them."""
     names = len(group) + len(queue.topic) + len(queue.broker_name) + len(client_id)
     return _BYTES_A_LOCK + _BYTES_A_CHARACTER * names

@@ -1,6 +1,6 @@
-"""Where every group stands in every queue: consumerOffset.json. Plays the part of ConsumerOffsetManager.
+"""The committed offsets of all groups: consumerOffset.json. Plays the part of ConsumerOffsetManager.
 
-An offset is the next one to consume. Names are those of existing topics and groups: whoever commits has checked that.
+An offset is that of the next message to consume. Callers have checked that topics and groups exist.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ log = get_logger(__name__)
 NOT_FOUND = -1
 _PAIRS_A_STEP = 32
 _SEPARATOR = "@"
-"""Between topic and group in the keys of the file; no name can hold it."""
+"""Separates topic and group in the keys of the file; no name can contain it."""
 _BYTES_A_PAIR = 832
-"""What a topic and a group with offsets are reckoned to take; and twice their names."""
+"""Estimated bytes of a topic and group with offsets, without their names, which are there twice."""
 _BYTES_AN_OFFSET = 72
 _BYTES_OF_RESETTING = 256
 _BYTES_A_RESET = 48
 
 
 def size_of_offsets(key: str, count: int) -> int:
-    """Bytes that so many offsets of a group on a topic are reckoned to take."""
+    """The estimated bytes of `count` offsets of a group on a topic."""
     return _BYTES_A_PAIR + 2 * len(key) + _BYTES_AN_OFFSET * count if count else 0
 
 
 def size_of_resets(key: str, count: int) -> int:
-    """Bytes that so many resets of a group on a topic, of which it has yet to be told, are reckoned to take."""
+    """The estimated bytes of `count` resets of a group on a topic that its pulls have not been told of."""
     return _BYTES_OF_RESETTING + len(key) + _BYTES_A_RESET * count if count else 0
 
 
@@ -66,9 +66,9 @@ class ConsumerOffsetTable(StoredTable):
         self._offsets: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
         self._topics: dict[str, dict[str, None]] = {}
-        """The topics of each group."""
+        """The topics that each group has offsets for."""
         self._groups: dict[str, dict[str, None]] = {}
-        """The groups of each topic. With both, what goes with a deleted one is found without a look at all others."""
+        """The groups with offsets for each topic. Both tables make deleting a topic or group quick."""
         self._count = 0
         self._commits = 0
         self.data_version = DataVersion()
@@ -78,7 +78,7 @@ class ConsumerOffsetTable(StoredTable):
     # --- committing and asking -------------------------------------------------------------------------
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Note where a group stands; backward too, as Apache's broker does, but that is counted.
+        """Commit an offset; as with Apache's broker, it may be lower than the last one, which is counted.
 
         Raises:
             BrokerError: the group has no offset on that queue, and the table is full.
@@ -98,7 +98,7 @@ class ConsumerOffsetTable(StoredTable):
             self.data_version = self.data_version.next_version()
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """Where a group stands, or shall stand after a reset; NOT_FOUND when it never committed."""
+        """The committed offset of a group, or the one of a pending reset; NOT_FOUND if there is neither."""
         key = _key(topic, group)
         if self._config.use_server_side_reset_offset:
             reset = self._resets.get(key, {}).get(queue_id)
@@ -132,10 +132,10 @@ class ConsumerOffsetTable(StoredTable):
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
 
     def _make_room(self, group: str, topic: str, added: int, added_resets: int = 0) -> None:
-        """There are about to be so many offsets and resets more.
+        """Make room for more offsets and resets.
 
         Raises:
-            BrokerError: there may not be: nothing is changed.
+            BrokerError: there is no room; nothing is changed.
         """
         if not added and not added_resets:
             return
@@ -147,7 +147,7 @@ class ConsumerOffsetTable(StoredTable):
         self._count += added
 
     def _queues(self, group: str, topic: str) -> dict[int, int]:
-        """The queues of a group, to set some of them; there is room for those that are new."""
+        """The offsets of a group by queue, to be changed by the caller, who has made room for new ones."""
         key = _key(topic, group)
         queues = self._offsets.get(key)
         if queues is None:
@@ -160,9 +160,9 @@ class ConsumerOffsetTable(StoredTable):
         self._groups.setdefault(topic, {})[group] = None
 
     def clamp(self, end: Callable[[str, int], int]) -> None:
-        """Take groups back that stand behind the end of a queue, whose last messages were lost with the power.
+        """Move back groups whose offset is beyond the end of a queue that lost its last messages in a power loss.
 
-        Left there, they would pass over the messages that take the lost ones' places.
+        Otherwise they would skip the messages that take the places of the lost ones.
 
         Args:
             end: Gives the offset behind the last message of a topic's queue.
@@ -179,9 +179,9 @@ class ConsumerOffsetTable(StoredTable):
     # --- resets ----------------------------------------------------------------------------------------
 
     def assign_resets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Have the group go on from these offsets, by queue: its next pulls are told, until then no commit counts.
+        """Reset a group to these offsets, by queue. Its next pulls are told, and until then commits are ignored.
 
-        All of them or none, at once: nobody shall find half of the queues reset.
+        All queues are reset at once, or none, so that no reader finds only half of them reset.
 
         Raises:
             BrokerError: the table is full.

@@ -1,10 +1,9 @@
-"""The extension of one consume queue: what a broker knows of a message beyond the twenty bytes of its unit.
+"""The extension of one consume queue, which keeps the bit maps of messages beside the queue's units of twenty bytes.
 
-An entry is tags code, store time and a bit map that says which filters let the message pass. The unit of the queue then
-carries the address of the entry in place of the tags code: its position, moved below all numbers that a tags code can
-be. Messages without a bit map have no entry, and an ordinary unit. Entries lie one behind the other; an entry never
-crosses files, and a file is closed by a size of -1.
-Plays the part of ConsumeQueueExt and CqExtUnit.
+An entry has the tags code, the store time, and a bit map of the filters that the message matches. The unit of the queue
+then has the address of the entry in place of the tags code: the entry's position, shifted below all values that a tags
+code can have. Messages without a bit map have no entry, and an ordinary unit. Entries follow each other without gaps.
+An entry never crosses files, and a size of -1 closes a file. Plays the part of ConsumeQueueExt and CqExtUnit.
 """
 
 from __future__ import annotations
@@ -26,37 +25,37 @@ __all__ = ["FOLDER", "LAST_ADDRESS", "ConsumeQueueExt", "ExtEntry", "entries_of"
 
 FOLDER = "consumequeue_ext"
 LAST_ADDRESS = -0x80000001
-"""Tags codes are signed 32-bit numbers, or times; what lies below them is an address."""
+"""Tags codes are signed 32-bit numbers, or times; anything up to this value is an address."""
 _FIRST_ADDRESS = -(2**63)
 _HEAD = struct.Struct(">hqqh")  # size, tags code, store time, bytes of the bit map
 _SIZE = struct.Struct(">h")
 _CLOSED = _SIZE.pack(-1)
 _READ_AHEAD = 4096
 _LARGEST = 256
-"""Bytes that an entry has, with few exceptions."""
+"""Bytes that nearly every entry fits into."""
 _NONE = (0, 0, 0, 0)
 """The head of no entry."""
 _RESERVED = 4
-"""Bytes at the end of a file that no entry may take."""
+"""Bytes at the end of a file that entries leave free."""
 
 log = get_logger(__name__)
 
 
 class ExtEntry(NamedTuple):
-    """What is kept of one message."""
+    """The entry of one message."""
 
     tags_code: int
     store_timestamp: int
     bit_map: bytes = b""
 
     def encode(self) -> bytes:
-        """The bytes of the file."""
+        """The entry as it is stored."""
         size = _HEAD.size + len(self.bit_map)
         return _HEAD.pack(size, self.tags_code, self.store_timestamp, len(self.bit_map)) + self.bit_map
 
 
 def entries_of(topic: str, requests: Iterable[DispatchRequest], bit_maps: BitMaps) -> list[ExtEntry | None]:
-    """What is kept of new messages of a topic; None for one without a bit map."""
+    """The entries of new messages of a topic; None for a message without a bit map."""
     return [
         ExtEntry(code, request[5], bits) if bits else None
         for request in requests
@@ -65,7 +64,7 @@ def entries_of(topic: str, requests: Iterable[DispatchRequest], bit_maps: BitMap
 
 
 def is_address(tags_code: int) -> bool:
-    """Whether what stands in the place of a tags code is the address of an entry."""
+    """Whether the value in a unit's field for the tags code is the address of an entry."""
     return tags_code <= LAST_ADDRESS
 
 
@@ -74,7 +73,7 @@ class ConsumeQueueExt:
 
     Attributes:
         row: The files.
-        end: Position behind the last entry, where the next one goes if its file has room.
+        end: Position after the last entry, where the next one is written if its file has room.
     """
 
     __slots__ = ("_flushed", "_parents_synced", "_storage", "_topic_folder", "end", "row")
@@ -82,7 +81,7 @@ class ConsumeQueueExt:
     def __init__(
         self, storage: Storage, topic: str, queue_id: int, file_size: int, on_open: Callable[[], None] | None = None
     ) -> None:
-        """Nothing is loaded yet."""
+        """Prepare it; `load` reads the files."""
         self._storage = storage
         self._topic_folder = f"{FOLDER}/{topic}"
         self.row = MappedFileQueue(storage, f"{self._topic_folder}/{queue_id}", file_size, on_open)
@@ -93,17 +92,17 @@ class ConsumeQueueExt:
     # --- loading
 
     def load(self, *, safe: int | None = None) -> bool:
-        """Take in the files, as the row does; `settle` finds the last entry."""
+        """Load the files; `settle` finds the last entry."""
         return self.row.load(safe=safe)
 
     def settle(self, address: int | None) -> bool:
-        """Let the next entry go behind the one that the last unit of the queue leads to, and drop the others.
+        """Continue after the entry that the queue's last unit refers to, and drop later entries.
 
         Args:
-            address: In the last unit that has one; None when no unit has.
+            address: The address in the last unit that has one; None if no unit has.
 
         Returns:
-            Whether something had to be dropped.
+            Whether entries were dropped.
         """
         if address is None:
             return self._restart(0)
@@ -111,14 +110,14 @@ class ConsumeQueueExt:
         entry = self.get(address)
         if entry is None:
             log.warning("%s has lost entries: the next ones begin in a file of their own", self.row.folder)
-            # Not where units lead that are there already: they would be taken for those of other messages.
+            # Not at positions that existing units refer to: their entries would be taken for those of other messages.
             return self._restart(position - position % self.row.file_size + self.row.file_size)
         self.end = position + _HEAD.size + len(entry.bit_map)
         self._flushed = self.end
         return self.row.cut(self.end)
 
     def _restart(self, position: int) -> bool:
-        """Drop all entries, and let the next one go to a position."""
+        """Drop all entries, and write the next one at a position."""
         had_files = bool(self.row.files)
         self.row.delete()
         self.end = self._flushed = position
@@ -156,7 +155,7 @@ class ConsumeQueueExt:
     # --- reading
 
     def get(self, address: int) -> ExtEntry | None:
-        """The entry at an address; None when it is none, or nothing is there."""
+        """The entry at an address; None if it is not an address, or there is no entry."""
         position = address - _FIRST_ADDRESS
         file = self.row.find(position) if is_address(address) else None
         if file is None or position + _HEAD.size > file.end:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.interop.drivers import Driver, Event, arguments
+from tests.interop.failure import InteropError
 from tests.interop.process import JavaProcess
 from tests.interop.servers import temporary_home
 
@@ -56,12 +57,14 @@ class Client:
         """Send so many messages in each of the ways; the answers.
 
         Raises:
-            InteropError: It broke down; the message ends with what it printed.
+            InteropError: It broke down, or a send failed; the message has what it printed.
         """
         options = {"namesrv": namesrv, "topic": topic, "group": group, "ways": ",".join(ways), "count": count}
         with self.running("produce", **options) as driver:
             driver.wait("done", timeout=SEND_WITHIN)
             driver.process.wait_end(SEND_WITHIN)
+            if failed := driver.of("failed"):
+                raise InteropError(f"{self.name} could not send to {topic}: {failed}")
             return driver.of("sent")
 
     @contextmanager

@@ -196,7 +196,7 @@ public final class Admin {
         System.setOut(both);
         System.setErr(both);
         try {
-            MQAdminStartup.main0(arguments, null);
+            Closing.promptly(() -> MQAdminStartup.main0(arguments, null));
         } finally {
             System.setOut(out);
             System.setErr(err);

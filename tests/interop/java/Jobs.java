@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 
 /**
- * Producers and push consumers in one JVM, which takes a second to start: each a job with a number and a thread.
+ * Producers and consumers in one JVM, which takes a second to start: each a job with a number and a thread.
  *
  * A line of standard input is a JSON object. With "main" and "arguments" it begins the "job", without them it ends one,
  * and with "abandon" at once. The lines that a job prints begin with its number; the last one says "ended", or "broken"
@@ -79,6 +79,12 @@ public final class Jobs {
                     break;
                 case "PushConsumer":
                     PushConsumer.consume(options, events, told::await);
+                    break;
+                case "LitePullConsumer":
+                    LitePullConsumer.consume(options, events, () -> told.getCount() == 0);
+                    break;
+                case "PullConsumer":
+                    PullConsumer.work(options, events);
                     break;
                 default:
                     throw new IllegalArgumentException("no such driver: " + main);

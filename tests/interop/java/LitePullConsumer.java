@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BooleanSupplier;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -26,7 +27,6 @@ public final class LitePullConsumer {
     }
 
     public static void main(String[] arguments) throws Exception {
-        Options options = new Options(arguments);
         AtomicBoolean ended = new AtomicBoolean();
         Thread reader = new Thread(() -> {
             try {
@@ -40,15 +40,16 @@ public final class LitePullConsumer {
         });
         reader.setDaemon(true);
         reader.start();
-        consume(options, ended);
+        consume(new Options(arguments), Events.ALONE, ended::get);
         System.exit(0);
     }
 
-    private static void consume(Options options, AtomicBoolean ended) throws Exception {
+    /** Consume until {@code ended} says so. */
+    static void consume(Options options, Events events, BooleanSupplier ended) throws Exception {
         String topic = options.required("topic");
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(options.required("group"));
         consumer.setNamesrvAddr(options.required("namesrv"));
-        consumer.setInstanceName("lite-" + ProcessHandle.current().pid());
+        consumer.setInstanceName(options.text("instance", "lite-" + ProcessHandle.current().pid()));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(false);
         consumer.setHeartbeatBrokerInterval(1_000);
@@ -69,25 +70,27 @@ public final class LitePullConsumer {
                     consumer.seek(queue, seek);
                 }
             }
-            Events.emit("ready", "queues", ids(queues));
+            events.tell("ready", "queues", ids(queues), "clientId", consumer.buildMQClientId());
             int received = 0;
             Collection<MessageQueue> mine = List.of();
-            while (!ended.get()) {
+            while (!ended.getAsBoolean()) {
                 Collection<MessageQueue> now = new HashSet<>(consumer.assignment());
                 if (!now.equals(mine)) {
                     mine = now;
-                    Events.emit("assigned", "topic", topic, "queues", ids(mine));
+                    events.tell("assigned", "topic", topic, "queues", ids(mine));
                 }
                 List<MessageExt> messages = consumer.poll(POLL_MS);
-                messages.forEach(LitePullConsumer::print);
+                for (MessageExt message : messages) {
+                    events.tell(described(message));
+                }
                 received += messages.size();
                 if (!messages.isEmpty()) {
                     consumer.commitSync();
                 }
             }
-            Events.emit("stopped", "received", received);
+            events.tell("stopped", "received", received);
         } finally {
-            consumer.shutdown();
+            Closing.promptly(consumer::shutdown);
         }
     }
 
@@ -106,13 +109,13 @@ public final class LitePullConsumer {
         return found;
     }
 
-    private static void print(MessageExt message) {
+    private static Map<String, Object> described(MessageExt message) {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("event", "message");
         line.put("body", Base64.getEncoder().encodeToString(message.getBody()));
         line.put("queueId", message.getQueueId());
         line.put("queueOffset", message.getQueueOffset());
         line.put("tags", message.getTags());
-        Events.ALONE.tell(line);
+        return line;
     }
 }

@@ -48,7 +48,7 @@ public final class Producer {
         try {
             driver.run();
         } finally {
-            driver.producer.shutdown();
+            Closing.promptly(driver.producer::shutdown);
         }
     }
 

@@ -3,7 +3,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
@@ -11,9 +10,6 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -24,7 +20,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * A "ready" line follows the first assignment, when every queue of the share has its process queue; then it runs until
  * the end of standard input. The first --fail-first deliveries of every message are answered with "later"
  * (--retry-level sets the delay of the next one). --orderly, --broadcast and --quiet are true or false;
- * --allocate is averagely, by_circle or consistent_hash.
+ * {@link Strategies} knows what --allocate names. --from is first, last or timestamp, then with --timestamp.
  */
 public final class PushConsumer {
     private static final int PAUSE_MS = 10;
@@ -44,7 +40,7 @@ public final class PushConsumer {
         failFirst = options.number("fail-first", 0);
         retryLevel = options.number("retry-level", 0);
         quiet = options.flag("quiet");
-        allocation = new AnnouncedAllocation(strategy(options.text("allocate", "averagely")), events);
+        allocation = new AnnouncedAllocation(Strategies.of(options), events);
         consumer = new DefaultMQPushConsumer(options.required("group"));
         configure();
         subscribe();
@@ -59,17 +55,6 @@ public final class PushConsumer {
         System.exit(0);
     }
 
-    private static AllocateMessageQueueStrategy strategy(String name) {
-        switch (name) {
-            case "by_circle":
-                return new AllocateMessageQueueAveragelyByCircle();
-            case "consistent_hash":
-                return new AllocateMessageQueueConsistentHash();
-            default:
-                return new AllocateMessageQueueAveragely();
-        }
-    }
-
     /** Consume until {@code end} returns. */
     static void consume(Options options, Events events, End end) throws Exception {
         PushConsumer driver = new PushConsumer(options, events);
@@ -79,7 +64,7 @@ public final class PushConsumer {
             events.tell("ready", "clientId", driver.clientId());
             end.await();
         } finally {
-            driver.consumer.shutdown();
+            Closing.promptly(driver.consumer::shutdown);
         }
         events.tell("stopped", "received", driver.received.get());
     }
@@ -93,8 +78,10 @@ public final class PushConsumer {
         consumer.setNamesrvAddr(options.required("namesrv"));
         consumer.setInstanceName(options.text("instance", "java-" + ProcessHandle.current().pid()));
         consumer.setAllocateMessageQueueStrategy(allocation);
-        consumer.setConsumeFromWhere("last".equals(options.text("from", "first"))
-            ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        String where = options.text("from", "first").toUpperCase();
+        consumer.setConsumeFromWhere(
+            ConsumeFromWhere.valueOf("CONSUME_FROM_" + where + (where.equals("TIMESTAMP") ? "" : "_OFFSET")));
+        consumer.setConsumeTimestamp(options.text("timestamp", consumer.getConsumeTimestamp()));
         consumer.setMaxReconsumeTimes(options.number("max-reconsume", -1));
         consumer.setConsumeMessageBatchMaxSize(options.number("batch", 1));
         consumer.setPollNameServerInterval(options.number("poll-ms", 1_000));

@@ -1,4 +1,4 @@
-"""Where the pulls of one kind of consumer differ from those of another: what may be held, and what an answer means."""
+"""How pulling differs between kinds of consumers: how much may be held, and what an answer means for offsets."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from rocketpy.consumer.offset_store import OffsetStore
     from rocketpy.errors import RocketMQError
 
-__all__ = ["PullManner", "PullSettings", "PushManner"]
+__all__ = ["PullPolicy", "PullSettings", "PushPolicy"]
 
 _MIB = 1024 * 1024
 
 
 class PullSettings(Protocol):
-    """The settings that pulling reads, for every kind of consumer. Times are seconds."""
+    """The settings that pulling reads, for every kind of consumer. Durations are in seconds."""
 
     @property
     def group(self) -> str:
-        """For whom."""
+        """The consumer group."""
         ...
 
     @property
@@ -32,7 +32,7 @@ class PullSettings(Protocol):
 
     @property
     def pull_interval(self) -> float:
-        """Between an answer and the next pull of a queue."""
+        """Seconds between an answer and the next pull of a queue."""
         ...
 
     @property
@@ -42,54 +42,54 @@ class PullSettings(Protocol):
 
     @property
     def broker_suspend_max_time(self) -> float:
-        """For which a broker may hold a pull that finds nothing."""
+        """Seconds for which a broker may hold a pull that finds no message."""
         ...
 
     @property
     def consumer_timeout_when_suspend(self) -> float:
-        """To wait for the answer to a pull."""
+        """Seconds to wait for the answer to a pull."""
         ...
 
     @property
     def pull_time_delay_when_exception(self) -> float:
-        """Before a queue is pulled again after an error."""
+        """Seconds until a queue is pulled again after an error."""
         ...
 
 
-class PullManner(Protocol):
-    """How a consumer of one kind pulls."""
+class PullPolicy(Protocol):
+    """How one kind of consumer pulls."""
 
     @property
     def lite(self) -> bool:
-        """Whether brokers are asked as by a lite pull consumer, whose pulls do not commit."""
+        """Whether pulls are lite pulls, which do not carry commits."""
         ...
 
     def limits(self, queues: int) -> FlowLimits:
-        """What may be held of each queue when so many queues of its topic are ours."""
+        """How much of each queue may be held if this consumer has `queues` queues of its topic."""
         ...
 
-    def brake(self, queue: ProcessQueue) -> str | None:
-        """Why a queue must not be pulled now, beside what is held of it; None when nothing is against it.
+    def reason_to_wait(self, queue: ProcessQueue) -> str | None:
+        """Why a queue must not be pulled now, apart from how much of it is held; None if it may be.
 
-        When that changes, `QueuePuller.look_again` has to be called.
+        `QueuePuller.look_again` must be called when that changes.
         """
         ...
 
     def advanced(self, queue: ProcessQueue) -> None:
-        """An answer has moved the position of a queue, perhaps past messages that nobody wants."""
+        """An answer has moved the position of a queue, perhaps past messages that were filtered out."""
         ...
 
     def failed(self, queue: ProcessQueue, error: RocketMQError) -> None:
-        """A pull failed; the next one comes after a while."""
+        """A pull failed; the next one follows after a pause."""
         ...
 
 
-class PushManner:
+class PushPolicy:
     """How a push consumer pulls.
 
     Args:
         config: the limits.
-        offsets: where it is noted how far the group is.
+        offsets: where the progress of each queue is recorded.
     """
 
     lite = False
@@ -99,23 +99,23 @@ class PushManner:
         self._offsets = offsets
 
     def limits(self, queues: int) -> FlowLimits:
-        """What may be held of each queue: a bound of the whole topic is shared out among its queues."""
+        """How much of each queue may be held: a limit for the whole topic is divided by the number of its queues."""
         config = self._config
         messages, mib = config.pull_threshold_for_queue, config.pull_threshold_size_for_queue
         if config.pull_threshold_for_topic != -1:
             messages = max(1, config.pull_threshold_for_topic // max(1, queues))
         if config.pull_threshold_size_for_topic != -1:
             mib = max(1, config.pull_threshold_size_for_topic // max(1, queues))
-        # In order the span grows only with what is held, but for filters.
+        # In an orderly consumer the span grows only with the messages held, filtered ones aside.
         return FlowLimits(messages, mib * _MIB, math.inf if config.orderly else config.consume_concurrently_max_span)
 
-    def brake(self, queue: ProcessQueue) -> str | None:
-        """Nothing but what is held makes pulling wait."""
+    def reason_to_wait(self, queue: ProcessQueue) -> str | None:
+        """Return None: only what is held makes pulling wait."""
         return None
 
     def advanced(self, queue: ProcessQueue) -> None:
-        """With nothing held, what was filtered out is dealt with too."""
+        """Record the progress: if nothing is held, messages that were filtered out are done too."""
         self._offsets.update(queue.queue, queue.commit_offset, increase_only=True)
 
     def failed(self, queue: ProcessQueue, error: RocketMQError) -> None:
-        """Listeners need not know."""
+        """Do nothing: listeners need not know."""

@@ -1,8 +1,8 @@
-"""What a lite pull consumer wants: topics whose queues the group shares out, or queues of its own choice. Never both.
+"""Selection: what a lite pull consumer consumes: subscribed topics, or assigned queues, never both.
 
-May be changed at any time and by any thread, before the start and after it: each change is one operation, so that no
-lock is needed, which a signal handler could not wait for. Plays
-the part of subscriptionInner in RebalanceImpl, and of SubscriptionType in DefaultLitePullConsumerImpl.
+It may be changed at any time and by any thread, before the start and after it. Each change is one operation, so that
+no lock is needed, which a signal handler could not wait for. Plays the part of subscriptionInner in RebalanceImpl, and
+of SubscriptionType in DefaultLitePullConsumerImpl.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
     from rocketpy.wire.bodies.subscription import SubscriptionData
 
-__all__ = ["Wishes"]
+__all__ = ["Selection"]
 
 
 class Kind(Enum):
-    """How a consumer comes to its queues."""
+    """How a consumer gets its queues."""
 
     SUBSCRIBE = "subscribe"
     ASSIGN = "assign"
@@ -36,8 +36,8 @@ class _Assigned(NamedTuple):
     subscriptions: Mapping[str, Subscription] = MappingProxyType({})
 
 
-class Wishes:
-    """Those of one consumer.
+class Selection:
+    """The selection of one consumer.
 
     Args:
         on_change: called after every change.
@@ -50,18 +50,18 @@ class Wishes:
         self._assigned = _Assigned()
 
     def subscribe(self, topic: str, tags: str | None, sql: str | None) -> None:
-        """Have the group share out the queues of a topic; a subscription to it that is there already is replaced.
+        """Subscribe to a topic, whose queues the group shares out; an earlier subscription to it is replaced.
 
         Raises:
             ConfigError: the topic or the expression cannot be used, or queues were assigned before.
         """
         subscription = _subscription(topic, tags, sql)
-        self._be(Kind.SUBSCRIBE)
+        self._use(Kind.SUBSCRIBE)
         self._subscribed[topic] = subscription
         self._on_change()
 
     def unsubscribe(self, topic: str) -> None:
-        """Want a topic no more.
+        """Remove the subscription to a topic.
 
         Raises:
             ConfigError: the topic is not subscribed.
@@ -72,24 +72,24 @@ class Wishes:
         self._on_change()
 
     def assign(self, queues: Iterable[MessageQueue], tags: str | None, sql: str | None) -> None:
-        """Want these queues, and no others.
+        """Choose exactly these queues.
 
         Raises:
-            ConfigError: there are none, they or the expression cannot be used, or a topic was subscribed before.
+            ConfigError: there are no queues, one or the expression cannot be used, or a topic was subscribed before.
         """
         wanted = checked_queues(queues)
         if not wanted:
             raise ConfigError("assign needs at least one queue: give some, or close the consumer")
         subscriptions = {topic: _subscription(topic, tags, sql) for topic in sorted({each.topic for each in wanted})}
-        self._be(Kind.ASSIGN)
+        self._use(Kind.ASSIGN)
         self._assigned = _Assigned(wanted, subscriptions)
         self._on_change()
 
-    def adopt(self, others: Wishes) -> None:
-        """Want what others do, those of a consumer that this one's replaces."""
+    def adopt(self, others: Selection) -> None:
+        """Take over the selection of a consumer that this one's replaces."""
         self._kind, self._subscribed, self._assigned = dict(others._kind), dict(others._subscribed), others._assigned
 
-    def _be(self, kind: Kind) -> None:
+    def _use(self, kind: Kind) -> None:
         before = self._kind.setdefault("kind", kind)
         if before is not kind:
             raise ConfigError(
@@ -104,25 +104,25 @@ class Wishes:
     # --- looking --------------------------------------------------------------------------------------
 
     def get(self, topic: str) -> Subscription | None:
-        """What is wanted of a topic, None when nothing is."""
+        """The subscription to a topic, None if it is not wanted."""
         return (self._assigned.subscriptions if self._chooses else self._subscribed).get(topic)
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Every topic of which something is wanted."""
+        """Every topic that is subscribed, or of which queues are assigned."""
         return tuple(self._assigned.subscriptions if self._chooses else self._subscribed)
 
     def chosen(self, topic: str) -> list[MessageQueue] | None:
-        """The queues of a topic that were assigned, in order; None where the group shares them out."""
+        """The assigned queues of a topic, sorted; None if the group shares them out."""
         return sorted(each for each in self._assigned.queues if each.topic == topic) if self._chooses else None
 
     def filters(self) -> list[SubscriptionData]:
-        """By what messages are chosen, of every topic."""
+        """The tags or expression of every topic."""
         found = [self.get(topic) for topic in self.topics]
         return [each.data for each in found if each is not None]
 
     def data(self) -> list[SubscriptionData]:
-        """As brokers hear it in heartbeats: what one member has chosen concerns nobody else in the group."""
+        """The subscriptions for heartbeats. Assigned queues are left out, as they concern no other member."""
         return [each.data for each in tuple(self._subscribed.values())]
 
 
