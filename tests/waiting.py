@@ -50,6 +50,7 @@ HELPERS = {
     "hostile/innocent.py": "sends to a real server at a steady pace, to see how long it waits",
     "hostile/machine.py": "looks until a process has come to rest",
     "hostile/peer.py": "looks until a real server answers",
+    "interop/beginnings.py": "waits for the next second, since consumers name one",
     "interop/clients/native/driver.py": "lingers, as the program of a user does, beside Apache's server",
     "interop/probe.py": "looks until Apache's server shows what was done",
     "kill/campaign.py": "kills real processes after given seconds",

@@ -35,6 +35,7 @@ __all__ = [
     "is_system_group",
     "is_system_topic",
     "is_valid_group",
+    "is_valid_server_name",
     "is_valid_stored_topic",
     "is_valid_topic",
     "normal_topic",
@@ -99,6 +100,7 @@ SYSTEM_GROUPS: Final = frozenset(
 )
 
 _match = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
+_match_server = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.@-]*").fullmatch
 _match_pop_retry = re.compile(r"%RETRY%[%|a-zA-Z0-9_-]+\+[%|a-zA-Z0-9_-]+").fullmatch
 
 
@@ -146,6 +148,11 @@ def is_valid_stored_topic(name: str) -> bool:
     if len(name) > STORED_NAME_MAX_LENGTH or not name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         return False
     return _match(name) is not None or _match_pop_retry(name) is not None
+
+
+def is_valid_server_name(name: str) -> bool:
+    """Whether a name server takes the name of a broker or cluster: also host names, and "room@name"."""
+    return len(name) <= TOPIC_MAX_LENGTH and _match_server(name) is not None
 
 
 def is_valid_group(name: str, *, longest: int = STORED_NAME_MAX_LENGTH) -> bool:

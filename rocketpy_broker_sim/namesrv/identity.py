@@ -27,3 +27,16 @@ class Identity:
     def key(self) -> BrokerKey:
         """What its liveness is kept under."""
         return (self.cluster, self.address)
+
+    @property
+    def own_topics(self) -> frozenset[str]:
+        """Topics of the system that are named after the broker and its cluster, whose names may be host names."""
+        return frozenset(
+            (
+                self.cluster,
+                self.broker_name,
+                f"{self.cluster}_REPLY_TOPIC",
+                f"rmq_sys_REVIVE_LOG_{self.cluster}",
+                f"rmq_sys_SYNC_BROKER_MEMBER_{self.broker_name}",
+            )
+        )

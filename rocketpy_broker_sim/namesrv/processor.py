@@ -41,7 +41,7 @@ from rocketpy.wire.headers.route import (
 )
 from rocketpy.wire.limits import SMALL_REQUEST_LIMITS
 from rocketpy.wire.message_codec import body_crc
-from rocketpy.wire.names import is_valid_stored_topic, is_valid_topic
+from rocketpy.wire.names import is_valid_server_name, is_valid_stored_topic, is_valid_topic
 from rocketpy.wire.sysflag import TopicSysFlag
 from rocketpy_broker_sim.config import (
     MAX_UPDATE,
@@ -107,7 +107,7 @@ def register_broker(server: NameServer, connection: Connection, request: Remotin
         address=header.broker_addr,
         broker_id=header.broker_id,
     )
-    if not all(is_valid_topic(name) for name in (identity.cluster, identity.broker_name)):
+    if not all(is_valid_server_name(name) for name in (identity.cluster, identity.broker_name)):
         return request.answer(ResponseCode.SYSTEM_ERROR, "the cluster or broker name has illegal characters")
     if max(len(header.broker_addr), len(header.ha_server_addr)) > MAX_ADDRESS:
         return request.answer(ResponseCode.SYSTEM_ERROR, f"an address has more than {MAX_ADDRESS} characters")
@@ -142,9 +142,9 @@ def register_broker(server: NameServer, connection: Connection, request: Remotin
 def _drop_impossible(body: RegisterBrokerBody, identity: Identity) -> Generator[None, None, None]:
     """Leave out what no broker of Apache's or ours has, and what would only fill our memory."""
     topics = body.topic_config_serialize_wrapper.topic_config_table
-    impossible = []
+    own, impossible = identity.own_topics, []
     for count, name in enumerate(topics, 1):
-        if not is_valid_stored_topic(name):
+        if not is_valid_stored_topic(name) and name not in own:
             impossible.append(name)
         if count % TOPICS_A_STEP == 0:
             yield

@@ -359,6 +359,26 @@ async def test_threat_A1_a_broker_with_an_illegal_name_is_refused(autojump_clock
         assert not peer.server.routes.brokers
 
 
+@pytest.mark.parametrize("name", ["east@broker-e", "ip-10-0-0-1.eu.example.com"])
+async def test_a_broker_may_have_a_host_name_or_that_of_a_machine_room(autojump_clock, name):
+    """Apache's default is the host name; consumers that share by machine room want "room@name"."""
+    async with running() as peer:
+        registration = register(
+            body("t1", name, f"rmq_sys_SYNC_BROKER_MEMBER_{name}", "a@b").encode(), broker_name=name
+        )
+        assert (await peer.ask(registration)).code == ResponseCode.SUCCESS
+        assert list(peer.server.routes.brokers) == [name]
+        assert set(peer.server.routes.queues) == {"t1", name, f"rmq_sys_SYNC_BROKER_MEMBER_{name}"}
+
+
+@pytest.mark.parametrize("name", ["", "..", ".hidden", "a b", "a/b", "a\nb", "a;b", "x" * 128])
+async def test_threat_A1_names_of_brokers_that_are_paths_or_more_are_refused(autojump_clock, name):
+    async with running() as peer:
+        answer = await peer.ask(register(body("t1").encode(), broker_name=name))
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert not peer.server.routes.brokers
+
+
 async def test_a_taken_port_is_said_plainly(autojump_clock):
     network = MemoryNetwork()
     config = NamesrvConfig(server=NettyServerConfig(listen_port=9876))

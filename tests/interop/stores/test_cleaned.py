@@ -1,4 +1,7 @@
-"""A store whose oldest files our broker has deleted: Apache's broker opens it, reads what is left, and goes on."""
+"""A store whose oldest files our broker has deleted: Apache's broker opens it, reads what is left, and goes on.
+
+Its queues begin behind 0, so groups without offsets begin in them where they are told to.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop import lines, probe
+from tests.interop import beginnings, lines, probe
 from tests.interop.ours import our_broker
 from tests.interop.questions import MAX, MIN, SEND_V2, message
 from tests.interop.stores import handover
 from tests.interop.stores.handover import ORDERS, SETTINGS, Sent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.interop.apache import Apache, Cluster
 
 pytestmark = pytest.mark.interop
@@ -22,6 +27,8 @@ NAME = "broker-cleaned"
 DELETE_EXPIRED_COMMITLOG = 329
 SILENT = ("Silent", 0)
 EARLY = 7
+WHERE, GONE, LEFT = "Where", range(-4, -2), range(-2, 0)
+"""A topic in which groups begin, what is deleted of it, and what is left."""
 STORE = {
     **SETTINGS,
     "fileReservedTime": 0,
@@ -51,6 +58,8 @@ def clean(broker: str, store: Path) -> None:
         left = names(store, "commitlog")  # the one that is written to, and the one that is made ahead
         if len(left) > 2 or handover.end(broker, MIN, SILENT) != EARLY:
             return None
+        if min(handover.end(broker, MIN, (WHERE, queue)) for queue in range(beginnings.QUEUES)) == 0:
+            return None
         # The queues follow the log one after the other.
         return min(low for low, _ in handover.look(broker).ends.values()) > 0 or None
 
@@ -60,16 +69,20 @@ def clean(broker: str, store: Path) -> None:
 
 @pytest.mark.parametrize("kill", [False, True])
 def test_what_is_left_is_read_and_gone_on_with(
-    apache: Apache, our_servers: Cluster, tmp_path: Path, kill: bool
+    apache: Apache, our_servers: Cluster, tmp_path: Path, fresh_name: Callable[[str], str], kill: bool
 ) -> None:
     namesrv, sent, store = our_servers.namesrv, Sent(), tmp_path / "store"
     with our_broker(namesrv, name=NAME, home=tmp_path, overrides=STORE) as ours:
         handover.make_topics(ours.address)
         probe.create_topic(ours.address, SILENT[0], queues=1)
+        probe.create_topic(ours.address, WHERE, queues=beginnings.QUEUES)
         assert [send(ours.address, number) for number in range(EARLY)] == list(range(EARLY))
+        probe.wait_route(namesrv, WHERE)
+        beginnings.send(namesrv, WHERE, GONE)
         handover.fill(ours.address, sent, "one")
         handover.fill(ours.address, sent, "two")
         clean(ours.address, store)
+        beginnings.send(namesrv, WHERE, LEFT)
         before = handover.look(ours.address)
         assert [handover.end(ours.address, code, SILENT) for code in (MIN, MAX)] == [EARLY, EARLY]
         if kill:
@@ -84,6 +97,10 @@ def test_what_is_left_is_read_and_gone_on_with(
         if lines.of(apache.version).finds_times:
             assert after.ends == before.ends
         assert send(theirs.address, EARLY) == EARLY
+        if not kill:
+            probe.wait_route(namesrv, WHERE)
+            expected = beginnings.AS_TOLD | {"first": (*LEFT, *beginnings.AS_TOLD["first"])}
+            beginnings.check_beginnings(apache, namesrv, WHERE, fresh_name(NAME), expected)
         handover.fill(theirs.address, sent, "three")
         last = handover.look(theirs.address)
     with our_broker(namesrv, name=NAME, home=tmp_path, overrides=STORE) as ours:
