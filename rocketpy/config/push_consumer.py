@@ -45,10 +45,10 @@ class PushConsumerConfig(SharingConfig):
     dedupe: str | None = attrs.field(default=None, validator=one_or_none("unique_id", "key"), metadata={"java": None})
     """Whether to acknowledge copies of messages that this consumer has already consumed, without calling the listener:
     "unique_id" for messages that were sent or delivered twice, "key" for messages with the same keys. It remembers the
-    last `dedupe_size` messages of this process. It does not know which messages are being consumed at the moment, nor
-    what other members consume."""
+    last `dedupe_size` messages since the start, and forgets messages that are rolled back and queues whose offsets are
+    reset. It does not know which messages are being consumed at the moment, nor what other members consume."""
     dedupe_size: int = attrs.field(default=10_000, validator=whole(1, 10_000_000), metadata={"java": None})
-    """Consumed messages that `dedupe` remembers; some 200 bytes each."""
+    """Consumed messages that `dedupe` remembers; some 300 bytes each."""
     before_consume: Callable[..., Any] | None = attrs.field(
         default=None, validator=function_or_none(_WHAT_IT_GETS), metadata={"java": None}
     )

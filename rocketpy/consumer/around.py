@@ -6,70 +6,19 @@ A listener is wrapped only if a setting asks for it. Plays the part of ConsumeMe
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
+from rocketpy.consumer.consumed import Consumed
+from rocketpy.consumer.dedupe import Dedupe
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.errors import ConfigError
-from rocketpy.results import ConsumeResult, RetryLater
 
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.subscription import Listener
-    from rocketpy.message import MessageExt
 
-__all__ = ["Around", "Consumed"]
-
-
-class Consumed:
-    """The ids of the messages that were consumed last. Any thread may use it: each step is one operation of a dict.
-
-    Args:
-        by: "unique_id" or "key".
-        size: how many are remembered.
-    """
-
-    def __init__(self, by: str, size: int) -> None:
-        self._by_key = by == "key"
-        self._size = size
-        self._seen: dict[Hashable, None] = {}
-
-    def _id(self, message: MessageExt) -> Hashable | None:
-        """What two copies of a message have in common; None if the message has no such id."""
-        found = message.keys if self._by_key else message.message_id
-        return (message.topic, found) if found else None
-
-    def __contains__(self, message: MessageExt) -> bool:
-        """Whether a copy of a message was consumed."""
-        return self._id(message) in self._seen
-
-    def add(self, messages: Sequence[MessageExt]) -> None:
-        """Remember messages as consumed, and forget the oldest ones if there are too many."""
-        seen = self._seen
-        for message in messages:
-            found = self._id(message)
-            if found is not None:
-                seen.pop(found, None)
-                seen[found] = None
-        while len(seen) > self._size:
-            try:
-                seen.pop(next(iter(seen)), None)
-            except (RuntimeError, StopIteration):
-                return  # another thread is forgetting old ones too
-
-    def others(self, messages: Sequence[MessageExt]) -> list[int]:
-        """The indexes of the messages to consume: each message once, and no copies of consumed ones."""
-        found: list[int] = []
-        here: set[Hashable] = set()
-        for place, message in enumerate(messages):
-            its = self._id(message)
-            if its is None or (its not in self._seen and its not in here):
-                found.append(place)
-                here.add(its)
-        return found
+__all__ = ["Around"]
 
 
 class Around:
@@ -79,20 +28,25 @@ class Around:
         config: has the hooks, and says whether to look for duplicates.
 
     Attributes:
-        duplicates: copies kept from listeners since the consumer was opened; any thread may read it.
+        consumed: the memory of consumed messages; empty unless `dedupe` is set.
     """
 
     def __init__(self, config: PushConsumerConfig) -> None:
         self._before = config.before_consume
         self._after = config.after_consume
-        self._batch = config.consume_message_batch_max_size > 1
-        self._consumed = Consumed(config.dedupe, config.dedupe_size) if config.dedupe is not None else None
-        self.begin()
+        self._dedupes = config.dedupe is not None
+        self.consumed = Consumed(config.dedupe, config.dedupe_size)
+        self._dedupe = Dedupe(config, self.consumed)
+
+    @property
+    def duplicates(self) -> int:
+        """Copies kept from listeners since the consumer was opened. For any thread."""
+        return self._dedupe.duplicates
 
     def begin(self) -> None:
-        """Count from 0: the consumer is opened, perhaps for the second time, perhaps after a fork."""
-        self.duplicates = 0
-        self._counting = threading.Lock()
+        """Remember nothing and count from 0: the consumer is opened, perhaps again, perhaps after a fork."""
+        self.consumed.clear()
+        self._dedupe.begin()
 
     def wrap(self, listener: Listener) -> Listener:
         """The listener with everything around it; the listener itself if no setting asks for anything.
@@ -100,7 +54,16 @@ class Around:
         Raises:
             ConfigError: a hook has to be awaited, and the listener is a plain function.
         """
-        if self._before is None and self._after is None and self._consumed is None:
+        hooked = self.wrap_directly(listener)
+        return self._dedupe.wrap(hooked) if self._dedupes else hooked
+
+    def wrap_directly(self, listener: Listener) -> Listener:
+        """The listener with the hooks only, for messages that an administrator wants consumed directly, copies or not.
+
+        Raises:
+            ConfigError: a hook has to be awaited, and the listener is a plain function.
+        """
+        if self._before is None and self._after is None:
             return listener
         if is_async_listener(listener):
             return self._wrap_async(listener)
@@ -111,73 +74,23 @@ class Around:
 
     def _wrap_plain(self, listener: Listener) -> Listener:
         def around(what: Any) -> object:
-            wanted, places = self._wanted(what)
-            if not wanted:
-                self._count(len(what) if self._batch else 1)
-                return None
             if self._before is not None:
-                self._before(wanted)
-            outcome = listener(wanted)
+                self._before(what)
+            outcome = listener(what)
             if self._after is not None:
-                self._after(wanted, outcome)
-            return self._judged(what, wanted, places, outcome)
+                self._after(what, outcome)
+            return outcome
 
         return around
 
     def _wrap_async(self, listener: Listener) -> Listener:
         async def around(what: Any) -> object:
-            wanted, places = self._wanted(what)
-            if not wanted:
-                self._count(len(what) if self._batch else 1)
-                return None
-            await _done(self._before, wanted)
-            outcome = await listener(wanted)
-            await _done(self._after, wanted, outcome)
-            return self._judged(what, wanted, places, outcome)
+            await _done(self._before, what)
+            outcome = await listener(what)
+            await _done(self._after, what, outcome)
+            return outcome
 
         return around
-
-    def _wanted(self, what: Any) -> tuple[Any, list[int]]:
-        """What the listener gets, None for nothing, and the indexes of these messages in the batch."""
-        if self._consumed is None:
-            return what, []
-        if not self._batch:
-            return (None if what in self._consumed else what), []
-        places = self._consumed.others(what)
-        return [what[place] for place in places], places
-
-    def _count(self, duplicates: int) -> None:
-        if duplicates:
-            with self._counting:
-                self.duplicates += duplicates
-
-    def _judged(self, what: Any, wanted: Any, places: list[int], outcome: object) -> object:
-        """The listener's result in terms of everything that was passed in; remembers what is consumed."""
-        if self._consumed is None:
-            return outcome
-        done = self._done(wanted, outcome)
-        if done is None:
-            return outcome
-        self._consumed.add(wanted[:done] if self._batch else [wanted])
-        if not self._batch:
-            return outcome
-        # Copies that stand before the first message that is not done count as done too.
-        of_all = len(what) if done == len(wanted) else places[done]
-        self._count(of_all - done)
-        if isinstance(outcome, RetryLater):
-            return attrs.evolve(outcome, done=of_all)
-        return outcome if outcome is None or outcome is ConsumeResult.SUCCESS else of_all
-
-    def _done(self, wanted: Any, outcome: object) -> int | None:
-        """How many of the messages that the listener got are consumed; None if its result does not say."""
-        if outcome is None or outcome is ConsumeResult.SUCCESS:
-            return len(wanted) if self._batch else 1
-        if not self._batch:
-            return None
-        done = outcome.done if isinstance(outcome, RetryLater) else outcome
-        if isinstance(done, int) and not isinstance(done, bool) and 0 <= done <= len(wanted):
-            return done
-        return None
 
 
 async def _done(hook: Callable[..., Any] | None, *arguments: object) -> None:

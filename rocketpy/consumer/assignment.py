@@ -160,6 +160,7 @@ class Assignment:
             self._pullers.pop(queue).drop()
         await self._parts.offsets.persist(queues)
         for queue in queues:
+            self._parts.consumed.left(queue, self._parts.offsets.memory(queue))
             self._parts.offsets.remove(queue)
 
     async def _take_all(
@@ -206,6 +207,7 @@ class Assignment:
         if self._nursery is None or self._stopped.is_set() or not is_ours:
             return  # the offset may be the one from before `withhold`
         offsets.update(queue, position)
+        self._parts.consumed.taken(queue, position)
         puller = QueuePuller(queue, position, self._parts.policy.limits(1), self._parts)
         self._pullers[queue] = puller
         taken.append(puller)

@@ -26,6 +26,7 @@ from rocketpy.message import MessageExt
 
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.consumed import Consumed
     from rocketpy.consumer.offset_store import OffsetStore
     from rocketpy.consumer.rates import ConsumerRates
     from rocketpy.consumer.send_back import SendBack
@@ -66,8 +67,11 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
         plain: RunnerMaker = runner_for_plain_listeners,
         tasks: RunnerMaker = TaskRunner,
         rates: ConsumerRates | None = None,
+        consumed: Consumed | None = None,
     ) -> None:
-        super().__init__(config, subscriptions, offsets, send_back, plain=plain, tasks=tasks, rates=rates)
+        super().__init__(
+            config, subscriptions, offsets, send_back, plain=plain, tasks=tasks, rates=rates, consumed=consumed
+        )
         self._failures: deque[_Failure] = deque()
         self._later: deque[_Failure] = deque()
         self._some_later = trio.Event()

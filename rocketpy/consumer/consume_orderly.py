@@ -19,7 +19,7 @@ import trio
 
 from rocketpy.consumer.consume_service import ConsumeService
 from rocketpy.consumer.crew import Call, messages_of
-from rocketpy.consumer.listeners import OrderVerdict, judge_in_order
+from rocketpy.consumer.listeners import A_COPY, OrderVerdict, judge_in_order
 from rocketpy.consumer.runners import ListenerRunner, RunnerMaker, TaskRunner
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
 from rocketpy.consumer.unheard import Waiting
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocketpy.config import PushConsumerConfig
+    from rocketpy.consumer.consumed import Consumed
     from rocketpy.consumer.offset_store import OffsetStore
     from rocketpy.consumer.process_queue import ProcessQueue
     from rocketpy.consumer.rates import ConsumerRates
@@ -79,8 +80,11 @@ class ConsumeMessageOrderlyService(ConsumeService):
         plain: RunnerMaker = runner_for_plain_listeners,
         tasks: RunnerMaker = TaskRunner,
         rates: ConsumerRates | None = None,
+        consumed: Consumed | None = None,
     ) -> None:
-        super().__init__(config, subscriptions, offsets, send_back, plain=plain, tasks=tasks, rates=rates)
+        super().__init__(
+            config, subscriptions, offsets, send_back, plain=plain, tasks=tasks, rates=rates, consumed=consumed
+        )
         self.restart: Callable[[MessageQueue], None] = lambda queue: None
         self._states: dict[MessageQueue, _QueueState] = {}
         self._direct_calls: dict[int, Call] = {}
@@ -109,6 +113,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         if state.closing:
             await state.out.wait()
         if self._states.get(queue) is state:
+            self._forget(state.uncommitted)
             del self._states[queue]
 
     def uncommitted(self, queue: MessageQueue) -> int:
@@ -209,6 +214,13 @@ class ConsumeMessageOrderlyService(ConsumeService):
                         counted(len(call[1]), "message"),
                         call[1].queue,
                     )
+            else:
+                self._forget([call])
+
+    def _forget(self, calls: Iterable[Call]) -> None:
+        """These were not committed by the listener and will be redelivered: they are no duplicates then."""
+        for call in calls:
+            self._consumed.forget(messages_of(call))
 
     def _note_out(self, queue: object) -> None:
         state = self._states.get(queue)  # type: ignore[call-overload]  # all keys of lanes are queues here
@@ -221,9 +233,15 @@ class ConsumeMessageOrderlyService(ConsumeService):
         """Decide what follows a call that did not simply succeed. Its lane is closed meanwhile."""
         listener, queue, _ = call
         state = self._states.get(queue.queue)
+        if (state is None or queue.dropped) and not self._config.auto_commit:
+            self._forget([call])
         if state is None:
             return
         if queue.dropped:
+            self._go_on(state, call, [])
+            return
+        if outcome is A_COPY:
+            self._succeeded_in_part(call, state, commit=not self._uncommitted_of(state, queue))
             self._go_on(state, call, [])
             return
         messages = messages_of(call)
@@ -237,6 +255,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         )
         if verdict.rollback:
             self._note_failed(queue, len(messages))
+            self._forget(state.uncommitted)
             calls, state.uncommitted = [*self._uncommitted_of(state, queue), call], []
             self._later(state, call, calls, verdict.pause)
             return

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from rocketpy.consumer.consumed import Consumed
 from rocketpy.consumer.crew import Call, Finished
 from rocketpy.consumer.inside import is_inside
 from rocketpy.consumer.listeners import is_async_listener
@@ -68,6 +69,7 @@ class ConsumeService(ABC):
         plain: makes the runner for plain listeners.
         tasks: makes the runner for async listeners.
         rates: where to count what listeners do, and how long it takes.
+        consumed: remembers consumed messages, to recognise duplicates.
     """
 
     def __init__(
@@ -80,9 +82,11 @@ class ConsumeService(ABC):
         plain: RunnerMaker = runner_for_plain_listeners,
         tasks: RunnerMaker = TaskRunner,
         rates: ConsumerRates | None = None,
+        consumed: Consumed | None = None,
     ) -> None:
         self.counters = ConsumeCounters()
         self._rates = rates or ConsumerRates(trio.current_time)
+        self._consumed = consumed or Consumed(None, 0)
         self._config = config
         self._batch_size = config.consume_message_batch_max_size
         self._broadcasts = config.message_model is MessageModel.BROADCASTING

@@ -136,6 +136,8 @@ class DrivenConsumer:
         try:
             await trio.sleep(SETTLE_SECONDS)
             await self._let_finish(dropped)
+            for queue in wanted:
+                self._parts.consumed.forget_queue(queue)
             for queue in queues:
                 store.update(queue, wanted[queue])
             left = await store.commit_all(queues, deadline=trio.current_time() + self._config.request_timeout)
@@ -197,11 +199,13 @@ class DrivenConsumer:
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
         """Pass a message to the listener of its topic, once, whatever the result; no offset changes.
 
+        It does so even where the listener has consumed a copy of it, and remembers nothing of it.
+
         Raises:
             BrokerError: the topic is not subscribed.
         """
         self._subscriptions.show_original_topic([message])
-        listener = self._subscriptions.listener(message.topic)
+        listener = self._subscriptions.directly(message.topic)
         if listener is None:
             remark = f"the consumer group {self._config.group} does not subscribe {message.topic[:255]}"
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)

@@ -14,7 +14,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 import trio
@@ -26,12 +26,25 @@ if TYPE_CHECKING:
     from rocketpy.logs import Seldom
     from rocketpy.message import MessageExt
 
-__all__ = ["OrderVerdict", "Raised", "Verdict", "is_async_listener", "is_ctrl_c", "judge", "judge_in_order", "let_pass"]
+__all__ = [
+    "A_COPY",
+    "OrderVerdict",
+    "Raised",
+    "Verdict",
+    "is_async_listener",
+    "is_ctrl_c",
+    "judge",
+    "judge_in_order",
+    "let_pass",
+]
 
 logger = get_logger(__name__)
 
 BROKER_DECIDES = 0
 """The delay level that leaves the time of the next attempt to the broker."""
+A_COPY: Final = object()
+"""The result of a call that needed no listener, because all of its messages are duplicates, where listeners commit by
+hand. Its messages are committed together with uncommitted ones, at once if there are none."""
 
 
 @attrs.frozen

@@ -161,6 +161,7 @@ class OrderlyAssignment(Assignment):
             await self._admitted.wait()
         if not puller.process_queue.dropped and self._locks.counts(queue):
             await offsets.commit_all([queue], deadline=trio.current_time() + COMMIT_TIMEOUT)
+            self._parts.consumed.left(queue, offsets.memory(queue))
         puller.drop()
         offsets.remove(queue)
         await self._locks.give_back([queue])

@@ -16,6 +16,7 @@ import trio
 
 from rocketpy.client.api.pull import PullForm
 from rocketpy.client.instance import MQClientInstance
+from rocketpy.consumer.consumed import Consumed
 from rocketpy.consumer.offset_store import OffsetStore
 from rocketpy.consumer.pauses import Pauses
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
@@ -107,6 +108,8 @@ class PullParts:
     consume: Consumption
     policy: PullPolicy
     pauses: Pauses = attrs.Factory(Pauses)
+    consumed: Consumed = attrs.Factory(lambda: Consumed(None, 0))
+    """Remembers consumed messages, to recognise duplicates."""
     locks: QueueLocks | None = None
     """The locks of an orderly consumer, which pulls a queue only while its lock is valid."""
     counters: PullCounters = attrs.Factory(PullCounters)
@@ -392,6 +395,7 @@ class QueuePuller:
             raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {position}")
         self._tell_moved(self.process_queue.position, position, result)
         self._parts.counters.resets += 1
+        self._parts.consumed.forget_queue(self.queue)
         self._replace_queue(position)
         self._parts.offsets.update(self.queue, position)
 

@@ -88,7 +88,8 @@ class PushConsumer(Sharing[RunningConsumer]):
         self._subscriptions = Subscriptions(
             self.config.group,
             self._subscriptions_changed,
-            wrap=self._wrap,
+            wrap=lambda listener: self._around.wrap(listener),
+            wrap_directly=lambda listener: self._around.wrap_directly(listener),
             retries=self.config.message_model is MessageModel.CLUSTERING,
         )
         self._pauses = Pauses()
@@ -96,9 +97,6 @@ class PushConsumer(Sharing[RunningConsumer]):
     def __repr__(self) -> str:
         """Short form for logs."""
         return f"<PushConsumer {self.config.group} {self._lifecycle.state.value}>"
-
-    def _wrap(self, listener: Listener) -> Listener:
-        return self._around.wrap(listener)
 
     def _make_again(self, *, crossed_fork: bool) -> None:
         subscriptions, pauses, around = self._subscriptions, self._pauses, self._around
@@ -122,7 +120,13 @@ class PushConsumer(Sharing[RunningConsumer]):
         deadline = trio.current_time() + self.config.start_timeout
         self._around.begin()
         running = RunningConsumer(
-            self.client, self.config, self._subscriptions, self._pauses, self._runners, self._async_caller
+            self.client,
+            self.config,
+            self._subscriptions,
+            self._pauses,
+            self._runners,
+            self._async_caller,
+            self._around.consumed,
         )
         await running.open(stack, self.config.close_timeout)
         await self._run_background(stack, running)

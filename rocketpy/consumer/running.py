@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.consume_service import ConsumeService
+    from rocketpy.consumer.consumed import Consumed
     from rocketpy.consumer.pauses import Pauses
     from rocketpy.consumer.runners import RunnerMaker
     from rocketpy.consumer.subscription import Subscriptions
@@ -65,7 +66,9 @@ class RunningConsumer(Background):
         pauses: Pauses,
         runners: tuple[RunnerMaker, RunnerMaker],
         async_caller: AsyncCaller,
+        consumed: Consumed,
     ) -> None:
+        self._remembered = consumed
         self._calls = UserCalls(async_caller)
         super().__init__(client, config.group, offset_store_of(client, config, self._calls))
         self._config = config
@@ -109,9 +112,11 @@ class RunningConsumer(Background):
             plain=runners[0],
             tasks=runners[1],
             rates=self.rates,
+            consumed=self._remembered,
         )
         policy = PushPolicy(config, offsets)
         parts = PullParts(self._client, config, subscriptions, offsets, consume, policy, pauses, rates=self.rates)
+        parts.consumed = self._remembered
         if isinstance(consume, ConsumeMessageOrderlyService) and config.message_model is MessageModel.CLUSTERING:
             return consume, parts, OrderlyAssignment(parts, position, consume, self._hooks, config=config)
         return consume, parts, Assignment(parts, position, self._hooks)  # broadcasting needs no locks, even in order

@@ -33,6 +33,8 @@ class Subscription:
 
     data: SubscriptionData
     listener: Listener | None
+    directly: Listener | None = None
+    """The listener for messages that an administrator wants consumed directly, duplicates or not."""
 
     def wants(self, message: MessageExt) -> bool:
         """Whether a message has a wanted tag. Brokers only compare hashes, which different tags may share."""
@@ -70,6 +72,7 @@ class Subscriptions:
         group: the consumer group.
         on_change: called after every change.
         wrap: wraps each listener.
+        wrap_directly: wraps each listener for messages that an administrator wants consumed directly.
         retries: whether the consumer sends messages back, and so subscribes to the retry topic.
 
     Attributes:
@@ -82,9 +85,10 @@ class Subscriptions:
         on_change: Callable[[], None],
         *,
         wrap: Callable[[Listener], Listener] = lambda listener: listener,
+        wrap_directly: Callable[[Listener], Listener] = lambda listener: listener,
         retries: bool = True,
     ) -> None:
-        self._wrap = wrap
+        self._wrap, self._wrap_directly = wrap, wrap_directly
         self.retry_topic = retry_topic(group)
         self._on_change = on_change
         self._by_topic: dict[str, Subscription] = {}
@@ -104,7 +108,8 @@ class Subscriptions:
         _check_listener(topic, listener)
         if tags is not None and sql is not None:
             raise ConfigError(f"subscribe {topic} by tags or by sql, not by both")
-        self._by_topic[topic] = Subscription(subscription_data(topic, tags, sql), self._wrap(listener))
+        data = subscription_data(topic, tags, sql)
+        self._by_topic[topic] = Subscription(data, self._wrap(listener), self._wrap_directly(listener))
         self._on_change()
 
     def adopt(self, others: Subscriptions) -> None:
@@ -129,6 +134,11 @@ class Subscriptions:
         """The listener of a topic, None if it has none."""
         found = self._by_topic.get(topic)
         return None if found is None else found.listener
+
+    def directly(self, topic: str) -> Listener | None:
+        """The listener of a topic for messages that an administrator wants consumed directly; None if there is none."""
+        found = self._by_topic.get(topic)
+        return None if found is None else found.directly
 
     @property
     def topics(self) -> tuple[str, ...]:

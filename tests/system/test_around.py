@@ -9,14 +9,13 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.config import PushConsumerConfig
-from rocketpy.consumer.around import Consumed
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.errors import ConfigError
 from rocketpy.message import Message, MessageExt
 from rocketpy.results import ConsumeFromWhere, ConsumeResult, RetryLater
 from tests.consumer.brokers import world as pulling
-from tests.consumer.helpers import stored
-from tests.system.consuming import Recorder, World, wait_until, world
+from tests.system.consuming import Recorder, World, queues_of, wait_until, world
+from tests.system.test_orderly_locks import Locks
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
@@ -101,15 +100,6 @@ async def test_of_a_batch_the_copies_are_left_out(
             assert all(each.commit_offset == 5 for q, each in consumer.status().queues.items() if q.topic == "Orders")
 
 
-def test_the_memory_of_copies_has_a_bound() -> None:
-    consumed = Consumed("unique_id", 3)
-    messages = [stored(offset) for offset in range(5)]
-    consumed.add(messages[:3])
-    consumed.add(messages[:1])  # the newest again
-    consumed.add(messages[3:])
-    assert [message in consumed for message in messages] == [True, False, False, True, True]
-
-
 @pytest.mark.parametrize("kind", ["plain", "async", "plain hooks, async listener"])
 async def test_hooks_are_called_around_the_listener(autojump_clock: MockClock, kind: str) -> None:
     seen: list[tuple[Any, ...]] = []
@@ -178,3 +168,145 @@ async def test_an_async_hook_wants_async_listeners(autojump_clock: MockClock) ->
 def test_settings_around_listeners_are_checked(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         PushConsumerConfig(group="g", **settings)
+
+
+# --- copies, where order counts ----------------------------------------------------------------------------
+
+
+async def send_keys(w: World, *keys: str) -> None:
+    """Messages of one queue, one after the other."""
+    for key in keys:
+        await w.producer.send(Message("Orders", key.encode(), keys=[key]))
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+async def test_copies_are_left_out_in_order(autojump_clock: MockClock, batch: int) -> None:
+    failed: list[str] = []
+
+    def listener(what: Any) -> object:
+        for message in what if batch > 1 else [what]:
+            seen.append((message.queue_offset, *message.keys))
+            if message.keys == ("2",) and not failed:
+                failed.append("once")
+                raise ConnectionError("the database is away")
+        return None
+
+    seen: list[tuple[Any, ...]] = []
+    async with world(queues=1) as w:
+        settings = {"dedupe": "key", "consume_message_batch_max_size": batch, "suspend_current_queue_time": 1.0}
+        await send_keys(w, "1", "1", "2", "2", "1", "3")
+        async with subscribed(w, listener, orderly=True, **settings) as consumer:
+            await wait_until(lambda: consumer.statistics().consumed == 6)
+            assert consumer.statistics().duplicates == 3
+            await trio.sleep(6)
+            assert next(each.commit_offset for each in consumer.status().queues.values()) == 6
+    if batch == 1:
+        assert seen == [(0, "1"), (2, "2"), (2, "2"), (5, "3")]
+    else:
+        assert seen == [(0, "1"), (2, "2"), (0, "1"), (2, "2"), (5, "3")]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+async def test_what_was_rolled_back_is_no_copy_when_it_comes_again(autojump_clock: MockClock, batch: int) -> None:
+    seen: list[int] = []
+
+    def listener(what: Any) -> object:
+        messages = what if batch > 1 else [what]
+        seen.extend(message.queue_offset for message in messages)
+        if messages[-1].queue_offset < 5:
+            return None
+        return ConsumeResult.ROLLBACK if seen.count(5) == 1 else ConsumeResult.COMMIT
+
+    async with world(queues=1) as w:
+        await w.send(6)
+        settings = {"dedupe": "unique_id", "auto_commit": False, "consume_message_batch_max_size": batch}
+        async with subscribed(w, listener, orderly=True, **settings) as consumer:
+            await wait_until(lambda: consumer.status().queues[queues_of(1)[0]].commit_offset == 6)
+            assert seen == [*range(6), *range(6)]
+            assert consumer.statistics().duplicates == 0
+
+
+async def test_a_rollback_undoes_the_first_of_several_copies_with_the_others(autojump_clock: MockClock) -> None:
+    seen: list[int] = []
+
+    def listener(message: MessageExt) -> object:
+        seen.append(message.queue_offset)
+        if message.keys == ("end",):
+            return ConsumeResult.ROLLBACK if seen.count(4) == 1 else ConsumeResult.COMMIT
+        return ConsumeResult.COMMIT if message.queue_offset == 0 else None
+
+    async with world(queues=1) as w:
+        await send_keys(w, "before", "1", "1", "before", "end")
+        async with subscribed(w, listener, orderly=True, auto_commit=False, dedupe="key") as consumer:
+            await wait_until(lambda: consumer.status().queues[queues_of(1)[0]].commit_offset == 5)
+            # What was committed stays consumed: its copy is left out again.
+            assert seen == [0, 1, 4, 1, 4]
+            assert consumer.statistics().duplicates == 4
+
+
+async def test_what_a_listener_commits_is_consumed_and_its_copies_are_committed(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w:
+        got = Recorder(lambda message: ConsumeResult.COMMIT)
+        await send_keys(w, "1", "1", "1")
+        async with subscribed(w, got, orderly=True, auto_commit=False, dedupe="key") as consumer:
+            await wait_until(lambda: consumer.status().queues[queues_of(1)[0]].commit_offset == 3)
+            assert [message.queue_offset for message in got.messages] == [0]
+            assert consumer.statistics().duplicates == 2
+
+
+async def test_a_copy_does_not_commit_what_waits_to_be_committed(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w:
+        got = Recorder()
+        await send_keys(w, "1", "2", "1", "1")
+        async with subscribed(w, got, orderly=True, auto_commit=False, dedupe="key") as consumer:
+            await wait_until(lambda: consumer.statistics().duplicates == 2)
+            await trio.sleep(6)
+            assert consumer.status().queues[queues_of(1)[0]].commit_offset == 0
+            got.answer = lambda message: ConsumeResult.COMMIT
+            await send_keys(w, "3")
+            await wait_until(lambda: consumer.status().queues[queues_of(1)[0]].commit_offset == 5)
+            assert [message.queue_offset for message in got.messages] == [0, 1, 4]
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_copies_after_a_lock_is_lost(autojump_clock: MockClock, by_hand: bool) -> None:
+    """What nobody has committed is consumed again where listeners commit, and a copy where they do not."""
+    seen: list[int] = []
+
+    async def listener(message: MessageExt) -> object:
+        seen.append(message.queue_offset)
+        if message.queue_offset == 1:
+            if seen.count(1) == 1:
+                await trio.sleep(30)  # its lock is lost meanwhile
+            return ConsumeResult.COMMIT if by_hand else None
+        return None
+
+    async with pulling() as w:
+        locks = Locks(w.broker)
+        w.broker.store(2)
+        settings = {"orderly": True, "auto_commit": not by_hand, "persist_consumer_offset_interval": 1000.0}
+        async with subscribed(w, listener, dedupe="unique_id", **settings) as consumer:
+            await wait_until(lambda: seen == [0, 1])
+            locks.foreign = {queues_of(1)[0]}
+            await wait_until(lambda: not consumer.assignment)
+            await trio.sleep(31)
+            locks.foreign = set()
+            await wait_until(lambda: consumer.assignment, within=100)
+            await wait_until(lambda: consumer.status().queues[queues_of(1)[0]].commit_offset == 2)
+        assert seen == ([0, 1, 0, 1] if by_hand else [0, 1])
+
+
+async def test_a_queue_that_goes_uncommitted_and_comes_back_is_consumed_again(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w:
+        got = Recorder()
+        await w.send(3)
+        settings = {"orderly": True, "auto_commit": False, "dedupe": "unique_id"}
+        async with subscribed(w, got, **settings) as consumer:
+            await got.wait_count(3)
+            consumer.unsubscribe("Orders")
+            await wait_until(lambda: not consumer.assignment)
+            got.answer = lambda message: ConsumeResult.COMMIT
+            consumer.subscribe("Orders", got)
+            await got.wait_count(6)
+            await wait_until(lambda: consumer.status().queues[queues_of(1)[0]].commit_offset == 3)
+        assert [message.queue_offset for message in got.messages] == [0, 1, 2, 0, 1, 2]

@@ -201,13 +201,22 @@ async def test_OF4_a_broker_that_is_away_leaves_the_offsets_as_they_were(
 ) -> None:
     async with scene() as s:
         await trio.sleep(6)
-        driven = s.consumer.driven
-        assert driven is not None
-        gone = MessageQueue("Orders", "nobody", 0)
-        await driven.reset_offsets("Orders", {gone: 3})  # not ours: nothing happens
-        assert {s.broker.offsets.query("billing", "Orders", n) for n in range(4)} == {5}
+        await s.reset({s.queue(n): 2 for n in range(4)})
+        await wait_until(lambda: not s.consumer.assignment)
+        await s.world.cluster.stop_broker(0)  # while the consumer waits to commit the new offsets
+        said = "4 of 4 could not be committed and stay as they were"
+        await wait_until(lambda: said in caplog.text)
+        [record] = [each for each in caplog.records if said in each.getMessage()]
+        assert record.levelname == "WARNING"
+        await s.world.cluster.start_broker(0)
+        [broker] = s.world.cluster.brokers
+        await wait_until(lambda: len(s.consumer.assignment) == 4, within=120)
+        assert {broker.offsets.query("billing", "Orders", n) for n in range(4)} == {5}
         await s.world.send(4, start=20)
         await s.recorder.wait_count(24)
+        await trio.sleep(30)
+        assert set(s.recorder.bodies.values()) == {1}
+        assert {broker.offsets.query("billing", "Orders", n) for n in range(4)} == {6}
 
 
 async def test_threat_M16_a_reset_of_what_is_not_ours_is_left_alone(autojump_clock: MockClock) -> None:
@@ -217,6 +226,7 @@ async def test_threat_M16_a_reset_of_what_is_not_ours_is_left_alone(autojump_clo
         await s.reset({MessageQueue("Other", s.queue(0).broker_name, 0): 0}, topic="Other")
         await s.reset({MessageQueue("Other", s.queue(0).broker_name, 0): 0})
         await s.reset({s.queue(0): -5})
+        await s.reset({MessageQueue("Orders", "nobody", 0): 3})
         await s.reset({})
         for body in (b"", b"[", b'{"offsetTable":7}'):
             header = ResetOffsetRequestHeader(group="billing", topic="Orders", timestamp=0, is_force=True).to_ext()

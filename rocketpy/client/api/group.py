@@ -10,10 +10,12 @@ from rocketpy.errors import BrokerError, FilterRefusedError
 from rocketpy.wire.bodies.groups import ConsumerConnection, GetConsumerListByGroupResponseBody
 from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody
 from rocketpy.wire.bodies.locks import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from rocketpy.wire.bodies.running import ConsumerRunningInfo
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.group import (
     GetConsumerConnectionListRequestHeader,
     GetConsumerListByGroupRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
     HeartbeatRequestHeader,
     LockBatchMqRequestHeader,
     UnlockBatchMqRequestHeader,
@@ -32,6 +34,7 @@ __all__ = [
     "consumer_list",
     "heartbeat",
     "lock_batch",
+    "running_info",
     "unlock_batch",
     "unregister",
 ]
@@ -126,6 +129,22 @@ async def consumer_connections(pool: ConnectionPool, address: str, group: str, *
     )
     answer = await ask(pool, address, command, timeout=timeout, doing=f"asking who is in the group {group}")
     return body_of(ConsumerConnection, answer, address)
+
+
+async def running_info(
+    pool: ConnectionPool, address: str, group: str, client_id: str, *, timeout: float
+) -> ConsumerRunningInfo:
+    """The state of a member of a consumer group, which the broker asks it for; without stacks.
+
+    Raises:
+        BrokerError: the broker refuses, or the member is not connected to it.
+        TransportError, RequestTimeoutError: it does not answer.
+        RemoteProtocolError: the answer is damaged.
+    """
+    header = GetConsumerRunningInfoRequestHeader(consumer_group=group, client_id=client_id, jstack_enable=False)
+    command = request(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+    answer = await ask(pool, address, command, timeout=timeout, doing=f"asking how {client_id} of {group} is")
+    return body_of(ConsumerRunningInfo, answer, address)
 
 
 async def lock_batch(

@@ -16,6 +16,7 @@ import trio
 from rocketpy.consumer.assignment import Assignment
 from rocketpy.consumer.background import Background
 from rocketpy.consumer.filter_check import FilterCheck
+from rocketpy.consumer.lite.assigned_twice import AssignedTwice
 from rocketpy.consumer.lite.cache import Cache
 from rocketpy.consumer.lite.driven import DrivenLitePull
 from rocketpy.consumer.lite.offsets import NotedOffsets
@@ -26,6 +27,7 @@ from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance, Share
 from rocketpy.consumer.start_position import StartPosition
 from rocketpy.logs import counted
+from rocketpy.results import MessageModel
 from rocketpy.services import ticks
 
 if TYPE_CHECKING:
@@ -88,6 +90,7 @@ class RunningLitePull(Background):
         self.offsets = NotedOffsets(offset_store_of(client, config, calls), automatic=config.auto_commit)
         super().__init__(client, config.group, self.offsets)
         self._config = config
+        self._selection = selection
         self.closing = False
         self.calls = calls
         self.rates = ConsumerRates(self.now)
@@ -106,6 +109,8 @@ class RunningLitePull(Background):
         """Start the services that run at intervals."""
         self.start_service(self._share_out)
         self.start_service(self._persist_service)
+        if self._config.message_model is MessageModel.CLUSTERING:  # broadcasting members share no offsets
+            self.start_service(AssignedTwice(self._client, self._config.group, self._selection).run)
 
     async def _persist_service(self) -> None:
         """Commit the recorded offsets at every interval; with automatic commits, record progress first."""

@@ -116,6 +116,11 @@ class Selection:
         """The assigned queues of a topic, sorted; None if the group shares them out."""
         return sorted(each for each in self._assigned.queues if each.topic == topic) if self._chooses else None
 
+    @property
+    def assigned(self) -> frozenset[MessageQueue]:
+        """The queues that were assigned, of every topic; none if topics are subscribed."""
+        return self._assigned.queues
+
     def filters(self) -> list[SubscriptionData]:
         """The tags or expression of every topic."""
         found = [self.get(topic) for topic in self.topics]

@@ -1,0 +1,181 @@
+"""What must not be overtaken stays at the head of its queue: dead letters that no broker takes, and what was pulled for
+a listener of the other kind."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from rocketpy.consumer.push import PushConsumer
+from rocketpy.message import MessageExt
+from rocketpy.results import ConsumeResult
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.headers.send import SendMessageRequestHeader
+from rocketpy.wire.properties import decode_properties
+from tests.consumer import brokers as scripted
+from tests.system.consuming import Recorder, wait_until, world
+from tests.system.test_orderly_locks import Locks, orderly
+
+QUEUE = scripted.queue()
+SETTINGS: dict[str, Any] = {"max_reconsume_times": 0, "suspend_current_queue_time": 1.0}
+
+
+class Graveyard:
+    """Takes messages, dead letters here, or refuses them; remembers which it took, by their unique ids."""
+
+    def __init__(self, broker: scripted.PullBroker) -> None:
+        self.refused: set[str] = set()
+        self.refusals = 0
+        self.taken: list[str] = []
+        self._take = broker.send
+        broker.on(RequestCode.SEND_MESSAGE_V2, self.send)
+
+    def send(self, connection: Any, request: RemotingCommand) -> RemotingCommand:
+        header = SendMessageRequestHeader.from_short_ext(request.ext_fields)
+        its = decode_properties(header.properties or "")["UNIQ_KEY"]
+        if its in self.refused:
+            self.refusals += 1
+            return request.answer(ResponseCode.SYSTEM_ERROR, "as told")
+        self.taken.append(its)
+        return self._take(connection, request)
+
+
+def commit_offset(consumer: PushConsumer) -> int:
+    return consumer.status().queues[QUEUE].commit_offset
+
+
+# --- dead letters that no broker takes ---------------------------------------------------------------------
+
+
+async def test_OR4_a_dead_letter_that_no_broker_takes_holds_up_its_queue_until_one_does(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scripted.world() as w:
+        Locks(w.broker)
+        graveyard = Graveyard(w.broker)
+        graveyard.refused = {"U000001"}
+        w.broker.store(4)
+        got = Recorder(lambda message: ConsumeResult.RETRY if message.queue_offset == 1 else None)
+        async with orderly(w, got, **SETTINGS) as consumer:
+            await got.wait_count(8)
+            assert [message.queue_offset for message in got.messages] == [0, *[1] * 7]
+            assert all(later - earlier >= 1 for earlier, later in pairwise(got.times[1:]))
+            assert (commit_offset(consumer), consumer.statistics().sent_back) == (1, 0)
+            assert graveyard.refusals >= 6
+            assert "no broker takes" in caplog.text
+
+            graveyard.refused.clear()
+            await wait_until(lambda: commit_offset(consumer) == 4)
+            await trio.sleep(10)
+            offsets = [message.queue_offset for message in got.messages]
+            assert offsets == [0, *[1] * (len(offsets) - 3), 2, 3]
+            assert graveyard.taken == ["U000001"]
+            assert consumer.statistics().sent_back == 1
+            assert w.broker.offsets["Orders", 0] == 4
+
+
+async def test_OR4_of_a_batch_of_dead_letters_those_that_no_broker_takes_stay_in_order(
+    autojump_clock: MockClock,
+) -> None:
+    batches: list[list[int]] = []
+
+    def listener(messages: list[MessageExt]) -> object:
+        batches.append([message.queue_offset for message in messages])
+        return ConsumeResult.RETRY if messages[0].queue_offset < 4 else None
+
+    async with scripted.world() as w:
+        Locks(w.broker)
+        graveyard = Graveyard(w.broker)
+        graveyard.refused = {"U000001", "U000003"}
+        w.broker.store(6)
+        async with orderly(w, listener, consume_message_batch_max_size=4, **SETTINGS) as consumer:
+            await wait_until(lambda: len(batches) == 4)
+            assert batches == [[0, 1, 2, 3], [1, 3], [1, 3], [1, 3]]
+            assert graveyard.taken == ["U000000", "U000002"]
+            assert commit_offset(consumer) == 1
+            graveyard.refused = {"U000003"}
+            await wait_until(lambda: batches[-1] == [3])
+            assert commit_offset(consumer) == 3
+            graveyard.refused.clear()
+            await wait_until(lambda: commit_offset(consumer) == 6)
+        assert [batch for batch in batches if batch not in ([1, 3], [3])] == [[0, 1, 2, 3], [4, 5]]
+        assert batches[-1] == [4, 5]
+        assert graveyard.taken == ["U000000", "U000002", "U000001", "U000003"]
+        assert w.broker.offsets["Orders", 0] == 6
+
+
+async def test_OR4_a_dead_letter_that_no_broker_took_is_not_lost_when_the_consumer_ends(
+    autojump_clock: MockClock,
+) -> None:
+    async with scripted.world() as w:
+        Locks(w.broker)
+        graveyard = Graveyard(w.broker)
+        graveyard.refused = {"U000000"}
+        w.broker.store(2)
+        got = Recorder(lambda message: ConsumeResult.RETRY if message.queue_offset == 0 else None)
+        async with orderly(w, got, **SETTINGS):
+            await got.wait_count(3)
+        assert w.broker.offsets.get(("Orders", 0), 0) == 0
+        graveyard.refused.clear()
+        again = Recorder()
+        async with orderly(w, again, **SETTINGS):
+            await again.wait_count(2)
+        assert [message.queue_offset for message in again.messages] == [0, 1]
+        assert graveyard.taken == []
+
+
+# --- a listener of the other kind --------------------------------------------------------------------------
+
+
+class TwoKinds:
+    """A plain listener and an async one that takes its time; both notice when the other is in the queue."""
+
+    def __init__(self) -> None:
+        self.inside: set[int] = set()
+        self.got: defaultdict[int, list[int]] = defaultdict(list)
+        self.kinds: defaultdict[int, set[str]] = defaultdict(set)
+        self.wrong: list[str] = []
+
+    def _enter(self, message: MessageExt, kind: str) -> None:
+        if message.queue_id in self.inside:
+            self.wrong.append(f"{kind} at {message.queue_id}:{message.queue_offset}")
+        self.inside.add(message.queue_id)
+        self.got[message.queue_id].append(message.queue_offset)
+        self.kinds[message.queue_id].add(kind)
+
+    async def waiting(self, message: MessageExt) -> None:
+        self._enter(message, "async")
+        await trio.sleep(0.2)
+        self.inside.discard(message.queue_id)
+
+    def plain(self, message: MessageExt) -> None:
+        self._enter(message, "plain")
+        self.inside.discard(message.queue_id)
+
+
+async def test_OR1_a_listener_of_the_other_kind_takes_over_in_order_and_loses_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    async with world(queues=2) as w:
+        both = TwoKinds()
+        listeners = [both.plain, both.waiting]
+        async with orderly(w, both.waiting) as consumer:  # type: ignore[arg-type]
+            for number in range(12):
+                await w.send(10, start=10 * number)
+                await trio.sleep(0.3)
+                consumer.subscribe("Orders", listeners[number % 2])
+            await wait_until(lambda: sum(map(len, both.got.values())) >= 120, within=200)
+            await trio.sleep(30)
+            assert both.wrong == []
+            assert both.got == {0: list(range(60)), 1: list(range(60))}
+            assert both.kinds == {0: {"plain", "async"}, 1: {"plain", "async"}}
+            assert {
+                each.commit_offset for queue, each in consumer.status().queues.items() if queue.topic == "Orders"
+            } == {60}
+            assert consumer.status().errors == {}
