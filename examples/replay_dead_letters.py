@@ -30,7 +30,7 @@ def main() -> None:
         options.group, namesrv=options.namesrv, wanted=wanted, limit=options.limit, dry_run=not options.send
     )
     count = f"{done.replayed} {'sent' if options.send else 'to send'}"
-    print(f"{count}, {done.passed_over} skipped, {done.remaining} left")
+    print(f"{count}, {done.skipped} skipped, {done.remaining} left")
 
 
 if __name__ == "__main__":

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     )
     from rocketpy.consumer import LitePullConsumer, PullConsumer, PushConsumer
     from rocketpy.consumer.dead_letters import DeadLetterReplay
+    from rocketpy.consumer.lite.status import LitePullConsumerStatistics, LitePullConsumerStatus
     from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
     from rocketpy.consumer.offset_storage import OffsetStorage
+    from rocketpy.consumer.queue_locks import LockStatus
+    from rocketpy.consumer.rates import TopicRates
     from rocketpy.consumer.replay import replay_dead_letters
+    from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, QueueStatus
     from rocketpy.consumer.strategies import (
         AllocateAveragely,
         AllocateByCircle,
@@ -117,8 +121,11 @@ __all__ = [
     "LatencyTable",
     "LitePullConsumer",
     "LitePullConsumerConfig",
+    "LitePullConsumerStatistics",
+    "LitePullConsumerStatus",
     "LocalFileOffsetStore",
     "LocalProtocolError",
+    "LockStatus",
     "MQClientInstance",
     "Message",
     "MessageDecodeError",
@@ -141,9 +148,12 @@ __all__ = [
     "PullStatus",
     "PushConsumer",
     "PushConsumerConfig",
+    "PushConsumerStatistics",
+    "PushConsumerStatus",
     "QueryNotFoundError",
     "QueueLockedError",
     "QueueNotAssignedError",
+    "QueueStatus",
     "RemoteProtocolError",
     "RequestCodeNotSupportedError",
     "RequestTimeoutError",
@@ -167,6 +177,7 @@ __all__ = [
     "TopicNotExistError",
     "TopicNotFoundError",
     "TopicNotWritableError",
+    "TopicRates",
     "TransportError",
     "UniqueId",
     "__version__",
@@ -191,6 +202,10 @@ _HOMES = {
     "rocketpy.consumer": ("LitePullConsumer", "PullConsumer", "PushConsumer"),
     "rocketpy.consumer.dead_letters": ("DeadLetterReplay",),
     "rocketpy.consumer.replay": ("replay_dead_letters",),
+    "rocketpy.consumer.lite.status": ("LitePullConsumerStatistics", "LitePullConsumerStatus"),
+    "rocketpy.consumer.queue_locks": ("LockStatus",),
+    "rocketpy.consumer.rates": ("TopicRates",),
+    "rocketpy.consumer.status": ("PushConsumerStatistics", "PushConsumerStatus", "QueueStatus"),
     "rocketpy.consumer.local_file_offset_store": ("LocalFileOffsetStore",),
     "rocketpy.consumer.offset_storage": ("OffsetStorage",),
     "rocketpy.consumer.strategies": (

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 from weakref import WeakSet
 
-__all__ = ["MAX_TEXT", "Seldom", "get_logger", "printable", "quote", "tell_left_out"]
+__all__ = ["MAX_TEXT", "Seldom", "counted", "get_logger", "printable", "quote", "tell_left_out"]
 
 MAX_TEXT = 256
 """Characters of foreign text that a log line may hold."""
@@ -43,6 +43,11 @@ def printable(text: str, most: int = MAX_TEXT) -> str:
 def quote(text: object) -> str:
     """Text of a peer's as it may stand in a log or an answer: escaped, and cut to 256 characters."""
     return printable(str(text))
+
+
+def counted(number: int, one: str) -> str:
+    """How many there are of something that has a plain plural: "1 queue", "3 queues"."""
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"
 
 
 def _escaped(char: str) -> str:
@@ -97,7 +102,7 @@ class Seldom:
             since, unsaid = self._causes.get(cause, (0.0, 0))
             if unsaid:
                 self._causes[cause] = since, 0
-                self._out.log(level, "%d more lines were left out, the last of them: %s", unsaid, text)
+                self._out.log(level, "%s left out, the last of them: %s", counted(unsaid, "more line"), text)
         self._last.clear()
 
     def log(self, level: int, cause: Hashable, text: str, *args: object, **more: Any) -> None:
@@ -198,7 +203,10 @@ class _Bounded(logging.Filter):
             return False
         place.left -= 1
         if place.left_out:
-            record.msg, record.args = "%s (%d lines like this were left out)", (record.getMessage(), place.left_out)
+            record.msg, record.args = (
+                "%s (left out: %s like this)",
+                (record.getMessage(), counted(place.left_out, "line")),
+            )
             place.left_out = 0
         return True
 
@@ -207,7 +215,7 @@ class _Bounded(logging.Filter):
         for place in [*self._places.values()]:
             if place.left_out:
                 count, place.left_out = place.left_out, 0
-                self._logger.log(place.level, "%d lines were left out, the last of them: %s", count, place.text)
+                self._logger.log(place.level, "%s left out, the last of them: %s", counted(count, "line"), place.text)
 
 
 _tellers: WeakSet[Seldom | _Bounded] = WeakSet()

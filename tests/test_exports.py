@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
@@ -29,6 +32,13 @@ FACADE = {
     "ConsumeResult",
     "DeadLetterReplay",
     "LatencyTable",
+    "LitePullConsumerStatistics",
+    "LitePullConsumerStatus",
+    "LockStatus",
+    "PushConsumerStatistics",
+    "PushConsumerStatus",
+    "QueueStatus",
+    "TopicRates",
     "LitePullConsumer",
     "LitePullConsumerConfig",
     "MQClientInstance",
@@ -81,6 +91,13 @@ PUBLIC: dict[str, set[str]] = {
         "LatencyTable",
         "LitePullConsumer",
         "LitePullConsumerConfig",
+        "LitePullConsumerStatistics",
+        "LitePullConsumerStatus",
+        "LockStatus",
+        "PushConsumerStatistics",
+        "PushConsumerStatus",
+        "QueueStatus",
+        "TopicRates",
         "LocalProtocolError",
         "MQClientInstance",
         "Message",
@@ -188,6 +205,54 @@ def test_names_that_came_or_went_are_found() -> None:
         "rocketpy exports Message twice",
         "rocketpy has no nobody",
     ]
+
+
+WORD = re.compile(r"\b[A-Z]\w+\b")
+ROLES = ("MQClientInstance", "Producer", "PushConsumer", "LitePullConsumer", "PullConsumer")
+OF_PYTHON = {"Any", "ClassVar", "ForwardRef", "Future", "Iterator", "Mapping", "None", "Self"}
+NOT_FOR_USERS = {
+    "ConsumeStatus": "what rates become in an answer to brokers",
+    "TrioClient": "how roles share a client",
+}
+
+
+def returned(cls: type) -> set[str]:
+    """Names of types that properties, methods and fields of a class give to who uses it."""
+    kinds: list[object] = []
+    for base in cls.__mro__:
+        if base.__module__.startswith("rocketpy"):
+            kinds += [kind for name, kind in vars(base).get("__annotations__", {}).items() if name[0] != "_"]
+            for name, member in vars(base).items():
+                function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+                if name[0] != "_" and inspect.isfunction(function):
+                    kinds.append(function.__annotations__.get("return"))
+    return {word for kind in kinds for word in WORD.findall(str(kind))} - OF_PYTHON - set(NOT_FOR_USERS)
+
+
+def not_exported(module: ModuleType) -> Iterator[str]:
+    """Types that users of a surface get from its roles, or from what they got, and cannot import to write them down."""
+    seen, left = set(ROLES), [*ROLES]
+    while left:
+        name = left.pop()
+        for each in returned(getattr(module, name, None) or getattr(rocketpy, name)) - seen - {*dir(builtins)}:
+            seen.add(each)
+            if each not in rocketpy.__all__:
+                yield f"{name} gives {each}, which rocketpy does not export"
+            elif not each.endswith("Config"):
+                left.append(each)
+
+
+def test_what_users_get_can_be_imported() -> None:
+    listed(
+        (each for module in (rocketpy.sync, rocketpy.aio) for each in not_exported(module)),
+        "export it, or list why not (NOT_FOR_USERS)",
+    )
+
+
+def test_a_type_that_is_not_exported_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rocketpy, "__all__", [name for name in rocketpy.__all__ if name != "QueueStatus"])
+    [missing] = not_exported(rocketpy.sync)
+    assert missing.endswith("ConsumerStatus gives QueueStatus, which rocketpy does not export")
 
 
 # --- the surfaces: the same names and parameters -------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketpy.errors import BrokerError, RocketMQError
-from rocketpy.logs import MAX_TEXT, Seldom, get_logger, printable, quote, tell_left_out
+from rocketpy.logs import MAX_TEXT, Seldom, counted, get_logger, printable, quote, tell_left_out
 from tests.hostile.texts import HOSTILE, assert_harmless, said
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,7 +123,7 @@ def test_seldom_says_the_last_count_too(caplog: pytest.LogCaptureFixture) -> Non
     seldom.tell()
     assert [record.getMessage() for record in caplog.records] == [
         "message 0 of Orders failed",
-        "4 more lines were left out, the last of them: message 4 of Orders failed",
+        "4 more lines left out, the last of them: message 4 of Orders failed",
     ]
 
 
@@ -138,12 +138,12 @@ def test_one_place_cannot_fill_the_disk(caplog: pytest.LogCaptureFixture, monkey
         now = number / 1000
         flooded.warning("peer %d knocks", number)
     assert 1000 <= len(caplog.records) <= 1110
-    said_out = [re.search(r"\((\d+) lines like this were left out\)", each.getMessage()) for each in caplog.records]
+    said_out = [re.search(r"\(left out: (\d+) lines? like this\)", each.getMessage()) for each in caplog.records]
     told = sum(int(each.group(1)) for each in said_out if each)
     lines = len(caplog.records)
     tell_left_out()
     last = next(each.getMessage() for each in reversed(caplog.records) if each.name == "tests.flooded")
-    assert last.endswith("lines were left out, the last of them: peer 99999 knocks")
+    assert last.endswith("lines left out, the last of them: peer 99999 knocks")
     assert lines + told + int(last.split()[0]) == 100_000
     flooded.warning("other places are heard all the while")
     assert caplog.records[-1].getMessage() == "other places are heard all the while"
@@ -193,3 +193,7 @@ def test_threat_A5_no_text_is_put_into_a_message_before_its_logger_sees_it() -> 
                 text = call.args[(method == "log") + (owner in SELDOM)]
                 assert isinstance(text, ast.Constant), f"{path}:{call.lineno} formats its text itself"
     assert found > 80
+
+
+def test_counts_are_singular_and_plural() -> None:
+    assert [counted(number, "more line") for number in (0, 1, 2)] == ["0 more lines", "1 more line", "2 more lines"]

@@ -25,8 +25,12 @@ if TYPE_CHECKING:
         PushConsumerConfig,
     )
     from rocketpy.consumer.dead_letters import DeadLetterReplay
+    from rocketpy.consumer.lite.status import LitePullConsumerStatistics, LitePullConsumerStatus
     from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
     from rocketpy.consumer.offset_storage import OffsetStorage
+    from rocketpy.consumer.queue_locks import LockStatus
+    from rocketpy.consumer.rates import TopicRates
+    from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, QueueStatus
     from rocketpy.consumer.strategies import (
         AllocateAveragely,
         AllocateByCircle,
@@ -65,7 +69,10 @@ __all__ = [
     "LatencyTable",
     "LitePullConsumer",
     "LitePullConsumerConfig",
+    "LitePullConsumerStatistics",
+    "LitePullConsumerStatus",
     "LocalFileOffsetStore",
+    "LockStatus",
     "MQClientInstance",
     "Message",
     "MessageExt",
@@ -80,11 +87,15 @@ __all__ = [
     "PullStatus",
     "PushConsumer",
     "PushConsumerConfig",
+    "PushConsumerStatistics",
+    "PushConsumerStatus",
+    "QueueStatus",
     "RetryLater",
     "SendManyResult",
     "SendResult",
     "SendStatus",
     "Suspend",
+    "TopicRates",
     "replay_dead_letters",
 ]
 

@@ -251,8 +251,12 @@ class LoopCrew(AsyncCrew[_Task]):
     async def _make(self, worker: _Task, lane: Lane, call: Call) -> None:
         try:
             outcome = await _in_context(worker.context.copy(), _called(call))
-        except (KeyboardInterrupt, GeneratorExit):
+        except KeyboardInterrupt:
             raise
+        except GeneratorExit as exc:
+            if asyncio.current_task() is not worker.task:
+                raise  # the interpreter takes the task down, from outside; otherwise it is the listener's own
+            self._note(lane, call, Raised(exc))
         except asyncio.CancelledError as exc:
             if self._cut_off:
                 raise  # neither committed nor sent back, so the group gets the message again

@@ -17,12 +17,13 @@ from rocketpy.errors import (
     BrokerError,
     ConfigError,
     NameServerUnreachableError,
+    RequestCodeNotSupportedError,
     RequestTimeoutError,
     RocketMQError,
     SystemBusyError,
     TransportError,
 )
-from rocketpy.logs import Seldom, get_logger
+from rocketpy.logs import Seldom, get_logger, quote
 from rocketpy.remoting.backoff import at_once, retrying
 from rocketpy.seams import random_source
 
@@ -34,7 +35,7 @@ __all__ = ["NameServers"]
 
 logger = get_logger(__name__)
 
-_FAILURES = (TransportError, RequestTimeoutError, SystemBusyError)
+_FAILURES = (TransportError, RequestTimeoutError, SystemBusyError, RequestCodeNotSupportedError)
 """Errors after which the next name server is asked."""
 
 
@@ -146,12 +147,17 @@ class NameServers:
 def _unreachable(doing: str, tried: Sequence[tuple[str, Exception]]) -> NameServerUnreachableError:
     # An address that was tried again failed in much the same way.
     what = "; ".join(f"{address}: {_reason(error)}" for address, error in dict(tried).items())
+    advice = "check that they run and that this host may reach them"
+    if any(isinstance(error, RequestCodeNotSupportedError) for _, error in tried):
+        advice = "namesrv must be the address of a name server, whose port is 9876 as a rule, and not that of a broker"
     return NameServerUnreachableError(
-        f"no name server answered when {doing} ({what}); check that they run and that this host may reach them",
+        f"no name server answered when {doing} ({what}); {advice}",
         topic="",
         tried=tuple(dict.fromkeys(address for address, _ in tried)),
     )
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, RequestCodeNotSupportedError):
+        return f"this is no name server but perhaps a broker, for it answered {quote(error.remark.strip())!r}"
     return f"busy ({error.remark})" if isinstance(error, BrokerError) else str(error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from rocketpy.consumer.listeners import is_ctrl_c
 from rocketpy.consumer.strategies import (
     AllocateAveragely,
     AllocateByCircle,
@@ -61,7 +62,9 @@ def allocate(
     request = AllocateRequest(group, topic, client_id, tuple(sorted(queues)), tuple(members))
     try:
         return sorted(_checked(share_out(request), request))
-    except Exception as error:
+    except BaseException as error:  # what it raises is its own failure, SystemExit included
+        if is_ctrl_c(error):
+            raise
         raise ConfigError(
             f"allocate_strategy {share_out!r:.100} fails for {topic}, so this member keeps the queues that it has: "
             f"{type(error).__name__}: {error}"

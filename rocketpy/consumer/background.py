@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.logs import get_logger
+from rocketpy.logs import counted, get_logger
 from rocketpy.services import heard
 
 if TYPE_CHECKING:
@@ -154,10 +154,10 @@ class Background(ABC):
         left = await self._offsets.commit_all(queues, deadline=now + (deadline - now) / 2)
         if left:
             logger.warning(
-                "consumer %s closes, and the offsets of %d queues are not committed (%s): messages consumed since the "
+                "consumer %s closes, and the offsets of %s are not committed (%s): messages consumed since the "
                 "last commit come again",
                 self._group,
-                len(left),
+                counted(len(left), "queue"),
                 ", ".join(map(str, left[:3])) + (", ..." if len(left) > 3 else ""),
             )
         await self._leave(deadline)

@@ -23,6 +23,7 @@ from rocketpy.consumer.listeners import OrderVerdict, judge_in_order
 from rocketpy.consumer.runners import ListenerRunner, RunnerMaker, TaskRunner
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
 from rocketpy.consumer.unheard import Waiting
+from rocketpy.logs import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,9 +204,9 @@ class ConsumeMessageOrderlyService(ConsumeService):
                 if len(call[1]) > self._config.pull_threshold_for_queue:
                     self._seldom.warning(
                         ("uncommitted", call[1].queue),
-                        "%d messages of %s are held uncommitted: nothing more is pulled until a listener returns "
+                        "%s of %s held uncommitted: nothing more is pulled until a listener returns "
                         "ConsumeResult.COMMIT",
-                        len(call[1]),
+                        counted(len(call[1]), "message"),
                         call[1].queue,
                     )
 

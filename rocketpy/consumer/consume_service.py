@@ -22,7 +22,7 @@ from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.runners import ListenerRunner, RunnerMaker, TaskRunner
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
 from rocketpy.consumer.unheard import Unheard, Waiting
-from rocketpy.logs import Seldom, get_logger
+from rocketpy.logs import Seldom, counted, get_logger
 from rocketpy.message import MessageQueue
 from rocketpy.results import MessageModel
 
@@ -210,7 +210,10 @@ class ConsumeService(ABC):
             self._call_for(listener, queue, messages)
         elif topic == self._subscriptions.retry_topic:
             self._seldom.warning(
-                "no origin", "%d messages of %s do not say which topic they come from: failed", len(messages), topic
+                "no origin",
+                "failed, for want of a topic that they come from: %s of %s",
+                counted(len(messages), "message"),
+                topic,
             )
             self._fail_unheard(queue, messages)
         else:

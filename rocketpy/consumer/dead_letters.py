@@ -30,7 +30,7 @@ from rocketpy.message.property_names import RESERVED_PROPERTIES
 from rocketpy.results import PullStatus
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.message_id import UniqueIds
-from rocketpy.wire.names import DLQ_PREFIX, dlq_topic, is_retry_topic
+from rocketpy.wire.names import DLQ_PREFIX, dlq_topic, is_retry_topic, retry_topic
 from rocketpy.wire.sysflag import PullSysFlag
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class DeadLetterReplay:
 
     replayed: int
     """Messages sent again; with `dry_run`, those that would have been sent."""
-    passed_over: int
+    skipped: int
     """Messages that `wanted` rejected, or that do not name their original topic. The next replay skips them too."""
     remaining: int
     """Messages that were dead letters before the replay started and are left for the next one."""
@@ -103,7 +103,7 @@ class DeadLetters:
         self._positions: dict[MessageQueue, int] | None = None
         self._ends: dict[MessageQueue, int] = {}
         self._replayed: Counter[str] = Counter()
-        self._passed_over = 0
+        self._skipped = 0
 
     # --- the steps ------------------------------------------------------------------------------------
 
@@ -114,6 +114,7 @@ class DeadLetters:
         in a circle.
 
         Raises:
+            TopicNotFoundError: no broker knows the group.
             RocketMQError: a broker cannot be reached or does not let the group read, or a dead letter is damaged.
         """
         if self._positions is None:
@@ -154,7 +155,7 @@ class DeadLetters:
         """What the replay has done so far."""
         return DeadLetterReplay(
             replayed=self._replayed.total(),
-            passed_over=self._passed_over,
+            skipped=self._skipped,
             remaining=sum(max(0, end - self._at[queue]) for queue, end in self._ends.items()),
             topics=dict(self._replayed),
         )
@@ -172,7 +173,8 @@ class DeadLetters:
         """Find where to start in each queue, and where it ends now."""
         try:
             queues = await self._client.routes.ensure_subscribe(self._topic)
-        except TopicNotFoundError:
+        except TopicNotFoundError as error:
+            await self._check_group(error)
             queues = ()  # nothing has died yet
         pool, timeout = self._client.pool, self._client.config.request_timeout
         found: dict[MessageQueue, int] = {}
@@ -185,6 +187,20 @@ class DeadLetters:
             self._ends[queue] = await offset_api.max_offset(pool, address, queue, timeout=timeout)
             found[queue] = max(least, committed or 0)
         self._positions = found
+
+    async def _check_group(self, error: TopicNotFoundError) -> None:
+        """Refuse a group that never was: a broker creates the retry topic of one when it first hears of it.
+
+        Raises:
+            TopicNotFoundError: there is no such topic either.
+        """
+        if await self._client.routes.refresh(retry_topic(self._group)) is None:
+            raise TopicNotFoundError(
+                f"no broker knows the group {self._group}: there is neither {self._topic} nor "
+                f"{retry_topic(self._group)}; check how the group is written",
+                topic=self._topic,
+                tried=error.tried,
+            ) from error
 
     async def _read(self, queue: MessageQueue) -> list[MessageExt]:
         """The next dead letters of a queue; none if only the position has moved."""
@@ -229,7 +245,7 @@ class DeadLetters:
             logger.warning("%r does not say which topic it comes from: skipped", message)
             is_wanted = False
         if not is_wanted:
-            self._passed_over += 1
+            self._skipped += 1
             return
         if not self._dry_run:
             config = self._core.config

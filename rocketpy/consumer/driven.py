@@ -16,7 +16,7 @@ from rocketpy.consumer.directly import DirectCall, listener_argument
 from rocketpy.consumer.running_info import info_of, queue_info
 from rocketpy.consumer.stacks import stacks_of
 from rocketpy.errors import BrokerError
-from rocketpy.logs import get_logger
+from rocketpy.logs import counted, get_logger
 from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeType
@@ -61,10 +61,10 @@ def offsets_to_take(
     wanted = {queue: offset for queue, offset in offsets.items() if queue.topic == topic and offset >= 0 and subscribed}
     if len(wanted) < len(offsets) or not subscribed:
         logger.warning(
-            "%s: ignoring %d of %d offsets in a reset: their topic is not subscribed, or they are negative",
+            "%s: ignoring %d of %s in a reset: their topic is not subscribed, or they are negative",
             group,
             len(offsets) - len(wanted),
-            len(offsets),
+            counted(len(offsets), "offset"),
         )
     return wanted
 

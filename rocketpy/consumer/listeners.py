@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 import trio
 
+from rocketpy.logs import get_logger
 from rocketpy.results import ConsumeResult, RetryLater, Suspend
 
 if TYPE_CHECKING:
     from rocketpy.logs import Seldom
     from rocketpy.message import MessageExt
 
-__all__ = ["OrderVerdict", "Raised", "Verdict", "is_async_listener", "judge", "judge_in_order", "must_pass"]
+__all__ = ["OrderVerdict", "Raised", "Verdict", "is_async_listener", "is_ctrl_c", "judge", "judge_in_order", "let_pass"]
+
+logger = get_logger(__name__)
 
 BROKER_DECIDES = 0
 """The delay level that leaves the time of the next attempt to the broker."""
@@ -155,13 +158,44 @@ def _complain(
     )
 
 
-def must_pass(error: BaseException) -> bool:
-    """Whether an exception in a trio task is not the user's function's own: cancellation, or Ctrl-C.
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether this is Ctrl-C, alone or in a group.
 
     Ctrl-C arrives in the main thread only; in another thread, the function has raised KeyboardInterrupt itself.
     """
     if isinstance(error, BaseExceptionGroup):
-        return any(must_pass(inner) for inner in error.exceptions)
-    if isinstance(error, KeyboardInterrupt):
-        return threading.current_thread() is threading.main_thread()
-    return isinstance(error, trio.Cancelled | GeneratorExit)
+        return any(is_ctrl_c(inner) for inner in error.exceptions)
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def let_pass(error: BaseException, task: trio.lowlevel.Task) -> None:
+    """Raise what is no failure of the user's function that raised it: Ctrl-C, cancellation, and the end of its task.
+
+    All else is that function's failure, whatever its type: SystemExit, an exception derived from BaseException, and a
+    GeneratorExit of its own. The interpreter throws a GeneratorExit into a task that it takes down, from outside.
+
+    Args:
+        error: what was raised.
+        task: awaited the function.
+    """
+    if is_ctrl_c(error) or (not _is_running(task) and _is_or_holds(error, GeneratorExit)):
+        raise error
+    if isinstance(error, trio.Cancelled):
+        raise error
+    if isinstance(error, BaseExceptionGroup):
+        cancelled, failed = error.split(trio.Cancelled)
+        if cancelled is not None:
+            if failed is not None:
+                logger.warning("a function of the application failed while it was cancelled", exc_info=failed)
+            raise cancelled
+
+
+def _is_running(task: trio.lowlevel.Task) -> bool:
+    try:
+        return trio.lowlevel.current_task() is task
+    except RuntimeError:  # no trio runs in this thread
+        return False
+
+
+def _is_or_holds(error: BaseException, kind: type[BaseException]) -> bool:
+    return error.split(kind)[0] is not None if isinstance(error, BaseExceptionGroup) else isinstance(error, kind)

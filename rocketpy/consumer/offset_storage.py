@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import trio
 
-from rocketpy.consumer.listeners import must_pass
+from rocketpy.consumer.listeners import let_pass
 from rocketpy.errors import OffsetStoreError
-from rocketpy.logs import Seldom, get_logger
+from rocketpy.logs import Seldom, counted, get_logger
 
 if TYPE_CHECKING:
     from rocketpy.consumer.user_calls import UserCalls
@@ -156,7 +156,7 @@ class KeptOffsetStore:
     async def _write(self, queues: Collection[MessageQueue]) -> None:
         async with self._writing:
             if changed := self._changed(queues):
-                await self._call(self._storage.write, changed, doing=f"writing {len(changed)} offsets")
+                await self._call(self._storage.write, changed, doing=f"writing {counted(len(changed), 'offset')}")
                 self._written.update(changed)
                 self._failing = False
 
@@ -170,6 +170,7 @@ class KeptOffsetStore:
             await self._call(function, doing=doing)
 
     async def _call(self, function: Callable[..., Any], *arguments: object, doing: str) -> Any:
+        task = trio.lowlevel.current_task()
         try:
             with trio.fail_after(self._timeout):
                 return await self._calls.call(function, *arguments)
@@ -180,8 +181,7 @@ class KeptOffsetStore:
         except OffsetStoreError:
             raise
         except BaseException as error:
-            if must_pass(error):
-                raise
+            let_pass(error, task)
             raise OffsetStoreError(
                 f"the offset store of {self._group} failed: {doing}: {type(error).__name__}: {error}"
             ) from error

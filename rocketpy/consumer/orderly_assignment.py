@@ -17,7 +17,7 @@ import trio
 from rocketpy.consumer.assignment import Assignment
 from rocketpy.consumer.queue_locks import LockSettings, LockStatus, QueueLocks
 from rocketpy.errors import QueueLockedError, RocketMQError
-from rocketpy.logs import get_logger
+from rocketpy.logs import counted, get_logger
 
 if TYPE_CHECKING:
     from rocketpy.consumer.consume_orderly import ConsumeMessageOrderlyService
@@ -102,11 +102,11 @@ class OrderlyAssignment(Assignment):
         if puller is None:
             return
         logger.warning(
-            "the lock on %s is lost: another member of %s continues at the last committed offset, and %d messages held "
-            "here are dropped",
+            "the lock on %s is lost: another member of %s continues at the last committed offset, and what is held "
+            "here is dropped: %s",
             queue,
             self._parts.config.group,
-            len(puller.process_queue),
+            counted(len(puller.process_queue), "message"),
         )
         puller.drop()
         if queue in self._pullers:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from rocketpy.logs import counted
+
 if TYPE_CHECKING:
     from rocketpy.message import MessageExt, MessageQueue
 
@@ -124,7 +126,7 @@ class ProcessQueue:
         """The limit that is exceeded, in words, so that pulling has to pause; None if there is room."""
         messages, size, span = self.limits
         if len(self) > messages:
-            return f"{len(self)} messages held, over {messages}"
+            return f"{counted(len(self), 'message')} held, over {messages}"
         if self.size > size:
             return f"{self.size / _MIB:.1f} MiB held, over {size / _MIB:g}"
         if self.span > span:

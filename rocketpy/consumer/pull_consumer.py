@@ -14,7 +14,7 @@ from rocketpy.consumer.fetching import Fetching
 from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.pull import unwrapped
 from rocketpy.consumer.subscription import Subscription, subscription_data
-from rocketpy.errors import BrokerUnreachableError, ConfigError, ServiceCrashedError
+from rocketpy.errors import BrokerUnreachableError, ConfigError, OffsetOutOfRangeError, ServiceCrashedError
 from rocketpy.results import MessageModel, PullResult, PullStatus
 from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType
@@ -197,18 +197,29 @@ class PullConsumer(Fetching):
     async def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
         """Commit the offset of the next message to consume, and wait until the broker has confirmed it.
 
+        The broker is asked first where the queue ends, for an offset behind that would keep the group from messages.
+
         Raises:
             ConfigError: an argument cannot be used.
+            OffsetOutOfRangeError: the queue does not reach that far.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         checked_offset(offset)
-        await self._offsets_of(queue).master(queue)
+        offsets = self._offsets_of(queue)
+        least, end = await offsets.bounds(queue)
+        if offset > end:
+            raise OffsetOutOfRangeError(
+                f"{queue} ends at offset {end}, so that {offset} cannot be committed",
+                offset=offset,
+                min_offset=least,
+                max_offset=end,
+            )
         await RemoteBrokerOffsetStore(self.client, self.config.group).tell(queue, offset, wait=True)
 
     async def fetch_consume_offset(self, queue: MessageQueue) -> int | None:
         """The committed offset of a queue, as its broker has it; None when nothing was ever committed.
 
-        For a group without an offset, a broker answers 0 if the queue still has its first message.
+        A broker of 4.x answers 0 for a group without an offset if the queue still has its first message.
 
         Raises:
             ConfigError: this is not a queue.

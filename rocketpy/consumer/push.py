@@ -27,6 +27,7 @@ from rocketpy.consumer.subscription import Listener, Subscriptions
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
 from rocketpy.consumer.user_calls import AsyncCaller, call_in_this_loop
 from rocketpy.errors import ConfigError, RequestTimeoutError
+from rocketpy.logs import counted
 from rocketpy.results import MessageModel
 from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.enums import ConsumeType
@@ -281,9 +282,8 @@ class PushConsumer(Sharing[RunningConsumer]):
         left = await running.commit(running.assignment.committable(), deadline=trio.current_time() + limit)
         if left:
             raise RequestTimeoutError(
-                f"the offsets of {len(left)} queues of {self.config.group} are not committed after {limit:g} s: "
-                + ", ".join(map(str, left[:3]))
-                + (", ..." if len(left) > 3 else ""),
+                f"the offsets of {counted(len(left), 'queue')} of {self.config.group} are not committed after "
+                f"{limit:g} s: " + ", ".join(map(str, left[:3])) + (", ..." if len(left) > 3 else ""),
                 timeout=limit,
             )
 

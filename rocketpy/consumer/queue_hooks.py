@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from rocketpy.consumer.listeners import must_pass
-from rocketpy.logs import get_logger
+from rocketpy.consumer.listeners import let_pass
+from rocketpy.logs import counted, get_logger
 from rocketpy.wire.names import is_retry_topic
 
 if TYPE_CHECKING:
@@ -58,16 +58,18 @@ class QueueHooks:
         told = tuple(sorted(queue for queue in queues if not is_retry_topic(queue.topic)))
         if function is None or not told:
             return
+        task = trio.lowlevel.current_task()
         async with self._turn:
             self.under_way = True
             try:
                 with trio.fail_after(self._timeout):
                     await self._calls.call(function, told)
             except trio.TooSlowError:
-                logger.error("%s has not returned within %g s for %d queues: %s", name, self._timeout, len(told), so)
+                logger.error(
+                    "%s has not returned within %g s for %s: %s", name, self._timeout, counted(len(told), "queue"), so
+                )
             except BaseException as error:
-                if must_pass(error):
-                    raise
-                logger.error("%s failed for %d queues: %s", name, len(told), so, exc_info=error)
+                let_pass(error, task)
+                logger.error("%s failed for %s: %s", name, counted(len(told), "queue"), so, exc_info=error)
             finally:
                 self.under_way = False

@@ -26,7 +26,7 @@ from rocketpy.errors import (
     RequestTimeoutError,
     RocketMQError,
 )
-from rocketpy.logs import get_logger
+from rocketpy.logs import counted, get_logger
 from rocketpy.services import side_by_side
 
 if TYPE_CHECKING:
@@ -287,10 +287,10 @@ class QueueLocks:
         if name not in self._unsure:
             self._unsure.add(name)
             logger.warning(
-                "the broker %s does not confirm that %s holds its %d queues: they are not consumed until it does: %s",
+                "the broker %s does not confirm the locks of %s on %s: nothing of them is consumed until it does: %s",
                 name,
                 self._group,
-                len(queues),
+                counted(len(queues), "queue"),
                 error,
             )
         locks = [self._locks[queue] for queue in queues if queue in self._locks]

@@ -79,14 +79,14 @@ class QueueOffsets:
         return await offset_api.search_offset(self._client.pool, address, queue, timestamp, timeout=self._timeout)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's committed offset of a queue, None if there is none.
+        """The group's committed offset of a queue, None if there is none. Brokers of 4.x may answer 0 then.
 
         Raises:
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         address = await self.master(queue)
         return await offset_api.query_consumer_offset(
-            self._client.pool, address, self._group, queue, timeout=self._timeout
+            self._client.pool, address, self._group, queue, set_zero_if_not_found=False, timeout=self._timeout
         )
 
     async def of_each(

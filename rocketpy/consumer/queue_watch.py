@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
-from rocketpy.consumer.listeners import must_pass
+from rocketpy.consumer.listeners import let_pass
 from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
 
@@ -84,9 +84,9 @@ class QueueWatch:
             self._changed = trio.Event()
 
     async def _tell(self, calls: UserCalls, topic: str, queues: tuple[MessageQueue, ...]) -> None:
+        task = trio.lowlevel.current_task()
         try:
             await calls.call(self._functions[topic], topic, queues)
         except BaseException as error:  # the user's function may raise anything, SystemExit included
-            if must_pass(error):
-                raise
+            let_pass(error, task)
             logger.error("the function given to on_queues_changed for %s failed", topic, exc_info=error)

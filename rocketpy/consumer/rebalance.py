@@ -16,8 +16,8 @@ import trio
 from rocketpy.client.api import group as group_api
 from rocketpy.consumer.allocate import allocate, strategy
 from rocketpy.consumer.filter_check import FilterCheck
-from rocketpy.errors import BrokerUnreachableError, ConfigError, QueueLockedError, RocketMQError
-from rocketpy.logs import Seldom, get_logger
+from rocketpy.errors import BrokerUnreachableError, ConfigError, QueueLockedError, RocketMQError, TopicNotFoundError
+from rocketpy.logs import Seldom, counted, get_logger
 from rocketpy.results import MessageModel
 from rocketpy.services import side_by_side
 from rocketpy.wire.java_hash import string_hash
@@ -201,7 +201,7 @@ class Rebalance:
         await side_by_side(share, topics)
         for topic in sorted(self._assignment.topics() - set(topics)):
             await self._assignment.apply(topic, Plan((), self._assignment.queues(topic)))
-        self.errors = {topic: error for topic, error in self.errors.items() if topic in topics}
+        self.errors = _causes({topic: error for topic, error in self.errors.items() if topic in topics})
         self._plans = {topic: plan for topic, plan in self._plans.items() if topic in topics}
         self.balanced = all(balanced)
         self.rounds += 1
@@ -230,7 +230,7 @@ class Rebalance:
     def missing(self) -> str:
         """The topics that could not be rebalanced yet, and why, for error texts; empty if there are none."""
         waiting = {topic: f"{topic} waits for {what}" for topic, what in self.under_way.items()}
-        failed = {topic: str(error) for topic, error in self.errors.items()}
+        failed = {topic: str(error) for topic, error in _causes(self.errors).items()}
         said = list((failed | waiting).values())
         return "; ".join(said[:_MOST_SAID]) + (f"; and {len(said) - _MOST_SAID} more" if len(said) > _MOST_SAID else "")
 
@@ -280,7 +280,7 @@ class Rebalance:
         except ConfigError as error:
             self._note_mistake(topic, error)
             return None
-        why = f"{len(mine)} of {len(queues)} queues are ours, as 1 of {len(members)} members"
+        why = f"ours are {len(mine)} of {counted(len(queues), 'queue')}, as 1 of {counted(len(members), 'member')}"
         return Share(mine, is_member, why)
 
     def _allocate(self, topic: str, queues: Sequence[MessageQueue], members: Sequence[str]) -> list[MessageQueue]:
@@ -294,6 +294,8 @@ class Rebalance:
         self.errors[topic] = error
 
     def _note_error(self, topic: str, error: RocketMQError) -> None:
+        if is_retry_topic(topic) and isinstance(error, TopicNotFoundError):
+            error = _no_retry_topic(topic, error)
         # Log the first of several failures in a row; not for the retry topic, which a broker makes after a heartbeat.
         if isinstance(error, QueueLockedError):
             logger.debug("%s: %s", topic, error)  # normal for a moment when members change; a longer wait is logged
@@ -337,3 +339,25 @@ class Rebalance:
         found = [self._client.routes.broker_address(name, master=False) for name in names]
         answering = self._client.heartbeats.answering
         return sorted((address for address in found if address is not None), key=lambda each: each not in answering)
+
+
+def _no_retry_topic(topic: str, error: TopicNotFoundError) -> TopicNotFoundError:
+    """What to tell about a retry topic, which is none of the user's to create."""
+    told = TopicNotFoundError(
+        f"the topic {topic} for retries is not there yet: a broker creates it when it first hears of the group",
+        topic=topic,
+        tried=error.tried,
+    )
+    told.__cause__ = error
+    return told
+
+
+def _causes(errors: dict[str, RocketMQError]) -> dict[str, RocketMQError]:
+    """Without a retry topic that is not there for want of a broker that the consumer can reach by its other topics."""
+    if len(errors) < 2:
+        return errors
+    return {
+        topic: error
+        for topic, error in errors.items()
+        if not (is_retry_topic(topic) and isinstance(error, TopicNotFoundError))
+    }

@@ -54,6 +54,7 @@ async def replay_dead_letters(
 
     Raises:
         ConfigError: an argument cannot be used.
+        TopicNotFoundError: no broker knows the group. One that merely has no dead letters is no error.
         NoPermissionError: the dead-letter topic is not readable; on brokers of 4.x give it permission 6 first.
         RocketMQError: a broker could not be asked, or a message could not be sent; what was done before is committed.
     """

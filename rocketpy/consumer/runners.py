@@ -14,7 +14,7 @@ import trio
 
 from rocketpy.consumer.crew import AsyncCrew, Call, Crew, Finished, Worker
 from rocketpy.consumer.inside import mark
-from rocketpy.consumer.listeners import Raised, must_pass
+from rocketpy.consumer.listeners import Raised, let_pass
 
 if TYPE_CHECKING:
     from rocketpy.consumer.lanes import Lane
@@ -110,11 +110,12 @@ class RemoteRunner:
 class _Task(Worker):
     """A worker that is a task."""
 
-    __slots__ = ("gate",)
+    __slots__ = ("gate", "task")
 
     def __init__(self) -> None:
         super().__init__()
         self.gate = trio.Event()
+        self.task: trio.lowlevel.Task  # as soon as it runs
 
 
 class TaskRunner(AsyncCrew[_Task]):
@@ -159,6 +160,7 @@ class TaskRunner(AsyncCrew[_Task]):
         return True
 
     async def _host(self, worker: _Task) -> None:
+        worker.task = trio.lowlevel.current_task()
         mark(self._finished, worker)
         await self._work(worker)
 
@@ -185,8 +187,7 @@ class TaskRunner(AsyncCrew[_Task]):
     async def _make(self, worker: _Task, lane: Lane, call: Call) -> None:
         try:
             outcome = await self._called(call)
-        except BaseException as exc:
-            if must_pass(exc):
-                raise
+        except BaseException as exc:  # noqa: BLE001  what a listener raises is its outcome
+            let_pass(exc, worker.task)
             outcome = Raised(exc)
         self._note(lane, call, outcome)

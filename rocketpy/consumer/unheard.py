@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from rocketpy.consumer.process_queue import ProcessQueue
-from rocketpy.logs import Seldom, get_logger
+from rocketpy.logs import Seldom, counted, get_logger
 from rocketpy.message import MessageExt
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ class Unheard:
         topic = messages[0].topic
         self._seldom.warning(
             topic,
-            "nobody listens to %s: %d messages of it wait until it is subscribed, and come again after a while",
+            "nobody listens to %s: until it is subscribed, %s must wait and come again after a while",
             topic,
-            len(messages),
+            counted(len(messages), "message"),
         )
         for message in messages:
             self.keep(queue, message)

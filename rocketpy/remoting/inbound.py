@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import trio
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError
-from rocketpy.logs import get_logger
+from rocketpy.logs import counted, get_logger
 from rocketpy.remoting.rounds import Turns
 from rocketpy.remoting.transport import MOST_RECEIVED
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
@@ -318,7 +318,9 @@ class Inbound:
             taken = self._handler.handle(self._connection, requests, arrived)
         except Exception:
             # The handler answers for each request by itself; a bug here must not take the connection with it.
-            _logger.exception("the handler failed on %d requests of %s", len(requests), self._connection.address)
+            _logger.exception(
+                "the handler failed on %s of %s", counted(len(requests), "request"), self._connection.address
+            )
             self._answer_for_bug(requests, before)
             taken = None
         finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.logs import quote
+from rocketpy.logs import counted, quote
 from rocketpy.remoting.timers import Alarm
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class PeerLog:
         if now - self._lines_since >= self._interval:
             due, self._of_others = due + self._of_others, 0
         if due:
-            self._logger.warning("%d more lines about peers were not logged", due)
+            self._logger.warning("not logged: %s about peers", counted(due, "more line"))
 
     def _may_log(self, now: float) -> bool:
         if now - self._lines_since >= self._interval:

@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from rocketpy.errors import ClientClosedError, ConnectError, RequestTimeoutError, unsent
-from rocketpy.logs import get_logger
+from rocketpy.logs import counted, get_logger
 from rocketpy.remoting.backoff import FullJitter
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import Dispatcher
@@ -320,7 +320,7 @@ class ConnectionPool:
         connection.add_close_callback(self._note_ended)
         nursery.start_soon(connection.run)
         if peer.failures:
-            _logger.info("connected to %s, after %d failures", peer.address, peer.failures)
+            _logger.info("connected to %s, after %s", peer.address, counted(peer.failures, "failure"))
         peer.connection = connection
         peer.error = None
         peer.since = trio.current_time()

@@ -92,6 +92,7 @@ class PullConsumer(Fetching[TrioConsumer]):
 
         Raises:
             ConfigError: an argument cannot be used.
+            OffsetOutOfRangeError: the queue does not reach that far.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         self._portal.call(self._inner.update_consume_offset, queue, offset)

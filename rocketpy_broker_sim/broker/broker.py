@@ -13,6 +13,7 @@ import trio
 
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy_broker_sim.broker.delay import DelayStage
+from rocketpy_broker_sim.broker.hearing import FirstHearings
 from rocketpy_broker_sim.broker.identity import Identity
 from rocketpy_broker_sim.broker.lanes import Lanes
 from rocketpy_broker_sim.broker.processors.pull import pull_again, pull_message
@@ -203,7 +204,7 @@ class Broker:
             ),
             query=QueryView(config, store),
             queue_offset=QueueView(store),
-            client_manage=ClientView(config, topics, groups, consumers, producers, self._hear, filters),
+            client_manage=ClientView(config, topics, groups, consumers, producers, FirstHearings(self._hear), filters),
             consumer_manage=PositionView(config, store, topics, groups, offsets, consumers),
             locks=LockView(self.clients.locks),
             reset_offset=ResetView(config, store, topics, groups, offsets, consumers, waiters, persistence),

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
-__all__ = ["HEARD_WITHIN", "Hearing", "Hearings"]
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.durability import Hear
+
+__all__ = ["HEARD_WITHIN", "FirstHearings", "Hearing", "Hearings"]
 
 HEARD_WITHIN = 0.5
 """Seconds after which those who wait go on all the same."""
@@ -74,3 +79,32 @@ class Hearings:
         """Nobody waits any more: the broker stops."""
         while self._due:
             self._due.popleft()[1].end()
+
+
+class FirstHearings:
+    """Those who wait for a new topic together: who made it, and who found it before the name servers had heard of it.
+
+    Args:
+        hear: tells of topics that the name servers have heard of.
+    """
+
+    def __init__(self, hear: Hear) -> None:
+        self._hear = hear
+        self._waiting: dict[str, list[Callable[[], object]]] = {}
+
+    def made(self, topic: str, done: Callable[[], object]) -> None:
+        """Call `done` once the name servers have heard of a topic that was made just now."""
+        self._waiting[topic] = [done]
+        self._hear(topic, partial(self._heard, topic))
+
+    def join(self, topic: str, done: Callable[[], object]) -> bool:
+        """Call `done` with those who wait for a topic. False when nobody does."""
+        waiting = self._waiting.get(topic)
+        if waiting is None:
+            return False
+        waiting.append(done)
+        return True
+
+    def _heard(self, topic: str) -> None:
+        for done in self._waiting.pop(topic):
+            done()

@@ -7,12 +7,13 @@ NotifyMessageArrivingListener.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from sys import intern
 from typing import TYPE_CHECKING
 
 import attrs
 
+from rocketpy.wire.sysflag import PullSysFlag
 from rocketpy_broker_sim.broker.waiters import Reason, Waiter
 from rocketpy_broker_sim.store.filtering import MessageFilter
 
@@ -26,6 +27,8 @@ __all__ = ["HeldPull", "held_pull"]
 
 KEPT_AT_LEAST = 1024
 """Estimated bytes of a held pull, with its entries in the tables."""
+_BY_ITSELF = PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL | PullSysFlag.COMMIT_OFFSET
+"""A plain pull says what is wanted, and nothing else; so may that of a push consumer that has nothing to commit."""
 _KEPT_OF_TEXT = 64
 """Estimated bytes of a header field, without its characters."""
 
@@ -37,6 +40,15 @@ class HeldPull(Waiter):
     offset: int = 0
     wanted: MessageFilter | None = None
     """The filter of the consumer; None for all messages."""
+    is_one_of_many: bool = False
+    """Whether its client may hold several in the queue at once."""
+
+    @property
+    def key(self) -> Hashable:
+        """A consumer that pulls by itself has one pull for each queue: a second one replaces the first, which it has
+        given up. Pulls that a program makes by queue and offset have nothing to do with each other.
+        """
+        return self if self.is_one_of_many else super().key
 
     def judge(self, arrival: Arrival, codes: Collection[int]) -> Reason | None:
         """Whether one of the messages matches, or the queue now ends before the offset that the pull waits for."""
@@ -69,4 +81,5 @@ def held_pull(
         KEPT_AT_LEAST + text + (0 if wanted is None else wanted.kept_size),
         offset=header.queue_offset,
         wanted=wanted,
+        is_one_of_many=header.sys_flag & _BY_ITSELF == PullSysFlag.SUBSCRIPTION,
     )

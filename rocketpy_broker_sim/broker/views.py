@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rocketpy.wire.headers.pull import PullMessageRequestHeader
     from rocketpy_broker_sim.broker.calling import ClientCalls
     from rocketpy_broker_sim.broker.cleaning import Cleaning
-    from rocketpy_broker_sim.broker.durability import Hear
     from rocketpy_broker_sim.broker.filter_registry import FilterRegistry
+    from rocketpy_broker_sim.broker.hearing import FirstHearings
     from rocketpy_broker_sim.broker.identity import Identity
     from rocketpy_broker_sim.broker.persistence import Persistence
     from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
@@ -174,7 +174,7 @@ class ClientView(NamedTuple):
 
     Attributes:
         producers: Those that send.
-        hear: Tells of topics that the name servers have heard of.
+        new_topics: Those of which the name servers have not heard yet.
         filters: Who filters by properties.
     """
 
@@ -183,7 +183,7 @@ class ClientView(NamedTuple):
     groups: SubscriptionGroupTable
     consumers: ConsumerTable
     producers: ProducerTable
-    hear: Hear
+    new_topics: FirstHearings
     filters: FilterRegistry
 
 

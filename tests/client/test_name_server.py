@@ -84,6 +84,32 @@ async def test_a_busy_name_server_is_passed_over(autojump_clock: trio.testing.Mo
         assert asked.current == servers[1].address
 
 
+def not_supported(connection, request):
+    return request.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported")
+
+
+async def test_a_broker_among_the_name_servers_is_passed_over(autojump_clock: trio.testing.MockClock) -> None:
+    async with name_servers(MemoryNetwork()) as (asked, servers):
+        servers[0].on(RequestCode.GET_ROUTEINFO_BY_TOPIC, not_supported)
+        await api.topic_route(asked, "T")
+        assert asked.current == servers[1].address
+
+
+async def test_S6_the_address_of_a_broker_is_told_to_be_none_of_a_name_server(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with name_servers(MemoryNetwork(), 1) as (asked, servers):
+        servers[0].on(RequestCode.GET_ROUTEINFO_BY_TOPIC, not_supported)
+        before = trio.current_time()
+        with pytest.raises(NameServerUnreachableError) as caught:
+            await api.topic_route(asked, "T")
+        assert trio.current_time() == before
+    assert (
+        f"({servers[0].address}: this is no name server but perhaps a broker, for it answered "
+        "'request type 105 not supported'); namesrv must be the address of a name server, whose port is 9876 as a rule"
+    ) in str(caught.value)
+
+
 async def test_an_unknown_topic_is_an_answer_not_a_failure(autojump_clock: trio.testing.MockClock) -> None:
     async with name_servers(MemoryNetwork()) as (asked, servers):
         with pytest.raises(TopicNotExistError):

@@ -92,6 +92,8 @@ async def test_batches(autojump_clock: MockClock, answer: object, level: int) ->
         (RetryLater(-1), -1),
         (ValueError("no"), 0),
         (SystemExit(3), 0),
+        (GeneratorExit(), 0),
+        (BaseExceptionGroup("", [ValueError("no"), GeneratorExit()]), 0),
         ("junk", 0),
     ],
 )

@@ -9,13 +9,14 @@ import pytest
 import trio
 
 from rocketpy.client.instance import MQClientInstance
-from rocketpy.consumer.listeners import Raised, Verdict, is_async_listener, judge, must_pass
+from rocketpy.consumer.listeners import Raised, Verdict, is_async_listener, is_ctrl_c, judge, let_pass
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.consumer.subscription import Subscriptions
 from rocketpy.errors import ConfigError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.results import ConsumeResult, RetryLater
+from rocketpy.services import only_cancelled
 from tests.consumer.helpers import stored, stored_range
 
 SELDOM = Seldom(get_logger("rocketpy.consumer.listeners"), interval=0)
@@ -87,15 +88,61 @@ def test_threat_L7_whatever_is_raised_counts_as_failed(error: BaseException, cap
 
 
 async def test_cancellation_and_ctrl_c_are_not_the_listener_s_own() -> None:
-    assert must_pass(KeyboardInterrupt())
-    assert must_pass(BaseExceptionGroup("", [ValueError(), KeyboardInterrupt()]))
-    assert not must_pass(SystemExit())
-    assert not must_pass(ExceptionGroup("", [ValueError()]))
+    task = trio.lowlevel.current_task()
+    for error in (KeyboardInterrupt(), BaseExceptionGroup("", [ValueError(), KeyboardInterrupt()])):
+        assert is_ctrl_c(error)
+        with pytest.raises(type(error)):
+            let_pass(error, task)
+    for own in (SystemExit(), GeneratorExit(), BaseException(), ExceptionGroup("", [ValueError()])):
+        assert not is_ctrl_c(own)
+        let_pass(own, task)
     with trio.CancelScope() as scope:
         scope.cancel()
         with pytest.raises(trio.Cancelled) as caught:
             await trio.sleep_forever()
-        assert must_pass(caught.value)
+        with pytest.raises(trio.Cancelled):
+            let_pass(caught.value, task)
+
+
+async def test_what_failed_while_it_was_cancelled_is_logged_and_only_the_cancellation_passes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        both = BaseExceptionGroup("", [ValueError("no"), await cancelled()])
+        with pytest.raises(BaseExceptionGroup) as passed:
+            let_pass(both, trio.lowlevel.current_task())
+    assert only_cancelled(passed.value)
+    [entry] = caplog.records
+    assert "failed while it was cancelled" in entry.message
+    assert entry.exc_info is not None
+    assert "no" in str(entry.exc_info[1].exceptions)  # type: ignore[union-attr]
+
+
+async def cancelled() -> BaseException:
+    try:
+        await trio.sleep_forever()
+    except trio.Cancelled as caught:
+        return caught
+    raise AssertionError("not cancelled")
+
+
+def test_a_task_that_the_interpreter_takes_down_ends() -> None:
+    """What is thrown in from outside of the task is no failure of the listener, which has no say any more."""
+    tasks: list[trio.lowlevel.Task] = []
+
+    async def one() -> None:
+        tasks.append(trio.lowlevel.current_task())
+
+    async def another() -> None:
+        for error in (GeneratorExit(), BaseExceptionGroup("", [ValueError(), GeneratorExit()])):
+            with pytest.raises(type(error)):
+                let_pass(error, tasks[0])
+
+    trio.run(one)
+    trio.run(another)
+    with pytest.raises(GeneratorExit):
+        let_pass(GeneratorExit(), tasks[0])
 
 
 class _Listeners:

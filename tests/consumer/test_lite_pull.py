@@ -328,7 +328,7 @@ async def test_a_broker_that_hangs_holds_closing_up_for_close_timeout_only(
             w.broker.hangs = True
             started = trio.current_time()
         assert trio.current_time() - started <= 4.1
-        assert "the offsets of 1 queues are not committed" in caplog.text
+        assert "the offsets of 1 queue are not committed" in caplog.text
 
 
 async def test_a_bug_in_the_background_is_told_to_who_polls(autojump_clock: MockClock) -> None:

@@ -124,3 +124,16 @@ async def test_closing_has_one_deadline_and_says_what_is_left(
         # Of both retry topics, which have a queue on each broker, that of the hung one is among them.
         assert "the offsets of 21 queues are not committed" in caplog.text
         assert f"these brokers have not said in time that they know: {b.address}" in caplog.text
+
+
+async def test_a_retry_topic_that_is_missing_alone_is_told_of(autojump_clock: MockClock) -> None:
+    async with world() as w:
+        del w.name_server.routes["%RETRY%billing"]
+        consumer = w.consumer()
+        consumer.subscribe("Orders", nothing)
+        async with consumer:
+            await trio.sleep(5)
+            [(topic, error)] = consumer.status().errors.items()
+            assert topic == "%RETRY%billing"
+            assert "a broker creates it when it first hears of the group" in str(error)
+            assert "create it, or" not in str(error)

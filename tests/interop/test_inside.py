@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rocketpy.sync
-from rocketpy import ConsumeFromWhere, ConsumeResult, MessageExt
+from rocketpy import ConsumeFromWhere, ConsumeResult, MessageExt, TopicNotFoundError
 from tests.interop import probe
 from tests.interop.drivers import java_admin, java_produce, java_push_consumer
 from tests.interop.failure import InteropError
@@ -117,7 +117,19 @@ def _scene(
     with started as (client_id, count):
         made = Scene(cluster, admin, topic, group, client_id, count, ids, consumer == "python")
         made.wait_count(10)
+        probe.eventually(lambda: _is_found(made), "the group to be found by its retry topic", 30.0)
         yield made
+
+
+def _is_found(scene: Scene) -> bool | None:
+    """Whether name servers know the topic by which tools look for the group: Apache's broker tells them after a while,
+    and one of ours that has waited for them half a second goes on.
+    """
+    with rocketpy.sync.PullConsumer(f"looks-for-{scene.group}", namesrv=scene.cluster.namesrv) as looks:
+        try:
+            return bool(looks.fetch_message_queues(f"%RETRY%{scene.group}"))
+        except TopicNotFoundError:
+            return None
 
 
 @contextmanager

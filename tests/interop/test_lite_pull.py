@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ import rocketpy.sync
 from rocketpy import ConsumeFromWhere, Message, PullStatus
 from tests.interop import probe
 from tests.interop.drivers import java_lite_pull_consumer, java_produce, java_push_consumer
+from tests.interop.lines import OLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,8 +139,27 @@ def test_ours_pulls_by_queue_and_offset(
         assert consumer.pull(queue, 0, tags="blue").status is PullStatus.NO_MATCHED_MSG
         beyond = consumer.pull(queue, 99)
         assert (beyond.status, beyond.next_begin_offset) == (PullStatus.OFFSET_ILLEGAL, 10)
+        # The older one answers for a group that has committed nothing as if it had committed the beginning.
+        assert consumer.fetch_consume_offset(queue) == (0 if apache.version == OLDER else None)
         consumer.update_consume_offset(queue, 3)
         assert consumer.fetch_consume_offset(queue) == 3
+
+
+def test_pulls_of_one_queue_are_held_side_by_side(
+    apache: Apache, apache_cluster: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    topic = fresh_name("Held")
+    apache_cluster.create_topic(topic, queues=1)
+    with (
+        rocketpy.sync.PullConsumer(fresh_name("held-group"), namesrv=apache_cluster.namesrv) as consumer,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        (queue,) = consumer.fetch_message_queues(topic)
+        held = [threads.submit(consumer.pull_block_if_not_found, queue, 0) for _ in range(3)]
+        answered, _ = wait(held, timeout=1)
+        assert not answered
+        send(apache_cluster, topic, 1)
+        assert [pull.result(10).status for pull in held] == [PullStatus.FOUND] * 3
 
 
 # --- Apache's, on ours and on Apache's ----------------------------------------------------------------------
@@ -168,10 +189,7 @@ def test_a_mixed_group_shares_the_queues(apache: Apache, cluster: Cluster, fresh
     cluster.create_topic(topic, queues=QUEUES)
     with java_lite_pull_consumer(apache, cluster.namesrv, group, topic) as java, lite(cluster, group) as ours:
         ours.subscribe(topic)
-        end = time.monotonic() + 60
-        while len(ours.assignment) != QUEUES // 2:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        probe.eventually(lambda: len(ours.assignment) == QUEUES // 2 or None, "half of the queues", 60.0)
         java.wait_share(topic, QUEUES // 2)
         send(cluster, topic, 80)
         mine = drain(ours, 40)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.kill.content import BROADCAST, GROUPS, ORDERLY
+from tests.kill.content import BROADCAST, GROUPS, ORDERLY, TOPIC
 from tests.kill.deliveries import CAUSE_WITHIN, FILE_WITHIN, NO_CAUSE, duplicates, judge
 from tests.kill.history import Delivery, Fault, History, Send
 from tests.kill.plan import PAUSE_SECONDS
@@ -73,8 +73,8 @@ def test_a_second_delivery_needs_a_cause(fault, cause):
     ("faults", "fine"),
     [
         ([("kill", 1500.0, MEMBER)], True),
-        ([("kill", 1000.0 + FILE_WITHIN, MEMBER)], True),
-        ([("kill", 1001.0 + FILE_WITHIN, MEMBER)], False),
+        ([("kill", 1000.0 + FILE_WITHIN * 1000, MEMBER)], True),
+        ([("kill", 1001.0 + FILE_WITHIN * 1000, MEMBER)], False),
         ([("pause", 1500.0, MEMBER), ("go on", 7500.0, MEMBER), ("kill", 8500.0, MEMBER)], True),
         ([("pause", 1500.0, MEMBER), ("go on", 7500.0, MEMBER)], False),
         ([("kill", 1500.0, OTHER)], False),
@@ -105,3 +105,11 @@ def test_two_members_in_one_queue_at_a_time_need_a_broker_that_was_killed():
     assert broken(made) == ["I12"]
     made.faults.append(Fault("kill", 1000.5, "broker"))
     assert broken(made) == []
+
+
+def test_what_a_group_in_order_has_committed_is_done():
+    made = history(0, 1, 2, group=IN_ORDER)
+    assert judge(made, {(IN_ORDER, TOPIC, 0): 3}) == []
+    del made.ended[next(number for number, each in enumerate(made.deliveries) if each[2::3] == (IN_ORDER, 2))]
+    assert judge(made, {(IN_ORDER, TOPIC, 0): 2}) == []
+    assert [each.invariant for each in judge(made, {(IN_ORDER, TOPIC, 0): 3})] == ["I13"]

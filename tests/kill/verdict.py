@@ -42,7 +42,7 @@ def judge(servers: Servers, outcome: RunOutcome) -> Verdict:
     stored, log_bytes = _stored(servers, wrong)
     observations = [*_consumers(history), stored]
     found = check(checker.History(_sends(history), observations, once=False))
-    found += deliveries.judge(history)
+    found += deliveries.judge(history, stored.committed)
     if history.acked < LEAST_ACKS:
         found.append(Violation("I24", f"only {history.acked} sends were acknowledged: the run says nothing"))
     files = len(list(servers.store.glob("commitlog/*")))

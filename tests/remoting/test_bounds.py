@@ -190,7 +190,7 @@ async def test_bad_peers_are_logged_once_in_a_while_and_escaped(
         assert await is_closed(stream)
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(lines) == 3
-    assert lines[1] == "49 more lines about peers were not logged"
+    assert lines[1] == "not logged: 49 more lines about peers"
 
 
 async def test_threat_F20_bytes_one_at_a_time(memory: MemoryNetwork) -> None:

@@ -15,6 +15,8 @@ CAUSE_WITHIN = 25.0
 """Seconds between a fault and what comes twice of it: five between two commits, twenty between two rebalances."""
 COMMITTED_WITHIN = 6.0
 """Seconds after which a broker knows what was dealt with: five between two commits, and one for their way."""
+SEEN_WITHIN = 2.0
+"""Seconds beyond that: a message that was polled with others waits for them, and commits are looked at now and then."""
 WRITTEN_WITHIN = 6.0
 """Seconds after which it has that on its disk too, and knows it when it is back: five between two writes."""
 LOCK_LIFE = 60.0
@@ -30,6 +32,7 @@ def judge(history: History) -> list[Violation]:
         _sends_in_order,
         _gaps,
         _twice,
+        _late_commits,
         _order,
         _commits,
         _retries,
@@ -116,6 +119,36 @@ def _twice(history: History) -> Iterator[Violation]:
         readers.setdefault((each.group, _reader(history, each)), []).append(_as_delivery(each))
     for (group, _), deliveries in readers.items():
         yield from check_copies(deliveries, [_cause(fault) for fault in _faults(history.faults, group)])
+
+
+def _late_commits(history: History) -> Iterator[Violation]:
+    """I11: what is dealt with gets committed soon where nothing is wrong, or a kill would bring more of it back."""
+    for (group, place), commits in history.commits.items():
+        faults = _faults(history.faults, group)
+        for offset, dealt in sorted(_dealt_up_to(history, group, place).items()):
+            by = dealt + COMMITTED_WITHIN + SEEN_WITHIN
+            if by > history.settled or any(
+                fault.at <= by and dealt <= fault.at + fault.lasts + CAUSE_WITHIN for fault in faults
+            ):
+                continue
+            committed = max((known for at, known in commits if at <= by), default=0)
+            if committed <= offset:
+                text = f"{group} had dealt with {place} up to {offset} at {dealt:.2f}"
+                yield Violation("I11", f"{text}, and had committed {committed} at {by:.2f}")
+
+
+def _dealt_up_to(history: History, group: str, place: Place) -> dict[int, float]:
+    """When each offset of a queue of the topic and all before it were dealt with."""
+    firsts: dict[int, float] = {}
+    for each in history.deliveries:
+        if (each.group, each.place, each.retried) == (group, place, False) and _is_dealt_with(history, each):
+            firsts[each.offset] = min(each.ended or 0.0, firsts.get(each.offset, float("inf")))
+    at, found = 0.0, {}
+    for number, offset in enumerate(sorted(firsts)):
+        if number != offset:
+            break  # one is open, and so nothing behind it can be committed
+        at = found[offset] = max(at, firsts[offset])
+    return found
 
 
 def _as_delivery(each: Delivery) -> checker.Delivery:

@@ -104,6 +104,26 @@ def test_I11_what_was_committed_long_ago_does_not_come_again(fault: Fault, fine:
     assert broken(history) == (set() if fine else {"I11"})
 
 
+@pytest.mark.parametrize(
+    ("fault", "fine"),
+    [
+        (None, False),
+        (Fault(20.0, "join", "c"), False),
+        (Fault(40.0, "join", "c"), True),
+        (Fault(40.0, "join", "another"), False),
+        (Fault(57.0, "cut links"), True),
+        (Fault(59.0, "cut links"), False),
+    ],
+)
+def test_I11_what_is_dealt_with_is_committed_soon_unless_something_is_wrong(fault: Fault | None, fine: bool) -> None:
+    """All but the last message are committed in time."""
+    history = good()
+    history.settled = 100.0
+    history.commits["c", QUEUE] = [(number + 5.0, number) for number in range(ENOUGH)] + [(99.0, ENOUGH)]
+    history.faults += [] if fault is None else [fault]
+    assert broken(history) == (set() if fine else {"I11"})
+
+
 def test_I12_the_next_one_before_the_last_one_is_done() -> None:
     history = good(Kind.ORDERLY)
     history.deliveries[3].ended = 4.6

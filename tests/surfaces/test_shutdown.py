@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import pytest
 import trio
@@ -117,7 +118,7 @@ class InOrder:
     def __init__(self, surface, namesrv, topic, kind):
         self.surface, self.topic, self.kind = surface, topic, kind
         self.settings = {"namesrv": namesrv, "consume_from_where": FIRST, "orderly": True}
-        self.begun, self.release = threading.Event(), threading.Event()
+        self.begun, self.release, self.full = threading.Event(), threading.Event(), threading.Event()
         self.hung, self.got = [], []
         with BlockingProducer("filler", namesrv=namesrv) as producer:
             producer.create_topic(topic, queues=1)
@@ -143,15 +144,21 @@ class InOrder:
     async def hang_and_close(self):
         """Leave while the listener is in its first message."""
         listener = self.hang if self.kind == "plain" else self.hang_async
-        async with self.member(listener, await_termination=0.2, close_timeout=1.0) as consumer:
-            await self.until(consumer, self.begun.is_set)
+        async with self.member(listener, await_termination=0.2, close_timeout=1.0):
+            assert await self.wait(self.begun)
             began = time.monotonic()
         assert time.monotonic() - began < 5
 
-    async def until(self, consumer, condition):
-        while not condition():
-            await call(consumer.wait_assigned(10))
-            time.sleep(0.01)  # noqa: ASYNC251
+    def note(self, message):
+        self.got.append(message.body)
+        if len(self.got) == 3:
+            self.full.set()
+
+    async def wait(self, event):
+        wait = partial(event.wait, 20)
+        if self.surface.name == "blocking":
+            return wait()
+        return await (trio.to_thread.run_sync(wait) if self.surface.name == "trio" else asyncio.to_thread(wait))
 
 
 @pytest.mark.waits("a listener hangs for as long as closing may wait for it")
@@ -183,8 +190,8 @@ def test_what_a_cancelled_listener_has_hung_in_comes_again_before_what_is_behind
 
     async def main():
         await group.hang_and_close()
-        async with group.member(lambda message: group.got.append(message.body)) as consumer:
-            await group.until(consumer, lambda: len(group.got) == 3)
+        async with group.member(group.note):
+            assert await group.wait(group.full)
 
     surface.run(main)
     assert (group.hung, group.got) == ([b"0"], [b"0", b"1", b"2"])

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+import rocketpy
 from rocketpy import PullStatus
 from rocketpy.errors import ClientClosedError, ConfigError, OffsetOutOfRangeError, QueueNotAssignedError
 from rocketpy.sync import ConsumeFromWhere, LitePullConsumer, Message, MQClientInstance, Producer, PullConsumer
@@ -126,8 +127,14 @@ def test_threads_that_poll_share_the_messages(namesrv, topic, lite):
         assert sum(consumer.committed(queue) for queue in consumer.assignment) == 200
 
 
-@pytest.mark.waits("a signal has to strike while a poll waits")
-def test_ctrl_c_in_a_poll_loses_nothing(namesrv, topic, lite):
+def test_ctrl_c_in_a_poll_loses_nothing(namesrv, topic, lite, monkeypatch):
+    asked, inner = threading.Event(), rocketpy.LitePullConsumer.lend
+
+    async def lend(consumer, *arguments):
+        asked.set()
+        return await inner(consumer, *arguments)
+
+    monkeypatch.setattr(rocketpy.LitePullConsumer, "lend", lend)
     with lite(f"{topic}_g", auto_commit_interval=0.2) as consumer:
         fill(namesrv, topic, 0, queues=1)
         consumer.subscribe(topic)
@@ -135,7 +142,8 @@ def test_ctrl_c_in_a_poll_loses_nothing(namesrv, topic, lite):
         main = threading.main_thread().ident
 
         def strike():
-            time.sleep(0.3)
+            assert asked.wait(20)
+            asked.clear()
             signal.pthread_kill(main, signal.SIGINT)
 
         for call in (lambda: consumer.poll(timeout=20), lambda: next(consumer), consumer.poll):

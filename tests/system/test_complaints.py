@@ -37,7 +37,7 @@ async def test_complaint_18_a_start_ends_with_queues_that_are_pulled_and_says_wh
                 began = trio.current_time()
                 assert [queue.queue_id for queue in consumer.assignment] == [0, 1, 2, 3]
                 assert consumer.status().balanced
-                assert "Orders: 4 of 4 queues are ours, as 1 of 1 members" in caplog.text
+                assert "Orders: ours are 4 of 4 queues, as 1 of 1 member;" in caplog.text
                 await got.wait_count(len(sent), within=1)
                 queues = [consumer.status().queues[queue] for queue in consumer.assignment]
                 assert all(each.last_pull_age <= trio.current_time() - began + 1 for each in queues)

@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 import rocketpy
-from rocketpy import ConfigError, MessageExt, NoPermissionError, RequestTimeoutError, RetryLater
+from rocketpy import ConfigError, MessageExt, NoPermissionError, RequestTimeoutError, RetryLater, TopicNotFoundError
 from rocketpy.consumer import dead_letters
 from rocketpy.message import Message
 from rocketpy.wire.bodies.topics import TopicConfig
@@ -74,9 +74,7 @@ async def scene(count: int = 5, brokers: int = 1) -> AsyncIterator[Scene]:
 async def test_every_dead_letter_goes_to_its_own_topic_once(autojump_clock: MockClock) -> None:
     async with scene() as s:
         done = await s.replay()
-        assert done == rocketpy.DeadLetterReplay(
-            replayed=6, passed_over=0, remaining=0, topics={"Orders": 5, "Refunds": 1}
-        )
+        assert done == rocketpy.DeadLetterReplay(replayed=6, skipped=0, remaining=0, topics={"Orders": 5, "Refunds": 1})
         await s.recorder.wait_count(6)
         assert sorted(message.body for message in s.recorder.messages) == [b"0", b"1", b"2", b"3", b"4", b"refund"]
         assert s.committed() == 6
@@ -111,10 +109,10 @@ async def _dead_letters(s: Scene) -> list[MessageExt]:
 async def test_a_limit_and_a_filter(autojump_clock: MockClock) -> None:
     async with scene() as s:
         first = await s.replay(limit=2)
-        assert (first.replayed, first.passed_over, first.remaining) == (2, 0, 4)
+        assert (first.replayed, first.skipped, first.remaining) == (2, 0, 4)
         assert s.committed() == 2
         rest = await s.replay(wanted=lambda message: message.topic == "Refunds")
-        assert (rest.replayed, rest.passed_over, rest.remaining, rest.topics) == (1, 3, 0, {"Refunds": 1})
+        assert (rest.replayed, rest.skipped, rest.remaining, rest.topics) == (1, 3, 0, {"Refunds": 1})
         await s.recorder.wait_count(3)
         assert sorted(message.body for message in s.recorder.messages) == [b"0", b"1", b"refund"]
 
@@ -195,8 +193,14 @@ async def test_a_replay_that_is_cancelled_goes_on_where_it_ended(autojump_clock:
 async def test_a_group_without_dead_letters_or_without_permission(autojump_clock: MockClock) -> None:
     async with scene(1) as s:
         where = {"namesrv": s.world.cluster.name_server_addresses, "network": s.world.cluster.network}
+        with pytest.raises(TopicNotFoundError, match=r"no broker knows the group biling: .* check how the group is"):
+            await rocketpy.replay_dead_letters("biling", **where)
+        other = s.world.consumer("another")
+        other.subscribe("Orders", lambda message: None)
+        async with other:
+            await other.wait_assigned(30)
         none = await rocketpy.replay_dead_letters("another", **where)
-        assert none == rocketpy.DeadLetterReplay(replayed=0, passed_over=0, remaining=0, topics={})
+        assert none == rocketpy.DeadLetterReplay(replayed=0, skipped=0, remaining=0, topics={})
         s.world.cluster.brokers[0].topics.put(
             TopicConfig(topic_name=DEAD, read_queue_nums=1, write_queue_nums=1, perm=Permission.WRITE)
         )
@@ -204,14 +208,14 @@ async def test_a_group_without_dead_letters_or_without_permission(autojump_clock
             await s.replay()
 
 
-async def test_one_that_does_not_say_where_it_comes_from_is_passed_over(
+async def test_one_that_does_not_say_where_it_comes_from_is_skipped(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with scene(2) as s:
         inner = dead_letters._origin
         monkeypatch.setattr(dead_letters, "_origin", lambda message: inner(message) if message.tags else None)
         done = await s.replay()
-        assert (done.replayed, done.passed_over, done.remaining) == (2, 1, 0)
+        assert (done.replayed, done.skipped, done.remaining) == (2, 1, 0)
     assert "does not say which topic it comes from" in caplog.text
 
 

@@ -81,7 +81,7 @@ async def test_a_commit_tells_what_the_store_raises_and_the_next_one_makes_good(
             await w.send(5)
             await drain(consumer, 5)
             book.error = OSError("the disk is full")
-            with pytest.raises(OffsetStoreError, match="writing 1 offsets: OSError: the disk is full"):
+            with pytest.raises(OffsetStoreError, match="writing 1 offset: OSError: the disk is full"):
                 await consumer.commit()
             book.error = None
             await wait_until(lambda: book.offsets == {queues_of(1)[0]: 5})
@@ -144,7 +144,7 @@ async def test_BC1_every_lite_pull_consumer_gets_all_and_goes_on_after_a_restart
                 assert bodies(await drain(each, 20)) == dict.fromkeys(sent, 1)
             await one.commit()
             assert await committed(one) == [5, 5, 5, 5]
-            assert await committed(two) == [None] * 4 or sum(await committed(two)) == 0  # type: ignore[arg-type]
+            assert await committed(two) == [None] * 4
         missed = await w.send(20, start=20)
         async with member(w, "one") as again:
             assert bodies(await drain(again, 20)) == dict.fromkeys(missed, 1)

@@ -193,7 +193,7 @@ async def test_a_lock_that_is_not_confirmed_counts_for_30_seconds_and_then_nothi
             assert len(w.broker.times()) == pulls
             assert consumer.status().queues[scripted.queue()].paused == "the broker has to confirm its lock first"
             assert [each for each in w.broker.commits[commits:] if each.topic == "Orders"] == []
-            assert caplog.text.count("does not confirm that billing holds its") == 1
+            assert caplog.text.count("does not confirm the locks of billing on") == 1
             locks.silent = False
             await got.wait_count(5)
             assert [message.queue_offset for message in got.messages] == [0, 1, 2, 3, 4]

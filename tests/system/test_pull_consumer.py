@@ -6,7 +6,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.errors import BrokerError, BrokerUnreachableError, ClientClosedError, ConfigError, TopicNotFoundError
+from rocketpy.errors import (
+    BrokerError,
+    BrokerUnreachableError,
+    ClientClosedError,
+    ConfigError,
+    OffsetOutOfRangeError,
+    TopicNotFoundError,
+)
 from rocketpy.message import Message, MessageQueue
 from rocketpy.results import PullStatus
 from tests.system.consuming import world
@@ -58,10 +65,41 @@ async def test_PL7_blocking_until_something_comes(autojump_clock: MockClock) -> 
         assert trio.current_time() - started == pytest.approx(2, abs=0.1)
 
 
+async def test_PL7_several_pulls_of_one_queue_are_held_side_by_side(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w, w.puller() as consumer:
+        ended: dict[str, tuple[float, list[bytes]]] = {}
+        started = trio.current_time()
+
+        async def pull(name: str, tags: str | None) -> None:
+            result = await consumer.pull_block_if_not_found(QUEUE, 0, tags=tags)
+            ended[name] = round(trio.current_time() - started, 1), [each.body for each in result.messages]
+
+        async with trio.open_nursery() as nursery:
+            for name, tags in (("one", None), ("other", None), ("red", "red"), ("blue", "blue")):
+                nursery.start_soon(pull, name, tags)
+            await trio.sleep(3)
+            assert ended == {}
+            await w.producer.send(Message("Orders", b"a", tags="red"))
+            await trio.sleep(2)
+            assert ended == dict.fromkeys(("one", "other", "red"), (3, [b"a"]))
+            await w.producer.send(Message("Orders", b"b", tags="blue"))
+        assert ended["blue"] == (5, [b"b"])
+
+
 async def test_PL7_offsets(autojump_clock: MockClock) -> None:
     async with world(queues=1) as w, w.puller() as consumer:
         await w.send(5)
-        assert await consumer.fetch_consume_offset(QUEUE) == 0
+        assert await consumer.fetch_consume_offset(QUEUE) is None
+        with pytest.raises(OffsetOutOfRangeError, match="ends at offset 5, so that 6 cannot be committed") as caught:
+            await consumer.update_consume_offset(QUEUE, 6)
+        assert (caught.value.min_offset, caught.value.max_offset) == (0, 5)
+        for wrong in (-1, True, 0.5, None):
+            with pytest.raises(ConfigError, match="an offset must be"):
+                await consumer.update_consume_offset(QUEUE, wrong)  # type: ignore[arg-type]
+        assert await consumer.fetch_consume_offset(QUEUE) is None
+        for end in (5, 0):
+            await consumer.update_consume_offset(QUEUE, end)
+            assert await consumer.fetch_consume_offset(QUEUE) == end
         await consumer.update_consume_offset(QUEUE, 3)
         assert await consumer.fetch_consume_offset(QUEUE) == 3
         await consumer.update_consume_offset(QUEUE, 1)

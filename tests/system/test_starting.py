@@ -10,6 +10,7 @@ from trio.testing import MockClock
 
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.consumer import PushConsumer
+from rocketpy.errors import RequestTimeoutError
 from rocketpy.producer import Producer
 from tests.system.consuming import Recorder, World, world
 
@@ -48,3 +49,15 @@ async def test_a_start_that_is_cancelled_ends_and_may_be_tried_again(autojump_cl
                 async with started:
                     pass
         assert cancelled
+
+
+async def test_a_missing_topic_is_all_that_is_told_of(autojump_clock: MockClock) -> None:
+    """Nobody can create the group's retry topic, which a broker creates that hears of the group."""
+    async with world(topics=()) as w:
+        consumer = w.consumer()
+        consumer.subscribe("Nowhere", lambda message: None)
+        async with consumer:
+            with pytest.raises(RequestTimeoutError, match="the topic Nowhere does not exist: create it") as caught:
+                await consumer.wait_assigned(5)
+            assert "%RETRY%" not in str(caught.value)
+            assert list(consumer.status().errors) == ["Nowhere"]

@@ -47,7 +47,8 @@ async def query_consumer_offset(
 ) -> int | None:
     """The committed offset of a group in a queue, which is the next one to consume; None if the broker has none.
 
-    For a group without an offset, a broker answers 0 if the queue begins at 0 and is still in memory.
+    For a group without an offset, a broker answers 0 if the queue begins at 0 and is still in memory, unless
+    `set_zero_if_not_found` is False, which brokers of 4.x do not know.
 
     Raises:
         BrokerError: the broker refuses.

@@ -18,7 +18,7 @@ from rocketpy.consumer.lite.handed_out import HandedOut
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.errors import BrokerError, NoPermissionError, RequestCodeNotSupportedError, RocketMQError
-from rocketpy.logs import Seldom, get_logger
+from rocketpy.logs import Seldom, counted, get_logger
 
 if TYPE_CHECKING:
     from rocketpy.config import LitePullConsumerConfig
@@ -133,10 +133,9 @@ class Cache:
                 del self._handed_out[queue]
                 if handed_out.is_open and len(handed_out) and self.assignment.get(queue.queue) is None:
                     logger.warning(
-                        "%s moves to another member with %d messages handed out and not committed: that member gets "
-                        "them again",
+                        "%s moves to another member with %s handed out and not committed, for that member to get again",
                         queue.queue,
-                        len(handed_out),
+                        counted(len(handed_out), "message"),
                     )
         self._unconfirmed = {handed_out: None for handed_out in self._unconfirmed if not handed_out.queue.dropped}
         self.leaving = {queue for queue in self.leaving if not queue.dropped}
@@ -154,12 +153,14 @@ class Cache:
             return "paused"
         held, most = self._held(), self._config.pull_threshold_for_all
         if held > most:
-            return f"{held} messages held of all queues, over {most}"
+            return f"{counted(held, 'message')} held of all queues, over {most}"
         handed_out = self._handed_out.get(queue) if self._acknowledges else None
         if handed_out is None:
             return None
         if len(handed_out) > self._limits.messages:
-            return f"{len(handed_out)} messages handed out and not acknowledged, over {self._limits.messages}"
+            return (
+                f"{counted(len(handed_out), 'message')} handed out and not acknowledged, over {self._limits.messages}"
+            )
         if handed_out.span > self._limits.span:
             return (
                 f"offset {handed_out.lowest_open} handed out and not acknowledged, {handed_out.span} behind, over "

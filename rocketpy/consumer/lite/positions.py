@@ -72,8 +72,8 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
     async def committed(self, queue: MessageQueue) -> int | None:
         """The committed offset of a queue, as its broker has it; None when nothing was ever committed.
 
-        If a file or an `offset_store` keeps the offsets, it is asked instead. For a group without an offset, a broker
-        answers 0 if the queue still has its first message.
+        If a file or an `offset_store` keeps the offsets, it is asked instead. A broker of 4.x answers 0 for a group
+        without an offset if the queue still has its first message.
 
         Raises:
             ConfigError: this is not a queue.

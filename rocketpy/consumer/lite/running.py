@@ -25,6 +25,7 @@ from rocketpy.consumer.queue_hooks import QueueHooks
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance, Share
 from rocketpy.consumer.start_position import StartPosition
+from rocketpy.logs import counted
 from rocketpy.services import ticks
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class LiteRebalance(Rebalance):
             return await super()._share_of(topic)
         self.under_way[topic] = "its route from a name server"
         await self._queues(topic)
-        return Share(chosen, is_settled=True, why=f"{len(chosen)} queues are assigned")
+        return Share(chosen, is_settled=True, why=f"assigned: {counted(len(chosen), 'queue')}")
 
 
 class LiteHooks(QueueHooks):

@@ -58,21 +58,13 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     # The first version of the heartbeat sends everything each time, so a client that speaks it may as well.
     is_first_version = data.heartbeat_fingerprint == 0
     fields = {_SUPPORTS_V2: "true", _SUBSCRIPTIONS_CHANGED: "true" if is_first_version or changed else "false"}
-    for topic in pending.topics:
-        broker.hear(topic, pending.done)
-        yield
     return pending.answer(request.answer(ResponseCode.SUCCESS, None, fields))
 
 
 class _Pending:
-    """What the answer to a heartbeat waits for: topics that the name servers hear of, and expressions.
-
-    Attributes:
-        topics: The new ones; each counts as waited for.
-    """
+    """What the answer to a heartbeat waits for: topics that the name servers hear of, and expressions."""
 
     def __init__(self, send: Callable[[RemotingCommand], object]) -> None:
-        self.topics: list[str] = []
         self._send = send
         self._missing = 0
         self._late: RemotingCommand | None = None
@@ -131,9 +123,7 @@ def _consumer(
     order = yield from _check_subscriptions(broker, consumer)
     fingerprint = data.heartbeat_fingerprint
     retry = retry_topic(name)
-    if retry not in broker.topics:
-        pending.topics.append(retry)
-        pending.add(1)
+    is_new = retry not in broker.topics
     broker.topics.create_retry(
         retry,
         group.retry_queue_nums,
@@ -141,6 +131,11 @@ def _consumer(
         TopicSysFlag.UNIT_SUB if consumer.unit_mode else 0,
         order=order,
     )
+    if is_new:
+        pending.add(1)
+        broker.new_topics.made(retry, pending.done)
+    elif broker.new_topics.join(retry, pending.done):
+        pending.add(1)
     yield
     known = broker.consumers.group(name) is not None
     with_subscriptions = not (fingerprint and data.without_sub)

@@ -62,6 +62,25 @@ async def test_the_name_server_has_the_retry_topics_when_the_first_heartbeat_of_
                 assert await route_of(names, f"%RETRY%{name}") is not None
 
 
+async def test_a_heartbeat_that_comes_during_the_first_one_waits_with_it(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network) as (server,), opened(network, [server.address]) as broker:
+        async with client_of(network, broker.address) as client, trio.open_nursery() as nursery:
+            server.silent = True
+            ended: list[float] = []
+            began = trio.current_time()
+
+            async def beat() -> None:
+                assert (await client.heartbeat("g", "T")).code == 0
+                ended.append(round(trio.current_time() - began, 1))
+
+            for _ in range(2):
+                nursery.start_soon(beat)
+                await trio.sleep(0.2)
+            assert ended == []
+        assert ended == [0.5, 0.5]
+
+
 async def test_a_name_server_that_hangs_delays_the_first_heartbeat_of_a_group_by_half_a_second_and_no_other(
     autojump_clock: MockClock,
 ) -> None:

@@ -13,6 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
+from rocketpy.wire.sysflag import PullSysFlag
 from rocketpy_broker_sim.broker.long_polling import KEPT_AT_LEAST, HeldPull, held_pull
 from rocketpy_broker_sim.broker.waiters import SLICE, Bounds, Reason, Waiter, Waiters
 from rocketpy_broker_sim.store.filtering import MessageFilter
@@ -104,7 +105,8 @@ async def test_each_answer_has_a_reason_that_is_counted(autojump_clock: MockCloc
     table, connection = Table(), FakeConnection()
     async with table.served():
         for number, group in enumerate(("arrives", "times out", "gone", "asks again", "asks again", "recalled")):
-            table.hold(connection, number if number < 4 else 3, group=group, seconds=1.0 if number == 1 else 15.0)
+            seconds, flags = 1.0 if number == 1 else 15.0, PullSysFlag.SUSPEND
+            table.hold(connection, min(number, 3), group=group, seconds=seconds, sys_flag=flags)
         table.waiters.arrived(arrival())
         table.waiters.queues_gone({"T": 4})
         table.waiters.queues_gone({"T": 2, "U": 0})
@@ -130,6 +132,23 @@ async def test_each_answer_has_a_reason_that_is_counted(autojump_clock: MockCloc
     }
     assert len(table.again) == 8
     assert (len(table.waiters), table.waiters.size) == (0, 0)
+
+
+async def test_pulls_that_a_program_makes_wait_side_by_side(autojump_clock: MockClock) -> None:
+    """Those of consumers that go on by themselves replace each other, for their client has given the older one up."""
+    table, connection = Table(), FakeConnection()
+    by_program = PullSysFlag.build(suspend=True, subscription=True)
+    async with table.served():
+        for _ in range(3):
+            table.hold(connection, sys_flag=by_program)
+        for flags in ({"suspend": True}, {"lite_pull": True}, {"subscription": True, "lite_pull": True}):
+            table.hold(connection, group="by itself", sys_flag=PullSysFlag.build(**flags))
+        await wait_all_tasks_blocked()
+        assert table.reasons == {Reason.REPLACED: 2}
+        assert len(table.waiters) == 4
+        table.waiters.arrived(arrival())
+        await table.waiters.wait_none()
+    assert table.reasons == {Reason.REPLACED: 2, Reason.ARRIVED: 4}
 
 
 async def test_who_came_later_and_waits_for_less_long_is_answered_first(autojump_clock: MockClock) -> None:
