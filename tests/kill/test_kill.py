@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from tests.kill.content import MEMBERS, role_of
 from tests.kill.loop import run
 from tests.kill.plan import plan
 from tests.kill.table import percentile, table
@@ -35,6 +36,8 @@ def test_nothing_acknowledged_is_lost_by_kills(tmp_path):
     done = Counter((each.kind, each.target.split("-")[0]) for each in outcome.history.faults)
     assert done["kill", "broker"] == CYCLES
     assert [done["kill", who] for who in ("namesrv", "consumer", "producer")] == [5, 5, 5]
+    killed = {role_of(each.target) for each in outcome.history.faults if each.kind == "kill"}
+    assert killed >= set(MEMBERS)
     assert (done["pause", "broker"], done["pause", "consumer"]) == (1, 1)
 
 
