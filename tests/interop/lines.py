@@ -53,6 +53,8 @@ class Line:
     """Whether its search by time leads to a message of that very time."""
     filtered_retries: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     """What its brokers give of retries with `filterSupportRetry`, by the name of the question."""
+    resets_without_offset: bool = True
+    """Whether its brokers set the offset of a group back in queues where it has none."""
     answers_as_asked: bool = False
     """Whether its servers answer in the header encoding of the request rather than in their own."""
 
@@ -160,6 +162,7 @@ _LINES = {
         # It asks SQL92 of the original topic even where the retry topic is subscribed by tags, as all consumers do.
         filtered_retries={"retries, tags": (), "retries, told as consumers do": (b"1", b"3")},
         finds_times=False,  # it chooses the file of the queue by when that was last written to
+        resets_without_offset=False,
         answers_as_asked=True,
     ),
 }
