@@ -49,12 +49,8 @@ def namesakes(group: ConsumerConnection, client_id: str) -> frozenset[str]:
 def differences(
     group: ConsumerConnection, own: Sequence[SubscriptionData]
 ) -> Mapping[str, tuple[str | None, str | None]]:
-    """Compare subscriptions: by topic, this member's and the broker's where they differ; None stands for none.
-
-    The retry topic is left out: lite pull consumers do not subscribe it, and may share a group with push consumers.
-    """
-    mine = {data.topic: data for data in own if not is_retry_topic(data.topic)}
-    theirs = {topic: data for topic, data in group.subscription_table.items() if not is_retry_topic(topic)}
+    """Compare subscriptions: by topic, this member's and the broker's where they differ; None stands for none."""
+    mine, theirs = {data.topic: data for data in own}, group.subscription_table
     found: dict[str, tuple[str | None, str | None]] = {}
     for topic in mine.keys() | theirs.keys():
         ours, other = mine.get(topic), theirs.get(topic)
@@ -168,6 +164,7 @@ class Membership:
 
     def _tell_differences(self, group: ConsumerConnection, wrong: Mapping[str, tuple[str | None, str | None]]) -> None:
         self._told.update(wrong)
+        wrong = self._without_retry_topic(wrong)
         others = sorted({each.client_id or "?" for each in group.connection_set} - {self._client.client_id})
         for topic, (ours, theirs) in sorted(wrong.items())[:_MOST_SAID]:
             logger.warning(
@@ -180,3 +177,17 @@ class Membership:
                 "nothing" if theirs is None else repr(theirs),
                 ", ".join(others[:_MOST_SAID]) + (", ..." if len(others) > _MOST_SAID else "") or "gone by now",
             )
+
+    def _without_retry_topic(
+        self, wrong: Mapping[str, tuple[str | None, str | None]]
+    ) -> Mapping[str, tuple[str | None, str | None]]:
+        """Warn of members of both kinds: of the retry topic push consumers want everything, lite pull ones nothing."""
+        for topic in filter(is_retry_topic, wrong):
+            logger.warning(
+                "group %s has push consumers and lite pull consumers. Lite pull consumers ignore the retry topic %s, but "
+                "get some of its queues: what fails in push consumers may not come again while they are there. Give the "
+                "lite pull consumers another group.",
+                self._config.group,
+                topic,
+            )
+        return {topic: pair for topic, pair in wrong.items() if not is_retry_topic(topic)}

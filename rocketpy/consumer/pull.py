@@ -393,7 +393,8 @@ class QueuePuller:
         position = result.next_begin_offset
         if position < 0:
             raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {position}")
-        self._tell_moved(self.process_queue.position, position, result)
+        if position != self.process_queue.position:
+            self._tell_moved(self.process_queue.position, position, result)
         self._parts.counters.resets += 1
         self._parts.consumed.forget_queue(self.queue)
         self._replace_queue(position)

@@ -1,4 +1,4 @@
-"""Members that are called, polled, or choose their queues look at their group: one that is sound is left in peace."""
+"""Push and lite pull consumers check their group, and warn of what loses messages; a sound group has no warnings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketpy.results import ConsumeResult
 from tests.consumer.test_membership import warnings
-from tests.system.consuming import Recorder, queues_of, world
+from tests.system.consuming import Recorder, World, queues_of, world
 
 ALIKE: list[dict[str, Any]] = [{}, {"tags": "b || a"}, {"sql": "price > 1"}]
 APART: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -32,16 +33,41 @@ async def _be_there(member: Any, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("wish", ALIKE)
-async def test_members_that_are_called_and_polled_and_subscribe_alike_are_not_warned(
-    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, wish: dict[str, Any]
+@pytest.mark.parametrize("kind", ["consumer", "lite"])
+async def test_members_of_one_kind_that_subscribe_alike_are_not_warned(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, kind: str, wish: dict[str, Any]
 ) -> None:
     async with world() as w:
-        push, lite, another = w.consumer(), w.lite(), w.lite()
-        push.subscribe("Orders", Recorder(), **wish)
-        for each in (lite, another):
-            each.subscribe("Orders", **wish)
-        await look([push, lite, another])
+        members = [getattr(w, kind)() for _ in range(3)]
+        for each in members:
+            each.subscribe("Orders", *((Recorder(),) if kind == "consumer" else ()), **wish)
+        await look(members)
     assert warnings(caplog) == []
+
+
+async def test_push_and_lite_pull_consumers_in_one_group_are_told_of_the_retry_topic(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A lite pull consumer gets the one queue of the retry topic, and ignores it: a failed message never comes again."""
+    async with world() as w:
+        push, lite = w.consumer(instance_name="z"), w.lite(instance_name="a")
+        tried = Recorder(lambda message: ConsumeResult.RETRY)
+        push.subscribe("Orders", tried)
+        lite.subscribe("Orders")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look, [push, lite])
+            await _fail_some(w, tried)
+    told = warnings(caplog)
+    assert told
+    assert all("has push consumers and lite pull consumers" in each for each in told)
+    assert {message.reconsume_times for message in tried.messages} == {0}
+
+
+async def _fail_some(w: World, tried: Recorder) -> None:
+    await trio.sleep(30)
+    await w.send(20)
+    await trio.sleep(100)
+    assert 0 < len(tried.messages) < 20
 
 
 @pytest.mark.parametrize(("one", "other"), APART)
@@ -59,7 +85,7 @@ async def test_members_that_are_polled_are_told_that_another_subscribes_differen
         second: Any = w.consumer() if with_push else w.lite()
         second.subscribe("Orders", *((Recorder(),) if with_push else ()), **other)
         await look([lite, second])
-    told = warnings(caplog)
+    told = [each for each in warnings(caplog) if "has push consumers" not in each]
     assert told
     assert all("of Orders this one" in each and "RETRY" not in each for each in told)
 
