@@ -184,9 +184,9 @@ class Membership:
         """Warn of members of both kinds: of the retry topic push consumers want everything, lite pull ones nothing."""
         for topic in filter(is_retry_topic, wrong):
             logger.warning(
-                "group %s has push consumers and lite pull consumers. Lite pull consumers ignore the retry topic %s, but "
-                "get some of its queues: what fails in push consumers may not come again while they are there. Give the "
-                "lite pull consumers another group.",
+                "group %s has push consumers and lite pull consumers. Lite pull consumers ignore the retry topic %s, "
+                "but get some of its queues: what fails in push consumers may not come again while they are there. "
+                "Give the lite pull consumers another group.",
                 self._config.group,
                 topic,
             )

@@ -48,7 +48,7 @@ async def test_members_of_one_kind_that_subscribe_alike_are_not_warned(
 async def test_push_and_lite_pull_consumers_in_one_group_are_told_of_the_retry_topic(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A lite pull consumer gets the one queue of the retry topic, and ignores it: a failed message never comes again."""
+    """A lite pull consumer gets the one queue of the retry topic and ignores it: what failed does not come again."""
     async with world() as w:
         push, lite = w.consumer(instance_name="z"), w.lite(instance_name="a")
         tried = Recorder(lambda message: ConsumeResult.RETRY)
