@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rocketpy._version import __version__
     from rocketpy_broker_sim.broker.opening import open_broker
+    from rocketpy_broker_sim.broker.tables.locks import HeldLock
     from rocketpy_broker_sim.cluster.asynchronous import AsyncioLocalCluster
     from rocketpy_broker_sim.cluster.blocking import BlockingLocalCluster
     from rocketpy_broker_sim.cluster.local import LocalCluster
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncioLocalCluster",
     "BlockingLocalCluster",
+    "HeldLock",
     "LocalCluster",
     "WaitTimeoutError",
     "__version__",
@@ -31,6 +33,7 @@ __all__ = [
 _HOMES = {
     "AsyncioLocalCluster": "rocketpy_broker_sim.cluster.asynchronous",
     "BlockingLocalCluster": "rocketpy_broker_sim.cluster.blocking",
+    "HeldLock": "rocketpy_broker_sim.broker.tables.locks",
     "LocalCluster": "rocketpy_broker_sim.cluster.local",
     "WaitTimeoutError": "rocketpy_broker_sim.cluster.waiting",
     "__version__": "rocketpy._version",

@@ -168,6 +168,7 @@ PUBLIC: dict[str, set[str]] = {
     "rocketpy_broker_sim": {
         "AsyncioLocalCluster",
         "BlockingLocalCluster",
+        "HeldLock",
         "LocalCluster",
         "WaitTimeoutError",
         "__version__",

@@ -23,7 +23,8 @@ from rocketpy_broker_sim.cluster.blocking import BlockingLocalCluster
 from rocketpy_broker_sim.cluster.contents import TIMEOUT
 
 if TYPE_CHECKING:
-    from rocketpy.message import Message, MessageExt
+    from rocketpy.message import Message, MessageExt, MessageQueue
+    from rocketpy_broker_sim.broker.tables.locks import HeldLock
 
 __all__ = ["AsyncioLocalCluster"]
 
@@ -203,6 +204,10 @@ class AsyncioLocalCluster:
     async def dead_letters(self, group: str) -> list[MessageExt]:
         """The messages that a group could not consume, however often it tried."""
         return await _call(_soon, self._cluster.dead_letters, group)
+
+    async def queue_locks(self, group: str) -> dict[MessageQueue, HeldLock]:
+        """Which member of a group has locked which queue, and for how long; only orderly consumers lock queues."""
+        return await _call(_soon, self._cluster.queue_locks, group)
 
     # --- waiting ---------------------------------------------------------------------------------------
 

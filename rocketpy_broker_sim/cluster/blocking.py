@@ -17,7 +17,8 @@ from rocketpy_broker_sim.cluster.contents import TIMEOUT
 from rocketpy_broker_sim.cluster.local import LocalCluster
 
 if TYPE_CHECKING:
-    from rocketpy.message import Message, MessageExt
+    from rocketpy.message import Message, MessageExt, MessageQueue
+    from rocketpy_broker_sim.broker.tables.locks import HeldLock
 
 __all__ = ["BlockingLocalCluster"]
 
@@ -152,6 +153,10 @@ class BlockingLocalCluster:
     def dead_letters(self, group: str) -> list[MessageExt]:
         """The messages that a group could not consume, however often it tried."""
         return _in_loop(self._cluster.dead_letters, group)
+
+    def queue_locks(self, group: str) -> dict[MessageQueue, HeldLock]:
+        """Which member of a group has locked which queue, and for how long; only orderly consumers lock queues."""
+        return _in_loop(self._cluster.queue_locks, group)
 
     # --- waiting ---------------------------------------------------------------------------------------
 

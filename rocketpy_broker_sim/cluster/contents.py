@@ -21,8 +21,9 @@ from rocketpy_broker_sim.cluster.waiting import WaitTimeoutError, no_group, no_t
 from rocketpy_broker_sim.faults import SendFaults
 
 if TYPE_CHECKING:
-    from rocketpy.message import Message, MessageExt
+    from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy_broker_sim.broker.broker import Broker
+    from rocketpy_broker_sim.broker.tables.locks import HeldLock
     from rocketpy_broker_sim.cluster.place import Place
     from rocketpy_broker_sim.namesrv import NameServer
 
@@ -126,6 +127,15 @@ class Contents:
         """The messages that a group could not consume, however often it tried."""
         check_group(group)
         return self.messages(dlq_topic(group))
+
+    def queue_locks(self, group: str) -> dict[MessageQueue, HeldLock]:
+        """Which member of a group has locked which queue, and for how long; only orderly consumers lock queues.
+
+        Raises:
+            ConfigError: the name is not usable, or the cluster does not run.
+        """
+        check_group(group)
+        return {queue: lock for broker in self._running() for queue, lock in broker.clients.locks.held(group).items()}
 
     # --- waiting ---------------------------------------------------------------------------------------
 

@@ -33,7 +33,8 @@ MISUSES = [
     *((name, (number,), {}, said.format(what="broker")) for name in OF_A_BROKER for number, said in PLACES),
     *((name, (number,), {}, said.format(what="name server")) for name in OF_A_NAME_SERVER for number, said in PLACES),
     *((name, (value,), {}, said) for name in ("create_topic", "messages", "wait_messages") for value, said in NAMES),
-    *((name, (value,), {}, said) for name in ("dead_letters", "wait_dead_letters") for value, said in NAMES),
+    *((name, (value,), {}, said) for name in ("dead_letters", "queue_locks", "wait_dead_letters")
+      for value, said in NAMES),
     *(("wait_consumed", (value, "T"), {}, said) for value, said in NAMES),
     *(("wait_consumed", ("g", value), {}, said) for value, said in NAMES),
     *((name, ("T", value), {}, said) for name in ("wait_messages", "wait_dead_letters") for value, said in TIMES),
@@ -56,7 +57,7 @@ USES = [
     *((name, (0,)) for name in (*OF_A_BROKER, *OF_A_NAME_SERVER)),
     ("create_topic", ("T",)),
     ("send", (MESSAGE,)),
-    *((name, ("T",)) for name in ("messages", "dead_letters", "wait_messages", "wait_dead_letters")),
+    *((name, ("T",)) for name in ("messages", "dead_letters", "queue_locks", "wait_messages", "wait_dead_letters")),
     ("wait_consumed", ("g", "T")),
     ("refuse_sends", ()),
     ("delay_sends", (1,)),

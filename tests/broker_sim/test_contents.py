@@ -90,7 +90,7 @@ async def test_what_a_cluster_does_not_take(autojump_clock: MockClock) -> None:
 def test_the_clusters_have_the_same_names_and_parameters(other: type) -> None:
     shared = {name for name in vars(Contents) if not name.startswith("_")}
     shared |= {name for name in vars(LocalCluster) if name.endswith(("_broker", "_name_server")) and name[0] != "_"}
-    assert len(shared) == 19, shared
+    assert len(shared) == 20, shared
     for name in shared:
         ours, theirs = inspect.signature(getattr(LocalCluster, name)), inspect.signature(getattr(other, name))
         assert list(ours.parameters.values()) == list(theirs.parameters.values()), name
@@ -120,7 +120,16 @@ def test_everything_on_the_blocking_cluster() -> None:
             push.subscribe("Orders", listener)
             cluster.wait_consumed("billing", "Orders")
             [dead] = cluster.wait_dead_letters("billing")
+            assert cluster.queue_locks("billing") == {}
         assert dead.body == b"2"
+        with rocketpy.sync.PushConsumer("ledger", namesrv=cluster.name_server_addresses, orderly=True) as push:
+            push.subscribe("Orders", listener)
+            push.wait_assigned(20)
+            locks = cluster.queue_locks("ledger")
+            assert {queue for queue in locks if queue.topic == "Orders"} == set(push.assignment)
+            assert {lock.client_id for lock in locks.values()} == {push.status().client_id}
+            assert all(0 < lock.expires_in <= 60 for lock in locks.values())
+        assert cluster.queue_locks("ledger") == {}
         assert len(cluster.dead_letters("billing")) == 1
         with pytest.raises(WaitTimeoutError, match="has 3 of 4"):
             cluster.wait_messages("Orders", 4, timeout=0)
@@ -151,6 +160,7 @@ def test_everything_on_the_asyncio_cluster() -> None:
             await cluster.send(Message("Orders", b"2"))
             assert len(await waiting) == len(await cluster.messages("Orders")) == 2
             assert await cluster.dead_letters("billing") == []
+            assert await cluster.queue_locks("billing") == {}
             with pytest.raises(WaitTimeoutError, match="billing has not consumed"):
                 await cluster.wait_consumed("billing", "Orders", timeout=0)
             with pytest.raises(WaitTimeoutError, match="DLQ"):

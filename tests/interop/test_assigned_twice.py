@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rocketpy.sync
+from rocketpy.consumer.lite import assigned_twice
 from tests.interop.drivers import java_push_consumer
 
 if TYPE_CHECKING:
@@ -23,8 +24,13 @@ TOLD = re.compile(r"consume the same queues: this one \((\S+)\), to which they a
 
 
 def test_ours_hears_who_else_has_the_queues_that_were_assigned_to_it(
-    apache: Apache, apache_cluster: Cluster, fresh_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+    apache: Apache,
+    apache_cluster: Cluster,
+    fresh_name: Callable[[str], str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(assigned_twice, "LOOK_EVERY", 2.0)
     topic, group = fresh_name("Assigned"), fresh_name("assigned-group")
     apache_cluster.create_topic(topic, queues=QUEUES)
     one, two = [rocketpy.sync.LitePullConsumer(group, namesrv=apache_cluster.namesrv) for _ in range(2)]

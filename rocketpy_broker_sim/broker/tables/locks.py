@@ -18,7 +18,7 @@ from rocketpy_broker_sim.serving.memory import TableRoom
 if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
 
-__all__ = ["LOCK_SECONDS", "QueueLocks"]
+__all__ = ["LOCK_SECONDS", "HeldLock", "QueueLocks"]
 
 log = get_logger(__name__)
 
@@ -27,6 +27,19 @@ LOCK_SECONDS = 60.0
 _BYTES_A_LOCK = 512
 """Estimated bytes of a lock, without its names."""
 _BYTES_A_CHARACTER = 4
+
+
+@attrs.frozen
+class HeldLock:
+    """A lock on a queue, as a broker knows it.
+
+    Attributes:
+        client_id: The holder.
+        expires_in: Seconds until it is free for others, unless its holder renews it.
+    """
+
+    client_id: str
+    expires_in: float
 
 
 @attrs.define(eq=False)
@@ -96,6 +109,15 @@ class QueueLocks:
         """Whether a client of the group holds a lock, which means that the group consumes in order."""
         held = self._groups.get(group)
         return held is not None and not self._has_run_out(held[next(reversed(held))], self._clock())
+
+    def held(self, group: str) -> dict[MessageQueue, HeldLock]:
+        """The locks of a group's members, by queue."""
+        now = self._clock()
+        return {
+            queue: HeldLock(lock.client_id, lock.refreshed + self._seconds - now)
+            for queue, lock in sorted(self._groups.get(group, {}).items())
+            if not self._has_run_out(lock, now)
+        }
 
     def sweep(self) -> Generator[None, None, None]:
         """Remove expired locks, in steps of one lock or one group."""

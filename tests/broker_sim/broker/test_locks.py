@@ -14,7 +14,7 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.bodies.locks import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
-from rocketpy_broker_sim.broker.tables.locks import LOCK_SECONDS, QueueLocks
+from rocketpy_broker_sim.broker.tables.locks import LOCK_SECONDS, HeldLock, QueueLocks
 from rocketpy_broker_sim.serving.memory import MemoryBudget, TableRoom
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client, client_of
@@ -270,3 +270,16 @@ async def test_RT2_locks_that_have_run_out_mean_nothing(autojump_clock: MockCloc
         await client.send("%RETRY%g", reconsume_times=1)
         assert broker.store.max_offset("%DLQ%g", 0) == 0
         assert broker.store.max_offset("%RETRY%g", 0) == 1
+
+
+def test_who_holds_what_and_for_how_long() -> None:
+    now = 0.0
+    locks = QueueLocks(lambda: now)
+    locks.lock("g", Q1, "one")
+    now = 20.0
+    locks.lock("g", Q0, "two")
+    now = 25.0
+    assert locks.held("g") == {Q0: HeldLock("two", LOCK_SECONDS - 5), Q1: HeldLock("one", LOCK_SECONDS - 25)}
+    assert locks.held("another") == {}
+    now = LOCK_SECONDS + 1
+    assert list(locks.held("g")) == [Q0]
