@@ -15,7 +15,7 @@ from typing import Any
 import trio
 
 import rocketpy.sync
-from rocketpy import Message
+from rocketpy import Message, MessageModel
 from rocketpy.errors import RocketMQError
 from tests.ways_out.blocks import COUNT
 from tests.ways_out.forked import forked, socket_names
@@ -137,7 +137,7 @@ class Program:
             stored = [0, *(number for number, outcome in ended.items() if outcome is None)]
             say(acknowledged=stored, wrong=[*self.scene.wrong, *unexpected])
 
-    async def listener_running(self) -> None:
+    async def listener_running(self, **settings: Any) -> None:
         begun: list[Any] = []
 
         async def listener(message: Any) -> None:
@@ -148,7 +148,21 @@ class Program:
         async def work() -> None:
             await self.scene.until(lambda: begun, "the listener has begun")
 
-        await self._live(self.scene.consumer(listener, await_termination=SLACK), work)
+        await self._live(self.scene.consumer(listener, await_termination=SLACK, **settings), work)
+
+    async def listening_in_order(self) -> None:
+        await self.listener_running(orderly=True)
+
+    async def listening_to_a_broadcast(self) -> None:
+        await self.listener_running(message_model=MessageModel.BROADCASTING)
+
+    async def polling(self) -> None:
+        consumer = self.scene.lite_consumer()
+
+        async def work() -> None:
+            say(finished=len(await consumer.poll(1, timeout=10)))
+
+        await self._live(consumer, work)
 
     # --- ways -----------------------------------------------------------------------------------------------
 

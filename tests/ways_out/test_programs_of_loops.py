@@ -6,7 +6,7 @@ import pytest
 
 from tests.ways_out.programs import STATUS
 from tests.ways_out.quiet import check_quiet
-from tests.ways_out.test_programs import BOUND, STATES, WAYS, check_child
+from tests.ways_out.test_programs import BOUND, CONSUMING, IN_ORDER, STATES, WAYS, check_child
 
 CELLS = [
     (surface, state, way)
@@ -33,7 +33,7 @@ QUICK = {
     [pytest.param(*cell, marks=() if cell in QUICK else pytest.mark.matrix) for cell in CELLS],
 )
 def test_a_program_ends(case, surface, state, way):
-    if state == "listener running":
+    if state in CONSUMING:
         case.with_message()
     ended = case.run("tests.ways_out.programs_of_loops:run", surface=surface, state=state, way=way, limit=BOUND)
     assert ended.status == (STATUS if way in ("sys.exit", "SIGTERM raises") else 0), str(ended)
@@ -45,7 +45,9 @@ def test_a_program_ends(case, surface, state, way):
         assert ended.said.get("closed"), str(ended)
     if way == "fork":
         check_child(ended)
-    if state == "listener running":
+    if state in CONSUMING:
         assert case.committed() <= ended.said.get("finished", 0), str(ended)
+    if state == IN_ORDER:
+        assert not case.holds_locks(), str(ended)
     if way == "forgotten":
         assert [line for line in ended.err if "ResourceWarning" in line and case.group in line], str(ended)

@@ -64,7 +64,13 @@ class Zygote:
     def __enter__(self) -> Self:
         command = [sys.executable, "-W", "always", "-m", "tests.ways_out.zygote"]
         self._process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
+            command,
+            cwd=ROOT,
+            env={**os.environ, "HOME": str(self._place)},  # where members of a broadcast keep their offsets
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            process_group=0,
         )
         return self
 
