@@ -12,7 +12,13 @@ from tests.matrix.worker import Worker
 def running_worker():
     """A worker with a cluster in a process of its own."""
     with remote_cluster(message_delay_level="1s 1s 1s 2s 2s") as cluster:
-        for topic in ("Orders", "Heard", "Awaited", "Spare"):
+        for topic in (
+            "Orders",
+            "Heard",
+            "Awaited",
+            "Spare",
+            "%RETRY%nobody",
+        ):
             cluster.create_topic(topic)
         worker = Worker(cluster)
         yield worker
