@@ -47,9 +47,10 @@ class Leash:
     async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
         if self.gone:
             raise OSError("there is no network")
-        before = set(self._network.links())
         stream = await self._network.open_stream(host, port)
-        self._links += [link for link in self._network.links() if link not in before]
+        # Others may open links at the same moment; the address tells which is this one.
+        mine = stream.local_address
+        self._links += [link for link in self._network.links(mine) if link.client == mine]
         return stream
 
     def take_away(self, *, silently: bool) -> None:
