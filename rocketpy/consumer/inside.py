@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-__all__ = ["Working", "current_owner", "inside", "is_inside", "mark"]
+__all__ = ["Working", "current_owner", "inside", "is_inside", "mark", "mark_thread"]
 
 
 class Working(Protocol):
@@ -25,12 +25,18 @@ class Working(Protocol):
         ...
 
 
+_thread = threading.local()
 _worker_of: ContextVar[tuple[object, Working] | None] = ContextVar("rocketpy_listener", default=None)
 
 
 def mark(owner: object, worker: Working) -> None:
     """Mark this context as that of a worker that makes calls for `owner`."""
     _worker_of.set((owner, worker))
+
+
+def mark_thread(owner: object) -> None:
+    """Mark this thread as one that does nothing but make calls for `owner`."""
+    _thread.owner = owner
 
 
 class _Called:
@@ -59,6 +65,8 @@ def current_owner() -> object | None:
 
 def is_inside(owner: object) -> bool:
     """Whether the caller is a running listener of `owner`, or was started by one."""
+    if getattr(_thread, "owner", None) is owner:
+        return True  # a finalizer may run between two calls, or in the loop itself, and closing waits for this thread
     found = _worker_of.get()
     if found is None or found[0] is not owner:
         return False

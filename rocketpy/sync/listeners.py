@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rocketpy.consumer.inside import mark_thread
 from rocketpy.consumer.runners import RemoteRunner, TaskRunner
 from rocketpy.errors import ServiceCrashedError
-from rocketpy.logs import get_logger
+from rocketpy.logs import counted, get_logger
 
 if TYPE_CHECKING:
     from rocketpy.consumer.crew import Call, Finished
@@ -48,6 +49,7 @@ class OwnLoopRunner(RemoteRunner):
         # Start times of calls and the `until` of lanes are times of the portal's clock.
         self._runner = TaskRunner(limit, finished, self._tell, clock=self._clock)
         super().__init__(self._runner, self._change)
+        self._finished = finished
         self._report = report
         self._scope = trio.CancelScope()
         self._jobs: deque[Callable[[], object]] = deque()
@@ -102,8 +104,8 @@ class OwnLoopRunner(RemoteRunner):
             await self._ended.wait()
         if not self._ended.is_set():
             logger.warning(
-                "%d async listeners did not end when they were cancelled, and are left alone with their thread",
-                len(self._runner.running()),
+                "%s did not end when cancelled, and the thread of the async listeners is left alone",
+                counted(len(self._runner.running()), "async listener"),
             )
 
     def _in_loop(self, function: Callable[[], object]) -> None:
@@ -125,6 +127,7 @@ class OwnLoopRunner(RemoteRunner):
     # --- in the thread ----------------------------------------------------------------------------------
 
     def _host(self) -> None:
+        mark_thread(self._finished)
         error: BaseException | None = None
         try:
             trio.run(self._run)

@@ -168,7 +168,7 @@ def test_one_that_cannot_be_cancelled_is_left_alone(namesrv, topic, producer, ca
         with consumer_of(namesrv, topic, listener, await_termination=0.1):
             assert entered.wait(WAIT)
         assert time.monotonic() - began < WAIT / 2
-        assert "1 async listeners did not end" in caplog.text
+        assert "1 async listener did not end" in caplog.text
     finally:
         release.set()
 
@@ -233,3 +233,30 @@ def test_what_a_listener_raises_ends_no_other_client(namesrv, topic, producer, e
         producer.send(Message(topic, b"x"))
         consumer.close()
         producer.send(Message(topic, b"x"))
+
+
+def test_a_finalizer_that_strikes_in_the_loop_may_close_the_consumer(namesrv, topic, producer):
+    """It is in no listener then, and yet closing waits for its thread."""
+    struck, closed = threading.Event(), threading.Event()
+    seconds = []
+
+    async def listener(message):
+        trio.lowlevel.current_trio_token().run_sync_soon(close)
+
+    def close():
+        began = time.monotonic()
+        consumer.close()
+        seconds.append(time.monotonic() - began)
+        struck.set()
+
+    producer.send(Message(topic, b"x"))
+    consumer = consumer_of(namesrv, topic, listener, await_termination=3.0)
+    consumer.start()
+    assert struck.wait(WAIT)
+    assert seconds[0] < 1
+    waiter = threading.Thread(target=lambda: (consumer.close(), closed.set()))
+    began = time.monotonic()
+    waiter.start()
+    assert closed.wait(WAIT)
+    waiter.join()
+    assert time.monotonic() - began < 2

@@ -241,7 +241,8 @@ async def test_a_newer_pull_of_the_same_client_for_the_queue_releases_the_older(
         times = []
 
         async def pull() -> None:
-            assert (await client.pull(offset=1, sys_flag=WAIT)).code == ResponseCode.PULL_NOT_FOUND
+            answer = await client.pull(offset=1, sys_flag=WAIT | COMMIT, commit_offset=1)
+            assert answer.code == ResponseCode.PULL_NOT_FOUND
             times.append(trio.current_time() - began)
 
         async with trio.open_nursery() as nursery:
