@@ -182,7 +182,7 @@ async def test_timeouts_work_inside_of_listeners(namesrv, topic):
 
 
 @pytest.mark.waits("a message that failed comes again after a second, from a broker in real time")
-@pytest.mark.parametrize("how", ["retry", "raises", "cancelled", "exits", "generator exit"])
+@pytest.mark.parametrize("how", ["retry", "raises", "cancelled", "exits", "generator-exit"])
 def test_RT1_a_message_that_failed_comes_again(namesrv, topic, how, caplog):
     @in_asyncio
     async def main():
@@ -202,7 +202,7 @@ def test_RT1_a_message_that_failed_comes_again(namesrv, topic, how, caplog):
                 await future
             if how == "exits":
                 raise SystemExit(3)
-            if how == "generator exit":
+            if how == "generator-exit":
                 raise GeneratorExit
             return ConsumeResult.RETRY
 
