@@ -121,7 +121,7 @@ class ThreadRunner(Crew[_Thread]):
             elif self._stopped:
                 return
             else:
-                worker.gate.acquire()  # released by whoever takes the worker off the idle list
+                worker.gate.acquire()  # released when the worker is taken off the idle list
                 arrived = True
 
     def _make_calls(self, worker: _Thread, lane: Lane) -> None:

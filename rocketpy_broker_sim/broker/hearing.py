@@ -94,8 +94,9 @@ class FirstHearings:
 
     def made(self, topic: str, done: Callable[[], object]) -> None:
         """Call `done` once the name servers have heard of a topic that was made just now."""
-        self._waiting[topic] = [done]
-        self._hear(topic, partial(self._heard, topic))
+        waiting = [done]
+        self._waiting[topic] = waiting
+        self._hear(topic, partial(self._heard, topic, waiting))
 
     def join(self, topic: str, done: Callable[[], object]) -> bool:
         """Call `done` with those who wait for a topic. False when nobody does."""
@@ -105,6 +106,8 @@ class FirstHearings:
         waiting.append(done)
         return True
 
-    def _heard(self, topic: str) -> None:
-        for done in self._waiting.pop(topic):
+    def _heard(self, topic: str, waiting: list[Callable[[], object]]) -> None:
+        if self._waiting.get(topic) is waiting:  # it may have been deleted and made again meanwhile
+            del self._waiting[topic]
+        for done in waiting:
             done()

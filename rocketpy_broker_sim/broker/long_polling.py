@@ -53,7 +53,7 @@ class HeldPull(Waiter):
     def judge(self, arrival: Arrival, codes: Collection[int]) -> Reason | None:
         """Whether one of the messages matches, or the queue now ends before the offset that the pull waits for."""
         if self.offset >= arrival.max_offset:
-            # The queue was made anew while the pull waited: the offset will not be reached next.
+            # The topic was deleted and created again while the pull waited: the offset will not be reached next.
             return Reason.OFFSET_ILLEGAL if self.offset > arrival.max_offset else None
         return Reason.ARRIVED if self.wanted is None or self.wanted.wants_any(arrival, codes) else None
 

@@ -23,7 +23,7 @@ STRATEGIES: dict[str, AllocateStrategy] = {
     "by_circle": strategy("by_circle"),
     "consistent_hash": strategy("consistent_hash"),
     "machine_room": AllocateByMachineRoom(["room0", "room2"]),
-    "machine_room_nearby": AllocateMachineRoomNearby(
+    "nearby": AllocateMachineRoomNearby(
         strategy("averagely"),
         room_of_queue=lambda queue: queue.broker_name.split("@")[0],
         room_of_client=lambda client_id: client_id.split("@")[1],
@@ -49,7 +49,8 @@ def ours(name: str, count: int) -> list[str]:
 
 
 def test_complaint_22_shares_are_javas_for_all_numbers_of_queues_and_members(apache: Apache) -> None:
-    with running(apache, "Shares", queues=QUEUES, members=MEMBERS) as driver:
+    options = {"strategies": ",".join(STRATEGIES), "rooms": "room0,room2"}
+    with running(apache, "Shares", queues=QUEUES, members=MEMBERS, **options) as driver:
         told = {(each["strategy"], each["queues"]): each["shares"] for each in driver.finish()}
     assert len(told) == len(STRATEGIES) * QUEUES
     different = [(name, count) for (name, count), theirs in told.items() if ours(name, count) != theirs]

@@ -115,7 +115,7 @@ class Crew:
         self._started: set[str] = set()
 
     async def consume(self, group: str, live: Live) -> None:
-        """Consume until SIGTERM; begin again when the start fails, as whoever deploys it would."""
+        """Consume until SIGTERM; start again if the start fails, as a service manager would."""
         while not self._end.is_set():
             try:
                 await live(partial(self._ready, group), self._end)

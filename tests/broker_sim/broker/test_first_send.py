@@ -62,6 +62,25 @@ async def test_the_name_server_has_the_retry_topics_when_the_first_heartbeat_of_
                 assert await route_of(names, f"%RETRY%{name}") is not None
 
 
+async def test_a_retry_topic_that_is_deleted_during_the_first_heartbeat_is_made_again(
+    autojump_clock: MockClock,
+) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network) as (server,), opened(network, [server.address]) as broker:
+        async with client_of(network, broker.address) as client, trio.open_nursery() as nursery:
+            server.silent = True
+            codes: list[int] = []
+
+            async def beat() -> None:
+                codes.append((await client.heartbeat("g", "T")).code)
+
+            nursery.start_soon(beat)
+            await trio.sleep(0.2)
+            assert broker.topics.delete("%RETRY%g")
+            nursery.start_soon(beat)
+        assert codes == [0, 0]
+
+
 async def test_a_heartbeat_that_comes_during_the_first_one_waits_with_it(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with name_servers(network) as (server,), opened(network, [server.address]) as broker:

@@ -1,21 +1,13 @@
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
-import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMachineRoomNearby;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueByMachineRoom;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * Prints a "shares" line for each strategy, each number of queues to --queues and of members to --members: for each
- * queue, in order, the number of the member that gets it as a letter from "a" on, or "-" where nobody does.
+ * Prints a "shares" line for each of the --strategies, each number of queues to --queues and of members to --members:
+ * for each queue, in order, the number of the member that gets it as a letter from "a" on, or "-" where nobody does.
  */
 public final class Shares {
     private Shares() {
@@ -25,27 +17,16 @@ public final class Shares {
         Options options = new Options(arguments);
         int queues = options.number("queues", 1);
         int members = options.number("members", 1);
-        for (Map.Entry<String, AllocateMessageQueueStrategy> each : strategies().entrySet()) {
+        for (String name : options.required("strategies").split(",")) {
+            AllocateMessageQueueStrategy strategy = Strategies.of(name, options);
             for (int some = 1; some <= queues; some++) {
                 List<String> shares = new ArrayList<>();
                 for (int few = 1; few <= members; few++) {
-                    shares.add(shares(each.getValue(), queues(some), members(few)));
+                    shares.add(shares(strategy, queues(some), members(few)));
                 }
-                Events.emit("shares", "strategy", each.getKey(), "queues", some, "shares", shares);
+                Events.emit("shares", "strategy", name, "queues", some, "shares", shares);
             }
         }
-    }
-
-    private static Map<String, AllocateMessageQueueStrategy> strategies() {
-        Map<String, AllocateMessageQueueStrategy> made = new LinkedHashMap<>();
-        made.put("averagely", new AllocateMessageQueueAveragely());
-        made.put("by_circle", new AllocateMessageQueueAveragelyByCircle());
-        made.put("consistent_hash", new AllocateMessageQueueConsistentHash());
-        AllocateMessageQueueByMachineRoom rooms = new AllocateMessageQueueByMachineRoom();
-        rooms.setConsumeridcs(new HashSet<>(Arrays.asList("room0", "room2")));
-        made.put("machine_room", rooms);
-        made.put("machine_room_nearby", new AllocateMachineRoomNearby(new AllocateMessageQueueAveragely(), new Rooms()));
-        return made;
     }
 
     private static List<MessageQueue> queues(int count) {
@@ -75,17 +56,5 @@ public final class Shares {
             }
         }
         return new String(owners);
-    }
-
-    private static final class Rooms implements AllocateMachineRoomNearby.MachineRoomResolver {
-        @Override
-        public String brokerDeployIn(MessageQueue queue) {
-            return queue.getBrokerName().split("@")[0];
-        }
-
-        @Override
-        public String consumerDeployIn(String id) {
-            return id.split("@")[1];
-        }
     }
 }

@@ -20,7 +20,11 @@ final class Strategies {
     }
 
     static AllocateMessageQueueStrategy of(Options options) {
-        switch (options.text("allocate", "averagely")) {
+        return of(options.text("allocate", "averagely"), options);
+    }
+
+    static AllocateMessageQueueStrategy of(String name, Options options) {
+        switch (name) {
             case "averagely":
                 return new AllocateMessageQueueAveragely();
             case "by_circle":
@@ -38,7 +42,7 @@ final class Strategies {
             case "nearby":
                 return new AllocateMachineRoomNearby(new AllocateMessageQueueAveragely(), new Rooms());
             default:
-                throw new IllegalArgumentException("no such strategy: " + options.required("allocate"));
+                throw new IllegalArgumentException("no such strategy: " + name);
         }
     }
 
