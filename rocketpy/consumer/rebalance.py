@@ -231,7 +231,7 @@ class Rebalance:
         """The topics that could not be rebalanced yet, and why, for error texts; empty if there are none."""
         waiting = {topic: f"{topic} waits for {what}" for topic, what in self.under_way.items()}
         failed = {topic: str(error) for topic, error in _causes(self.errors).items()}
-        said = list((failed | waiting).values())
+        said = list((waiting | failed).values())
         return "; ".join(said[:_MOST_SAID]) + (f"; and {len(said) - _MOST_SAID} more" if len(said) > _MOST_SAID else "")
 
     # --- what -----------------------------------------------------------------------------------------

@@ -141,9 +141,18 @@ class Portal:
             if not strikes:
                 self._waking.discard(me)
 
+    @property
+    def is_waking(self) -> bool:
+        """Whether this is a finalizer or a signal handler that struck while this thread woke the loop.
+
+        Trio's lock of what may enter the loop is held then. Threads that end, such as those of listeners, want it as
+        well: to wait for them here is to wait for oneself.
+        """
+        return bool(self._waking) and threading.get_ident() in self._waking
+
     def nudge(self) -> None:
         """For a finalizer or a signal handler that is about to wait: it may have struck before this thread woke us."""
-        if self._waking and threading.get_ident() in self._waking:
+        if self.is_waking:
             self.post(_nothing)
 
     def _drain(self) -> None:

@@ -132,7 +132,8 @@ class Lifetime(Reopenable, Generic[T]):
     def _leave(self, error: BaseException | None) -> None:
         if self._crossed_fork:
             return
-        if self._is_waited_for:
+        home = self._home
+        if self._is_waited_for or (home is not None and home.is_waking):
             self._leave_soon(error)
             return
         if self._opened is not None:

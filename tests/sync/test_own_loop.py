@@ -260,3 +260,38 @@ def test_a_finalizer_that_strikes_in_the_loop_may_close_the_consumer(namesrv, to
     assert closed.wait(WAIT)
     waiter.join()
     assert time.monotonic() - began < 2
+
+
+def test_a_finalizer_that_strikes_while_a_send_wakes_the_portal_may_close_the_consumer(namesrv, topic, producer):
+    """Threads of listeners that end want a lock of trio's that the send holds."""
+    heard, seconds = threading.Event(), []
+    consumer = PushConsumer(f"own-{topic}", namesrv=namesrv, consume_from_where=FIRST, await_termination=3.0)
+
+    async def listener(message):
+        heard.set()
+
+    consumer.subscribe(topic, listener)
+    consumer.start()
+    producer.send(Message(topic, b"x"))
+    assert heard.wait(WAIT)
+    home = consumer._portal
+    token = home._token
+
+    class Struck:
+        """A finalizer runs inside of its critical section, once."""
+
+        def run_sync_soon(self, function):
+            home._token = token
+            with token._reentry_queue.lock:
+                began = time.monotonic()
+                consumer.close()
+                seconds.append(time.monotonic() - began)
+                token.run_sync_soon(function)
+
+    home.call(trio.lowlevel.checkpoint)  # so that it sleeps, and has to be woken
+    home._token = Struck()
+    home.post(list)  # as a send does that cannot take the short way
+    assert seconds[0] < 1
+    began = time.monotonic()
+    consumer.close()
+    assert time.monotonic() - began < 2

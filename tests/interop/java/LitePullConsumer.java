@@ -17,7 +17,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *
  * With --assign true it takes all queues of the topic, otherwise its share. A "ready" line follows the first assignment,
  * an "assigned" line every change of it.
- * With --seek N it goes to that offset in each of its queues first. It commits after every poll.
+ * With --seek N it goes to that offset in each of its queues first. It commits after every poll, and in the end once
+ * more with a request that is answered: those of a shutdown are not, and one of them may be lost.
  */
 public final class LitePullConsumer {
     private static final int PAUSE_MS = 50;
@@ -88,9 +89,19 @@ public final class LitePullConsumer {
                     consumer.commitSync();
                 }
             }
+            commitToBroker(consumer);
             events.tell("stopped", "received", received);
         } finally {
             Closing.promptly(consumer::shutdown);
+        }
+    }
+
+    private static void commitToBroker(DefaultLitePullConsumer consumer) throws Exception {
+        for (MessageQueue queue : consumer.assignment()) {
+            long offset = consumer.committed(queue);
+            if (offset >= 0) {
+                consumer.getOffsetStore().updateConsumeOffsetToBroker(queue, offset, false);
+            }
         }
     }
 
