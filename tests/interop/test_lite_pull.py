@@ -178,7 +178,9 @@ def test_apaches_lite_pull_consumer(apache: Apache, cluster: Cluster, fresh_name
     with lite(cluster, group) as ours:
         ours.subscribe(topic)
         assert sorted(drain(ours, 8)) == numbered(40, 48)
-    with java_lite_pull_consumer(apache, cluster.namesrv, fresh_name("g"), topic, assign=True, seek=5) as java:
+    with java_lite_pull_consumer(
+        apache, cluster.namesrv, fresh_name("g"), topic, assign=True, seek=5, after=QUEUES * 12
+    ) as java:
         java.wait_messages(QUEUES * 7)
         assert {each["queueOffset"] for each in java.messages} == set(range(5, 12))
 

@@ -17,8 +17,10 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *
  * With --assign true it takes all queues of the topic, otherwise its share. A "ready" line follows the first assignment,
  * an "assigned" line every change of it.
- * With --seek N it goes to that offset in each of its queues first. It commits after every poll, and in the end once
- * more with a request that is answered: those of a shutdown are not, and one of them may be lost.
+ * With --seek N it goes to that offset in each of its queues once it has received --after messages, and until then tells
+ * of none: a pull that is answered just as Apache's consumer seeks may still be handed over. It commits after every
+ * poll, and in the end once more with a request that is answered: those of a shutdown are not, and one of them may be
+ * lost.
  */
 public final class LitePullConsumer {
     private static final int PAUSE_MS = 50;
@@ -67,6 +69,9 @@ public final class LitePullConsumer {
             }
             int seek = options.number("seek", -1);
             if (seek >= 0) {
+                for (int before = options.number("after", 0); before > 0;) {
+                    before -= consumer.poll(POLL_MS).size();
+                }
                 for (MessageQueue queue : queues) {
                     consumer.seek(queue, seek);
                 }
