@@ -155,7 +155,8 @@ def _notes(outcomes: Sequence[Outcome]) -> str:
     for name in names:
         what, _, unit = name.rpartition("_")
         value = median(outcome.notes[name] for outcome in outcomes if name in outcome.notes)
-        parts.append(f"{what} {value:,.0f} {({'us': 'µs', 'percent': '%'}).get(unit, unit)}")
+        number = _number(value, unit) if unit == "times" else f"{value:,.0f}"
+        parts.append(f"{what} {number} {({'us': 'µs', 'percent': '%'}).get(unit, unit)}")
     return ", ".join(parts)
 
 
