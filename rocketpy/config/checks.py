@@ -9,7 +9,7 @@ import enum
 import inspect
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rocketpy.errors import ConfigError
 from rocketpy.wire.names import check_group, check_topic
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MIB",
     "Check",
+    "by_name",
     "consume_timestamp",
     "folder_or_none",
     "function_or_none",
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 MIB = 1024 * 1024
+E = TypeVar("E", bound=enum.Enum)
 Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
@@ -76,6 +78,11 @@ def member(kind: type[Any]) -> Check:
             raise ConfigError(f"{field.name} must be a {kind.__name__}, not {value!r}{members}")
 
     return check
+
+
+def by_name(kind: type[E], value: E | str) -> E:
+    """Convert the name of a member to the member. Anything else is left as it is, for `member` to refuse."""
+    return kind.__members__.get(value, cast("E", value)) if isinstance(value, str) else value
 
 
 def one_of(*choices: str) -> Check:
