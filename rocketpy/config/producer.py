@@ -29,7 +29,7 @@ def _compression_type(value: CompressionType | str) -> CompressionType:
     if isinstance(value, CompressionType):
         return value
     if value not in (names := [member.name for member in CompressionType]):
-        raise ConfigError(f"compress_type must be one of {', '.join(names)}, not {value!r}")
+        raise ConfigError(f"compress_type must be one of {', '.join(names)}, not {value!r:.100}")
     return CompressionType[value]
 
 
