@@ -52,7 +52,9 @@ async def test_it_is_consumed_from_its_first_message(
             assert set(got.bodies.values()) == {1}
             (queue,) = queues_of(1)
             store = settings.get("offset_store")
-            assert (store.offsets[queue] if store else w.cluster.brokers[0].offsets.query("billing", "Orders", 0)) == NEW
+            assert (
+                store.offsets[queue] if store else w.cluster.brokers[0].offsets.query("billing", "Orders", 0)
+            ) == NEW
 
 
 async def test_lite_pull_hands_out_all_of_it(autojump_clock: MockClock) -> None:
