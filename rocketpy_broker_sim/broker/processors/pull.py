@@ -98,7 +98,7 @@ def _pull(
         return _refused(request, exc)
     except _ComesAgainError:
         return None
-    reset = _reset(broker, header)
+    reset = _reset(broker, connection, header)
     if reset is not None:
         return _answer(broker, request, reset, _CODES[reset.status], topic, group)
     count = max(1, min(header.max_msg_nums, _MOST_MESSAGES))
@@ -117,11 +117,17 @@ def _pull(
     return _answer(broker, request, found, code, topic, group)
 
 
-def _reset(broker: PullView, header: PullMessageRequestHeader) -> GetMessageResult | None:
-    """The result that tells a group, once, that an administrator has reset its offset; None without a reset."""
+def _reset(broker: PullView, connection: Connection, header: PullMessageRequestHeader) -> GetMessageResult | None:
+    """The result that tells a group that an administrator has reset its offset; None if the pull may go on."""
     if not broker.config.use_server_side_reset_offset:
         return None
-    offset = broker.offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
+    offset = broker.offsets.tell_reset(
+        header.consumer_group,
+        header.topic,
+        header.queue_id,
+        client=connection.address,
+        offset=header.queue_offset,
+    )
     if offset is None:
         return None
     return GetMessageResult(
