@@ -22,7 +22,8 @@ from rocketpy.logs import counted, get_logger
 if TYPE_CHECKING:
     from rocketpy.consumer.consume_orderly import ConsumeMessageOrderlyService
     from rocketpy.consumer.process_queue import ProcessQueue
-    from rocketpy.consumer.pull import PullParts, QueuePuller
+    from rocketpy.consumer.pull import QueuePuller
+    from rocketpy.consumer.pull_parts import PullParts
     from rocketpy.consumer.queue_hooks import QueueHooks
     from rocketpy.consumer.rebalance import Plan
     from rocketpy.consumer.start_position import StartPosition
@@ -189,6 +190,11 @@ class OrderlyAssignment(Assignment):
             self._pullers[queue] = puller
             self._leave(queue)
         return found
+
+    async def tell_withheld(self, queues: Collection[MessageQueue]) -> None:
+        """Tell that these have gone. Those with a running listener follow when it has returned, however late."""
+        busy = {call[1].queue for call, _ in self._service.running()}
+        await super().tell_withheld([queue for queue in queues if queue not in busy])
 
     def admit(self, queues: Iterable[MessageQueue]) -> None:
         """These queues may be taken again."""

@@ -8,21 +8,12 @@ PullMessageService, PullAPIWrapper and pullMessage in DefaultMQPushConsumerImpl.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-import attrs
 import trio
 
 from rocketpy.client.api.pull import PullForm
-from rocketpy.client.instance import MQClientInstance
-from rocketpy.consumer.consumed import Consumed
-from rocketpy.consumer.offset_store import OffsetStore
-from rocketpy.consumer.pauses import Pauses
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
-from rocketpy.consumer.pull_policy import PullPolicy, PullSettings
-from rocketpy.consumer.queue_locks import QueueLocks
-from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.errors import (
     BrokerError,
     BrokerUnreachableError,
@@ -32,7 +23,7 @@ from rocketpy.errors import (
     RequestCodeNotSupportedError,
     RocketMQError,
 )
-from rocketpy.logs import Seldom, get_logger
+from rocketpy.logs import get_logger
 from rocketpy.results import PullResult, PullStatus
 from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.codes import ResponseCode
@@ -42,10 +33,11 @@ from rocketpy.wire.sysflag import PullSysFlag
 
 if TYPE_CHECKING:
     from rocketpy.client.routing import BrokerAddress
+    from rocketpy.consumer.pull_parts import PullParts
     from rocketpy.consumer.subscription import Subscription
     from rocketpy.message import MessageExt, MessageQueue
 
-__all__ = ["Consumption", "PullCounters", "PullParts", "QueuePuller", "unwrapped"]
+__all__ = ["QueuePuller", "unwrapped"]
 
 logger = get_logger(__name__)
 
@@ -60,65 +52,7 @@ ANNOUNCE_TIMEOUT = 2.0
 """Seconds that a pull waits for brokers to get a heartbeat with a changed subscription."""
 COMMITS = PullSysFlag.build(commit_offset=True)
 _NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
-
-
-@attrs.define
-class PullCounters:
-    """Counts of pulls and messages so far."""
-
-    pulls: int = 0
-    messages: int = 0
-    """Messages pulled, without those in `filtered`."""
-    filtered: int = 0
-    """Messages pulled and discarded, because they have another tag with the same hash."""
-    undecodable: int = 0
-    """Answers with a damaged message."""
-    resets: int = 0
-    """How often a broker moved a queue to another offset."""
-
-
-class Wanted(Protocol):
-    """The subscriptions of a consumer."""
-
-    def get(self, topic: str) -> Subscription | None:
-        """The subscription to a topic, None when there is none."""
-        ...
-
-
-class Consumption(Protocol):
-    """What takes pulled messages."""
-
-    def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Consume messages that a process queue holds."""
-        ...
-
-    def collect(self) -> None:
-        """Process everything that has been consumed by now."""
-        ...
-
-
-@attrs.define(eq=False)
-class PullParts:
-    """What the pullers of a consumer share."""
-
-    client: MQClientInstance
-    config: PullSettings
-    subscriptions: Wanted
-    offsets: OffsetStore
-    consume: Consumption
-    policy: PullPolicy
-    pauses: Pauses = attrs.Factory(Pauses)
-    consumed: Consumed = attrs.Factory(lambda: Consumed(None, 0))
-    """Remembers consumed messages, to recognise duplicates."""
-    locks: QueueLocks | None = None
-    """The locks of an orderly consumer, which pulls a queue only while its lock is valid."""
-    counters: PullCounters = attrs.Factory(PullCounters)
-    rates: ConsumerRates = attrs.Factory(lambda: ConsumerRates(trio.current_time))
-    without_lite: set[str] = attrs.Factory(set)
-    """The addresses of brokers that do not know the request code of lite pulls."""
-    seldom: Seldom = attrs.Factory(lambda: Seldom(logger, clock=trio.current_time))
-    announced: trio.Event = attrs.Factory(trio.Event)
-    """Set when brokers have got a heartbeat with the current subscriptions."""
+_BY_USER = "pause() was called"
 
 
 class QueuePuller:
@@ -149,6 +83,8 @@ class QueuePuller:
         self._turn = trio.CancelScope()
         self._room = trio.Event()
         self._resumed = trio.Event()
+        self._is_asking = False
+        """Whether a pull is in progress."""
         self._asked: Subscription | None = None
         """The subscription that the last pull was for."""
         self._form: PullForm | None = None
@@ -184,11 +120,19 @@ class QueuePuller:
         self.process_queue = ProcessQueue(self.queue, position, old.limits, now=old.last_pull)
 
     def pauses_changed(self) -> None:
-        """The user has paused or resumed something: if this queue is paused now, cancel the pull in progress."""
-        if self._parts.pauses.covers(self.queue):
-            self._turn.cancel()
-        else:
+        """The user has paused or resumed something.
+
+        A pull in progress is left to end, though its messages are not taken if the queue is paused now: a broker that
+        holds it may have to tell of other offsets.
+        """
+        if not self._parts.pauses.covers(self.queue):
+            if self.paused == _BY_USER:
+                self.paused = None
             self._resumed.set()
+        elif self._is_asking:
+            self.paused = _BY_USER
+        else:
+            self._turn.cancel()
 
     def subscriptions_changed(self) -> None:
         """Cancel the pull in progress if it was for another subscription than the current one.
@@ -217,7 +161,7 @@ class QueuePuller:
     async def _wait_resumed(self) -> None:
         """Wait while the user has paused the queue."""
         while self._parts.pauses.covers(self.queue):
-            self.paused = "pause() was called"
+            self.paused = _BY_USER
             self._resumed = trio.Event()
             await self._resumed.wait()
             self.process_queue.last_pull = trio.current_time()
@@ -267,15 +211,15 @@ class QueuePuller:
         started = self.process_queue.last_pull = trio.current_time()
         before = self.process_queue.position
         try:
-            self._asked = subscription
+            self._asked, self._is_asking = subscription, True
             result = await self._ask(subscription)
-            if self._is_outdated:
-                return  # another thread has changed the subscription, and the loop has not been told yet
+            if self._is_unwanted and result.status is not PullStatus.OFFSET_ILLEGAL:
+                return
             if result.messages:
                 self._parts.rates.note_pull(self.queue.topic, len(result.messages), trio.current_time() - started)
             self._take(result, subscription)
         except MessageDecodeError as error:
-            if self._is_outdated:
+            if self._is_unwanted:
                 return
             self._consume(list(error.decoded), subscription)
             await self._after_damage(error, progress=self.process_queue.position > before)
@@ -283,7 +227,19 @@ class QueuePuller:
             await self._after_failure(error)
         else:
             self._recovered()
-            await self._after_answer(result, started, progress=self.process_queue.position > before)
+            if not self.process_queue.dropped:  # otherwise the queue is taken again, at another offset
+                await self._after_answer(result, started, progress=self.process_queue.position > before)
+        finally:
+            self._is_asking = False
+
+    @property
+    def _is_unwanted(self) -> bool:
+        """Whether the messages of the last pull are not taken: they come again when the queue is pulled again.
+
+        The user has paused the queue, or another thread has changed the subscription and the loop has not been told
+        yet.
+        """
+        return self._is_outdated or self._parts.pauses.covers(self.queue)
 
     async def _ask(self, subscription: Subscription) -> PullResult:
         broker = await self._broker()
@@ -390,29 +346,28 @@ class QueuePuller:
         Raises:
             RemoteProtocolError: the broker names a negative offset.
         """
-        position = result.next_begin_offset
-        if position < 0:
-            raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {position}")
-        if position != self.process_queue.position:
-            self._tell_moved(self.process_queue.position, position, result)
+        old, new = self.process_queue.position, result.next_begin_offset
+        if new < 0:
+            raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {new}")
         self._parts.counters.resets += 1
+        was_reset = result.min_offset <= old <= result.max_offset
+        if new != old:
+            self._tell_moved(old, result, "was given another one for this group" if was_reset else "has no such offset")
+        if was_reset and self._parts.moved is not None:
+            if new != old or len(self.process_queue):
+                self._parts.moved(self.queue, new)
+            return
         self._parts.consumed.forget_queue(self.queue)
-        self._replace_queue(position)
-        self._parts.offsets.update(self.queue, position)
+        self._replace_queue(new)
+        self._parts.policy.moved(self.process_queue)
 
-    def _tell_moved(self, old: int, new: int, result: PullResult) -> None:
-        """Log why: the queue does not have the offset, or someone has given the group another one."""
-        why = (
-            "was given another one for this group"
-            if result.min_offset <= old <= result.max_offset
-            else "has no such offset"
-        )
+    def _tell_moved(self, old: int, result: PullResult, why: str) -> None:
         self._parts.seldom.warning(
             ("moved", self.queue),
             "the broker moves %s from offset %d to %d: it %s (it has %d to %d)",
             self.queue,
             old,
-            new,
+            result.next_begin_offset,
             why,
             result.min_offset,
             result.max_offset,
