@@ -131,7 +131,7 @@ class DrivenConsumer:
             consume_type=ConsumeType.CONSUME_PASSIVELY,
             properties={
                 "PROP_CONSUMEORDERLY": str(self._config.orderly).lower(),
-                "PROP_THREADPOOL_CORE_SIZE": str(self._config.consume_thread_max),
+                "PROP_THREADPOOL_CORE_SIZE": str(self._consume.most),
             },
         )
         locks = self._assignment.locks(self._now())
