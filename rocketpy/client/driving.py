@@ -1,8 +1,8 @@
 """Driving: requests of brokers to a client's consumers, to reset offsets, report their state or consume one message.
 
 A broker may be faulty or hostile, so its requests are carried out only for groups that run in this client and topics
-that they subscribe to, and answers hold no secrets. Push and lite pull consumers carry out such requests; plain pull
-consumers, which have no share of a topic, do not. Plays the part of resetOffset, getConsumeStatus,
+that they subscribe to, and answers hold no secrets. Plain pull consumers, which have no share of a topic, only report
+their state. Plays the part of resetOffset, getConsumeStatus,
 getConsumerRunningInfo and consumeMessageDirectly in ClientRemotingProcessor.
 """
 

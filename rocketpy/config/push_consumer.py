@@ -56,11 +56,13 @@ class PushConsumerConfig(SharingConfig):
     and requires async listeners. If it raises, the listener is not called, and the exception counts as its own."""
     after_consume: Callable[..., Any] | None = attrs.field(
         default=None,
-        validator=function_or_none(_WHAT_IT_GETS, "what the listener returned"),
+        validator=function_or_none(_WHAT_IT_GETS, "what the listener returned or raised"),
         metadata={"java": None},
     )
-    """Called after a listener has returned, with its argument and what it returned. If it raises, the exception counts
-    as the listener's."""
+    """Called after each listener call, with the listener's argument and what it returned; or with the exception that it
+    raised. If the hook raises, that counts as the listener's exception, unless the listener has raised one: then it is
+    logged. It is not called if `before_consume` has raised, nor for an async listener that is cancelled as the consumer
+    closes."""
     consume_timeout: float = attrs.field(
         default=900.0, validator=seconds(0.01, 86_400), metadata={"java": "consumeTimeout", "scale": 1 / 60}
     )

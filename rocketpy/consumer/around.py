@@ -6,19 +6,26 @@ A listener is wrapped only if a setting asks for it. Plays the part of ConsumeMe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rocketpy.consumer.consumed import Consumed
 from rocketpy.consumer.dedupe import Dedupe
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.errors import ConfigError
+from rocketpy.logs import Seldom, get_logger
 
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.subscription import Listener
 
 __all__ = ["Around"]
+
+logger = get_logger(__name__)
+
+_FAILURES = (Exception, SystemExit)
+"""What a listener fails with. Ctrl-C and a cancellation, when the consumer closes, are no failures of it."""
 
 
 class Around:
@@ -37,6 +44,7 @@ class Around:
         self._dedupes = config.dedupe is not None
         self.consumed = Consumed(config.dedupe, config.dedupe_size)
         self._dedupe = Dedupe(config, self.consumed)
+        self._seldom = Seldom(logger)
 
     @property
     def duplicates(self) -> int:
@@ -76,7 +84,13 @@ class Around:
         def around(what: Any) -> object:
             if self._before is not None:
                 self._before(what)
-            outcome = listener(what)
+            try:
+                outcome = listener(what)
+            except _FAILURES as error:
+                if self._after is not None:
+                    with self._logged():
+                        self._after(what, error)
+                raise
             if self._after is not None:
                 self._after(what, outcome)
             return outcome
@@ -86,11 +100,26 @@ class Around:
     def _wrap_async(self, listener: Listener) -> Listener:
         async def around(what: Any) -> object:
             await _done(self._before, what)
-            outcome = await listener(what)
+            try:
+                outcome = await listener(what)
+            except _FAILURES as error:
+                with self._logged():
+                    await _done(self._after, what, error)
+                raise
             await _done(self._after, what, outcome)
             return outcome
 
         return around
+
+    @contextmanager
+    def _logged(self) -> Iterator[None]:
+        """Log what `after_consume` raises after the listener has failed, whose exception counts."""
+        try:
+            yield
+        except _FAILURES as error:
+            self._seldom.warning(
+                type(error).__name__, "after_consume failed, as the listener did whose exception it got", exc_info=error
+            )
 
 
 async def _done(hook: Callable[..., Any] | None, *arguments: object) -> None:

@@ -216,4 +216,4 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
     def _allow_more(self) -> None:
         """Allow one more call for each that hangs, so that others can run, up to twice `consume_thread_max` in all."""
         limit = self._config.consume_thread_max
-        self._allow(min(self._most - limit + len(self._expired), limit))
+        self._allow(min(self.most - limit + len(self._expired), limit))

@@ -70,6 +70,9 @@ class ConsumeService(ABC):
         tasks: makes the runner for async listeners.
         rates: where to count what listeners do, and how long it takes.
         consumed: remembers consumed messages, to recognise duplicates.
+
+    Attributes:
+        most: how many listeners may run at the same time, without those that are allowed beside others that hang.
     """
 
     def __init__(
@@ -98,7 +101,7 @@ class ConsumeService(ABC):
         limit = config.consume_thread_max
         self._plain: ListenerRunner = plain(limit, self._finished, self._report)
         self._tasks: ListenerRunner = tasks(limit, self._finished, self._report)
-        self._most = limit
+        self.most = limit
         self._expired: dict[int, Call] = {}
         self._senders = 0
         self._settled = trio.Event()
@@ -185,11 +188,11 @@ class ConsumeService(ABC):
 
     def set_most(self, most: int) -> None:
         """Set how many listeners may run at the same time, from 1 to twice `consume_thread_max`."""
-        self._most = most
+        self.most = most
         self._allow_more()
 
     def _allow_more(self) -> None:
-        self._allow(self._most - self._config.consume_thread_max)
+        self._allow(self.most - self._config.consume_thread_max)
 
     def _allow(self, extra: int) -> None:
         self._plain.allow(extra)

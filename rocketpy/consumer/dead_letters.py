@@ -36,6 +36,7 @@ from rocketpy.wire.sysflag import PullSysFlag
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
+    from rocketpy.results import PullResult
 
 __all__ = ["DeadLetterReplay", "DeadLetters"]
 
@@ -104,6 +105,8 @@ class DeadLetters:
         self._preparer = Preparer(config, ids)
         self._positions: dict[MessageQueue, int] | None = None
         self._ends: dict[MessageQueue, int] = {}
+        self._told: dict[MessageQueue, int] = {}
+        """Where queues were when the answer to a pull was that they are to be pulled from there."""
         self._replayed: Counter[str] = Counter()
         self._skipped = 0
 
@@ -236,11 +239,18 @@ class DeadLetters:
             for message in messages:
                 message.topic = _origin(message) or message.topic
             return messages
-        if result is not None and result.status is PullStatus.OFFSET_ILLEGAL and result.next_begin_offset > position:
-            self._at[queue] = result.next_begin_offset  # the oldest have been deleted meanwhile
-        else:
+        if result is None or result.status is not PullStatus.OFFSET_ILLEGAL or not self._follow(queue, result):
             self._ends[queue] = position
         return []
+
+    def _follow(self, queue: MessageQueue, moved: PullResult) -> bool:
+        """Continue where a broker says that a queue is to be read. False if it must not be read any more."""
+        position, following = self._at[queue], moved.next_begin_offset
+        if following == position and self._told.get(queue) != position:
+            self._told[queue] = position  # the group was reset to here before the replay, and the first pull is told
+            return True
+        self._at[queue] = max(position, following)  # the oldest have been deleted meanwhile
+        return following > position
 
     async def _settle_one(self, message: MessageExt, *, is_wanted: bool) -> None:
         if message.topic == self._topic:

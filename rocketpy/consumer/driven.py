@@ -1,13 +1,11 @@
-"""DrivenConsumer: carries out what brokers ask of a running push consumer.
+"""DrivenConsumer: carries out what brokers ask of a running push consumer: reset offsets, report, consume directly.
 
-To reset its offsets while it consumes, it drops the queues concerned, gives listeners that still have messages of them
-some time to finish, awaits `on_revoked`, and commits the new offsets; only then it rebalances. Plays the part of
-resetOffset, getConsumerStatus and consumeMessageDirectly in MQClientInstance.
+Plays the part of resetOffset, getConsumerStatus and consumeMessageDirectly in MQClientInstance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import trio
@@ -26,24 +24,16 @@ if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.assignment import Assignment
     from rocketpy.consumer.consume_service import ConsumeService
-    from rocketpy.consumer.process_queue import ProcessQueue
+    from rocketpy.consumer.other_offsets import OtherOffsets
     from rocketpy.consumer.pull_parts import PullParts
-    from rocketpy.consumer.rebalance import Rebalance
     from rocketpy.consumer.subscription import Subscriptions
     from rocketpy.message import MessageExt, MessageQueue
     from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 
-__all__ = ["QUEUES_AT_ONCE", "SETTLE_SECONDS", "DrivenConsumer", "offsets_to_take"]
+__all__ = ["QUEUES_AT_ONCE", "DrivenConsumer", "offsets_to_take"]
 
 logger = get_logger(__name__)
 
-SETTLE_SECONDS = 1.0
-"""Seconds between dropping queues and committing other offsets: a pull on its way may carry the old offset, and brokers
-may process pulls and commits in any order."""
-LISTENER_SECONDS = 10.0
-"""Seconds that listeners get to finish messages of dropped queues. Java always waits that long."""
-_LOOK_EVERY = 0.05
-"""Seconds between looks at running calls: runners report that calls have ended, but not which ones."""
 QUEUES_AT_ONCE = 32
 
 
@@ -79,7 +69,7 @@ class DrivenConsumer:
         parts: what pullers share, such as offsets and rates.
         consume: calls listeners.
         assignment: the queues that the consumer has.
-        rebalance: shares queues out.
+        other_offsets: moves queues to other offsets.
         in_loop: has a plain function called in the loop, from any thread.
         now: the time of the loop, for any thread.
         nursery: returns the nursery of the consumer's tasks.
@@ -93,7 +83,7 @@ class DrivenConsumer:
         parts: PullParts,
         consume: ConsumeService,
         assignment: Assignment,
-        rebalance: Rebalance,
+        other_offsets: OtherOffsets,
         *,
         in_loop: Callable[[Callable[[], object]], None],
         now: Callable[[], float],
@@ -105,12 +95,11 @@ class DrivenConsumer:
         self._parts = parts
         self._consume = consume
         self._assignment = assignment
-        self._rebalance = rebalance
+        self._other_offsets = other_offsets
         self._in_loop = in_loop
         self._now = now
         self._nursery = nursery
         self._started_ms = wall_ms()
-        self._one_at_a_time = trio.Lock()
 
     # --- offsets --------------------------------------------------------------------------------------
 
@@ -126,41 +115,7 @@ class DrivenConsumer:
         wanted = offsets_to_take(self._config.group, topic, offsets, subscribed=subscribed)
         if not wanted:
             return
-        async with self._one_at_a_time:
-            await self._reset(wanted)
-
-    async def _reset(self, wanted: Mapping[MessageQueue, int]) -> None:
-        store = self._parts.offsets
-        self._consume.collect()
-        queues, dropped = self._assignment.withhold(wanted)
-        try:
-            await trio.sleep(SETTLE_SECONDS)
-            await self._let_finish(dropped)
-            await self._assignment.tell_withheld(queues)
-            for queue in wanted:
-                self._parts.consumed.forget_queue(queue)
-            for queue in queues:
-                store.update(queue, wanted[queue])
-            left = await store.commit_all(queues, deadline=trio.current_time() + self._config.request_timeout)
-            logger.warning(
-                "%s continues at other offsets, as a broker asked: %s%s",
-                self._config.group,
-                {str(queue): wanted[queue] for queue in queues[:5]},
-                f"; {len(left)} of {len(queues)} could not be committed and stay as they were" if left else "",
-            )
-        finally:
-            for queue in queues:
-                store.remove(queue)
-            self._assignment.admit(wanted)
-            self._rebalance.soon()
-
-    async def _let_finish(self, dropped: Collection[ProcessQueue]) -> None:
-        """Wait until no listener has a message of these queues, for `LISTENER_SECONDS` at most."""
-        with trio.move_on_after(LISTENER_SECONDS) as waiting:
-            while any(call[1] in dropped for call, _ in self._consume.running()):  # noqa: ASYNC110  see _LOOK_EVERY
-                await trio.sleep(_LOOK_EVERY)
-        if waiting.cancelled_caught:
-            logger.warning("%s: listeners still have messages from before the reset", self._config.group)
+        await self._other_offsets.go_to(wanted)
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -176,7 +131,7 @@ class DrivenConsumer:
             consume_type=ConsumeType.CONSUME_PASSIVELY,
             properties={
                 "PROP_CONSUMEORDERLY": str(self._config.orderly).lower(),
-                "PROP_THREADPOOL_CORE_SIZE": str(self._config.consume_thread_max),
+                "PROP_THREADPOOL_CORE_SIZE": str(self._consume.most),
             },
         )
         locks = self._assignment.locks(self._now())

@@ -191,6 +191,11 @@ class OrderlyAssignment(Assignment):
             self._leave(queue)
         return found
 
+    async def tell_withheld(self, queues: Collection[MessageQueue]) -> None:
+        """Tell that these have gone. Those with a running listener follow when it has returned, however late."""
+        busy = {call[1].queue for call, _ in self._service.running()}
+        await super().tell_withheld([queue for queue in queues if queue not in busy])
+
     def admit(self, queues: Iterable[MessageQueue]) -> None:
         """These queues may be taken again."""
         super().admit(queues)

@@ -53,6 +53,7 @@ ANNOUNCE_TIMEOUT = 2.0
 """Seconds that a pull waits for brokers to get a heartbeat with a changed subscription."""
 COMMITS = PullSysFlag.build(commit_offset=True)
 _NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+_BY_USER = "pause() was called"
 
 
 class QueuePuller:
@@ -85,6 +86,8 @@ class QueuePuller:
         self._turn = trio.CancelScope()
         self._room = trio.Event()
         self._resumed = trio.Event()
+        self._is_asking = False
+        """Whether a pull is in progress."""
         self._asked: Subscription | None = None
         """The subscription that the last pull was for."""
         self._form: PullForm | None = None
@@ -120,11 +123,19 @@ class QueuePuller:
         self.process_queue = ProcessQueue(self.queue, position, old.limits, now=old.last_pull)
 
     def pauses_changed(self) -> None:
-        """The user has paused or resumed something: if this queue is paused now, cancel the pull in progress."""
-        if self._parts.pauses.covers(self.queue):
-            self._turn.cancel()
-        else:
+        """The user has paused or resumed something.
+
+        A pull in progress is left to end, though its messages are not taken if the queue is paused now: a broker that
+        holds it may have to tell of other offsets.
+        """
+        if not self._parts.pauses.covers(self.queue):
+            if self.paused == _BY_USER:
+                self.paused = None
             self._resumed.set()
+        elif self._is_asking:
+            self.paused = _BY_USER
+        else:
+            self._turn.cancel()
 
     def subscriptions_changed(self) -> None:
         """Cancel the pull in progress if it was for another subscription than the current one.
@@ -153,7 +164,7 @@ class QueuePuller:
     async def _wait_resumed(self) -> None:
         """Wait while the user has paused the queue."""
         while self._parts.pauses.covers(self.queue):
-            self.paused = "pause() was called"
+            self.paused = _BY_USER
             self._resumed = trio.Event()
             await self._resumed.wait()
             self.process_queue.last_pull = trio.current_time()
@@ -205,15 +216,15 @@ class QueuePuller:
         try:
             if self._topic_gone:
                 await self._find_position()
-            self._asked = subscription
+            self._asked, self._is_asking = subscription, True
             result = await self._ask(subscription)
-            if self._is_outdated:
-                return  # another thread has changed the subscription, and the loop has not been told yet
+            if self._is_unwanted and result.status is not PullStatus.OFFSET_ILLEGAL:
+                return
             if result.messages:
                 self._parts.rates.note_pull(self.queue.topic, len(result.messages), trio.current_time() - started)
             self._take(result, subscription)
         except MessageDecodeError as error:
-            if self._is_outdated:
+            if self._is_unwanted:
                 return
             self._consume(list(error.decoded), subscription)
             await self._after_damage(error, progress=self.process_queue.position > before)
@@ -221,7 +232,19 @@ class QueuePuller:
             await self._after_failure(error)
         else:
             self._recovered()
-            await self._after_answer(result, started, progress=self.process_queue.position > before)
+            if not self.process_queue.dropped:  # otherwise the queue is taken again, at another offset
+                await self._after_answer(result, started, progress=self.process_queue.position > before)
+        finally:
+            self._is_asking = False
+
+    @property
+    def _is_unwanted(self) -> bool:
+        """Whether the messages of the last pull are not taken: they come again when the queue is pulled again.
+
+        The user has paused the queue, or another thread has changed the subscription and the loop has not been told
+        yet.
+        """
+        return self._is_outdated or self._parts.pauses.covers(self.queue)
 
     async def _ask(self, subscription: Subscription) -> PullResult:
         broker = await self._broker()
@@ -332,15 +355,20 @@ class QueuePuller:
         Raises:
             RemoteProtocolError: the broker names a negative offset.
         """
-        position = result.next_begin_offset
-        if position < 0:
-            raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {position}")
-        if position != self.process_queue.position:
-            self._tell_moved(self.process_queue.position, position, result)
+        old, new = self.process_queue.position, result.next_begin_offset
+        if new < 0:
+            raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {new}")
         self._parts.counters.resets += 1
+        was_reset = result.min_offset <= old <= result.max_offset
+        if new != old:
+            self._tell_moved(old, result, "was given another one for this group" if was_reset else "has no such offset")
+        if was_reset and self._parts.moved is not None:
+            if new != old or len(self.process_queue):
+                self._parts.moved(self.queue, new)
+            return
         self._parts.consumed.forget_queue(self.queue)
-        self._replace_queue(position)
-        self._parts.offsets.update(self.queue, position)
+        self._replace_queue(new)
+        self._parts.policy.moved(self.process_queue)
 
     def _forget_position(self) -> None:
         """The topic was deleted: if it is created again, its offsets begin at 0. What is held of it is discarded."""
@@ -362,19 +390,13 @@ class QueuePuller:
         committed = await offsets.committed(self.queue) if offsets.at_brokers else None
         self._replace_queue(committed or 0)
 
-    def _tell_moved(self, old: int, new: int, result: PullResult) -> None:
-        """Log why: the queue does not have the offset, or someone has given the group another one."""
-        why = (
-            "was given another one for this group"
-            if result.min_offset <= old <= result.max_offset
-            else "has no such offset"
-        )
+    def _tell_moved(self, old: int, result: PullResult, why: str) -> None:
         self._parts.seldom.warning(
             ("moved", self.queue),
             "the broker moves %s from offset %d to %d: it %s (it has %d to %d)",
             self.queue,
             old,
-            new,
+            result.next_begin_offset,
             why,
             result.min_offset,
             result.max_offset,

@@ -10,6 +10,7 @@ from rocketpy.client.api.pull import pull_message
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.config import PullConsumerConfig
 from rocketpy.consumer.arguments import checked_count, checked_offset, checked_queue, checked_seconds
+from rocketpy.consumer.driven_pull import DrivenPull
 from rocketpy.consumer.fetching import Fetching
 from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.pull import unwrapped
@@ -24,6 +25,7 @@ from rocketpy.wire.sysflag import PullSysFlag
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
+    from rocketpy.client.roles import Driven
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
 
@@ -66,18 +68,21 @@ class PullConsumer(Fetching):
         self.config = PullConsumerConfig.of(base, **fields)
         super().__init__(f"pull consumer {self.config.group}", self.config, client, network)
         self._crash: ServiceCrashedError | None = None
+        self._driven: DrivenPull | None = None
 
     def __repr__(self) -> str:
         """Short form for logs."""
         return f"<PullConsumer {self.config.group} {self._lifecycle.state.value}>"
 
     async def _open(self, stack: AsyncExitStack) -> None:
+        self._driven = DrivenPull(self.client, self.config)
         self.client.register_consumer(self.config.group, self)
         stack.push_async_callback(self._leave)
 
     async def _leave(self) -> None:
         with trio.move_on_after(self.config.close_timeout, shield=True):
             await self.client.unregister_consumer(self.config.group)
+        self._driven = None
 
     @property
     def _group(self) -> str:
@@ -248,6 +253,11 @@ class PullConsumer(Fetching):
 
     def on_route_changed(self, topic: str) -> None:
         """Do nothing: nothing depends on it."""
+
+    @property
+    def driven(self) -> Driven | None:
+        """What carries out requests of brokers; None while the consumer is not open."""
+        return self._driven
 
     def client_closing(self) -> None:
         """A shared client closes before the consumer does: remember a crash of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -16,6 +16,7 @@ from rocketpy.consumer.pull_policy import PullPolicy, PullSettings
 from rocketpy.consumer.queue_locks import QueueLocks
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.logs import Seldom, get_logger
+from rocketpy.message import MessageQueue
 
 if TYPE_CHECKING:
     from rocketpy.consumer.process_queue import ProcessQueue
@@ -84,3 +85,6 @@ class PullParts:
     seldom: Seldom = attrs.Factory(lambda: Seldom(logger, clock=trio.current_time))
     announced: trio.Event = attrs.Factory(trio.Event)
     """Set when brokers have got a heartbeat with the current subscriptions."""
+    moved: Callable[[MessageQueue, int], None] | None = None
+    """Has a queue given up, and taken again at the offset that a broker has reset its group to. None if pulling goes on
+    there without that."""

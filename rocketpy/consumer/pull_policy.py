@@ -79,6 +79,10 @@ class PullPolicy(Protocol):
         """An answer has moved the position of a queue, perhaps past messages that were filtered out."""
         ...
 
+    def moved(self, queue: ProcessQueue) -> None:
+        """A broker has moved a queue, and pulling continues at its position."""
+        ...
+
     def failed(self, queue: ProcessQueue, error: RocketMQError) -> None:
         """A pull failed; the next one follows after a pause."""
         ...
@@ -116,6 +120,10 @@ class PushPolicy:
     def advanced(self, queue: ProcessQueue) -> None:
         """Record the progress: if nothing is held, messages that were filtered out are done too."""
         self._offsets.update(queue.queue, queue.commit_offset, increase_only=True)
+
+    def moved(self, queue: ProcessQueue) -> None:
+        """Record the position: it is where the group continues."""
+        self._offsets.update(queue.queue, queue.position)
 
     def failed(self, queue: ProcessQueue, error: RocketMQError) -> None:
         """Do nothing: listeners need not know."""

@@ -22,6 +22,7 @@ from rocketpy.consumer.driven import DrivenConsumer
 from rocketpy.consumer.membership import Membership
 from rocketpy.consumer.offset_choice import offset_store_of
 from rocketpy.consumer.orderly_assignment import OrderlyAssignment
+from rocketpy.consumer.other_offsets import OtherOffsets
 from rocketpy.consumer.pull_parts import PullParts
 from rocketpy.consumer.pull_policy import PushPolicy
 from rocketpy.consumer.queue_hooks import QueueHooks
@@ -90,7 +91,7 @@ class RunningConsumer(Background):
             self.parts,
             self.consume,
             self.assignment,
-            self.rebalance,
+            OtherOffsets(config, self.parts, self.consume, self.assignment, self.rebalance, start=self.start_service),
             in_loop=self.in_loop,
             now=self.now,
             nursery=lambda: self._nursery,

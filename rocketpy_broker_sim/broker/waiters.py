@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -159,9 +159,12 @@ class Waiters:
         else:
             self._start(_Walk(deque(queue.values()), _judge_of(arrival), place))
 
-    def recall(self, group: str) -> None:
-        """Run the waiters of a group again soon, so that its members pull again."""
-        self._start_soon(self._index.of_group(group), lambda _: Reason.RECALLED)
+    def recall(self, group: str, topic: str | None = None, queue_ids: Collection[int] = ()) -> None:
+        """Run the waiters of a group again soon: those in some queues of a topic, or all of them without a topic."""
+        held = self._index.of_group(group)
+        if topic is not None:
+            held = [waiter for waiter in held if waiter.topic == topic and waiter.queue_id in queue_ids]
+        self._start_soon(held, lambda _: Reason.RECALLED)
 
     def waited_for(self, topics: Iterable[str]) -> list[str]:
         """The topics among these that have waiters, sorted."""

@@ -109,7 +109,7 @@ async def test_a_queue_that_somebody_has_set_back_is_told_from_one_without_the_o
         consumer = w.consumer()
         consumer.subscribe("Orders", got.append)
         async with consumer:
-            await trio.sleep(1)
+            await trio.sleep(2)
         assert sorted(message.queue_offset for message in got) == [4, 5, 6, 7, 8, 9]
     (back,) = said(caplog, "moves Orders@broker-a:0 from offset 10 to 4")
     (gone,) = said(caplog, "moves Orders@broker-a:1 from offset 10 to 0")

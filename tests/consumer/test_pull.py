@@ -247,47 +247,6 @@ async def test_PC4_nothing_moves_past_a_message_that_is_held(autojump_clock: Moc
             assert w.broker.offsets["Orders", 0] == 90
 
 
-async def test_PC4_an_illegal_offset_drops_what_is_held_and_goes_on_where_the_broker_says(
-    autojump_clock: MockClock,
-) -> None:
-    async with world() as w:
-        w.broker.store(4)
-        gate = Gate()
-        consumer = w.consumer(consume_from_where=FIRST)
-        consumer.subscribe("Orders", gate)
-        async with consumer:
-            await trio.sleep(0.1)
-            assert sorted(gate.got) == [0, 1, 2, 3]
-            w.broker.logs["Orders", 0].records = {}
-            w.broker.logs["Orders", 0].max_offset = 100
-            w.broker.answer_parked(ResponseCode.PULL_OFFSET_MOVED, 100)
-            await trio.sleep(0.1)
-            assert w.broker.pulled()[-1] == 100
-            assert w.broker.offsets["Orders", 0] == 100
-            # What listeners say about messages from before the jump counts no more.
-            gate.opened.set()
-            await trio.sleep(6)
-            assert w.broker.offsets["Orders", 0] == 100
-            assert consumer.statistics().offset_resets == 1
-            w.broker.store(2)
-            await trio.sleep(1)
-            assert sorted(gate.done) == [0, 1, 2, 3, 100, 101]
-
-
-async def test_PC4_a_broker_may_move_a_group_back(autojump_clock: MockClock) -> None:
-    async with world() as w:
-        w.broker.store(10)
-        w.broker.offsets["Orders", 0] = 10
-        w.broker.script = [answer(w.broker, ResponseCode.PULL_OFFSET_MOVED, 4)]
-        got: list[MessageExt] = []
-        consumer = w.consumer()
-        consumer.subscribe("Orders", got.append)
-        async with consumer:
-            await trio.sleep(6)
-            assert offsets_of(got) == [4, 5, 6, 7, 8, 9]
-            assert w.broker.offsets["Orders", 0] == 10
-
-
 async def test_an_offset_never_goes_backwards_by_a_plain_answer(autojump_clock: MockClock) -> None:
     async with world() as w:
         w.broker.store(10)

@@ -104,6 +104,31 @@ def test_OR4_apaches_consumer_keeps_the_order_on_our_servers(
         assert offsets == [0, 0, 1, 1, 2, 2], queue_id
 
 
+def test_OR4_apaches_consumer_gives_up_in_order_on_our_servers(
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    """Over its limit, it sends a message to the retry topic as a new one, which our broker puts among the dead."""
+    topic, group, dead = fresh_name("Java-gives-up"), fresh_name("java-giving-up"), Inbox()
+    our_servers.create_topic(topic, queues=1)
+    with java_push_consumer(
+        apache, our_servers.namesrv, group, topic, orderly=True, fail_first=99, max_reconsume=1
+    ) as java:
+        send(our_servers, topic, 0, 3)
+        java.wait_messages(6)
+        with ours(our_servers, fresh_name("undertaker"), f"%DLQ%{group}", dead.take):
+            buried = dead.wait_here(3)
+        java.finish()
+    assert [(each["queueOffset"], each["reconsumeTimes"]) for each in java.messages] == [
+        (offset, attempt) for offset in range(3) for attempt in (0, 1)
+    ]
+    assert [message.body for message in buried] == [b"body-0", b"body-1", b"body-2"]
+    assert {message.properties["RETRY_TOPIC"] for message in buried} == {topic}
+    again = Inbox()
+    with ours(our_servers, group, topic, again.take):
+        send(our_servers, topic, 3, 4)
+        assert [message.body for message in again.wait_here(1)] == [b"body-3"], "what is dead is consumed"
+
+
 def test_OR2_a_mixed_group_keeps_the_order_while_its_members_change(
     apache: Apache, cluster: Cluster, fresh_name: Callable[[str], str]
 ) -> None:

@@ -11,7 +11,7 @@ import trio
 
 import rocketpy
 import rocketpy.sync
-from rocketpy import ConsumeFromWhere, ConsumeResult, MessageExt, RetryLater
+from rocketpy import ConsumeFromWhere, ConsumeResult, Message, MessageExt, RetryLater
 from tests.interop import probe
 from tests.interop.drivers import java_produce
 from tests.interop.inbox import Inbox
@@ -123,6 +123,38 @@ def committed(cluster: Cluster, group: str, topic: str, queues: int) -> list[int
         for queue_id in range(queues)
     ]
     return [int(answer.fields.get("offset", 0)) for answer in answers]
+
+
+@pytest.mark.parametrize("kind", ["tags", "sql"])
+def test_a_subscription_that_widens_while_it_runs_misses_nothing(
+    apache_cluster: Cluster, fresh_name: Callable[[str], str], kind: str
+) -> None:
+    """What is sent once `subscribe` has returned arrives, although the broker still holds pulls with the old filter."""
+    topic, inbox = fresh_name("Widening"), Inbox()
+    apache_cluster.create_topic(topic, queues=2)
+
+    def wanted(most: int) -> dict[str, str]:
+        tags = [f"t{number}" for number in range(most + 1)]
+        return {"tags": " || ".join(tags)} if kind == "tags" else {"sql": f"TAGS IN ({str(tags)[1:-1]})"}
+
+    with (
+        rocketpy.sync.Producer("widening", namesrv=apache_cluster.namesrv) as producer,
+        rocketpy.sync.PushConsumer(
+            fresh_name("widening-group"), namesrv=apache_cluster.namesrv, consume_from_where=FROM_FIRST
+        ) as opened,
+    ):
+        opened.subscribe(topic, inbox.take, **wanted(0))
+        opened.wait_assigned(20)
+        producer.send(Message(topic, b"0", tags="t0"))
+        inbox.wait_here(1)  # both queues are pulled, and will be held
+        for number in range(1, 6):
+            opened.subscribe(topic, inbox.take, **wanted(number))
+            producer.send(Message(topic, b"%d" % number, tags=f"t{number}"))
+            producer.send(Message(topic, b"0", tags="t0"))  # ends the waiting of pulls with any filter
+            inbox.wait_here(1 + number)
+        probe.eventually(lambda: len(inbox.messages) >= 11 or None, "11 messages", 20.0)
+        opened.commit()
+    assert sorted(message.body for message in inbox.messages) == sorted([b"0"] * 6 + [b"%d" % n for n in range(1, 6)])
 
 
 # --- again ---------------------------------------------------------------------------------------------

@@ -14,7 +14,10 @@ from rocketpy.consumer.push import PushConsumer
 from rocketpy.message import Message, MessageExt, MessageQueue
 from rocketpy.producer import Producer
 from rocketpy.seams import wall_clock, wall_ms
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.headers.offset import ResetOffsetRequestHeader
 from rocketpy_broker_sim import LocalCluster
+from tests.broker_sim.broker.kit import client_of
 
 
 class World:
@@ -66,6 +69,14 @@ async def _cluster(brokers: int, topics: Iterable[str], queues: int, settings: d
             for topic in topics:
                 await producer.create_topic(topic, queues=queues)
             yield World(cluster, producer)
+
+
+async def reset_group(w: World, group: str = "billing", *, timestamp: int = 0, topic: str = "Orders") -> None:
+    """Have an administrator reset a group at its first broker: to a time in ms, 0 for the beginning, -1 for the end."""
+    async with client_of(w.cluster.network, w.cluster.brokers[0].address) as admin:
+        header = ResetOffsetRequestHeader(group=group, topic=topic, timestamp=timestamp, is_force=True)
+        answer = await admin.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header.to_ext())
+        assert answer.code == 0, answer.remark
 
 
 class Recorder:

@@ -153,6 +153,77 @@ async def test_what_a_hook_raises_counts_as_the_listener_s(autojump_clock: MockC
             assert len(got.messages) == (1 if hook == "before_consume" else 2)
 
 
+@pytest.mark.parametrize("trouble", [False, True], ids=["the hook works", "the hook fails too"])
+@pytest.mark.parametrize("error", [KeyError("no such customer"), SystemExit(3)], ids=["exception", "exit"])
+@pytest.mark.parametrize("kind", ["plain", "async", "plain hooks, async listener"])
+async def test_a_listener_that_raises_is_followed_by_its_hook_with_the_exception(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, kind: str, error: BaseException, trouble: bool
+) -> None:
+    seen: list[tuple[bytes, object]] = []
+
+    def listener(message: MessageExt) -> None:
+        if message.reconsume_times == 0:
+            raise error
+
+    async def listener_async(message: MessageExt) -> None:
+        listener(message)
+
+    def after(message: MessageExt, outcome: object) -> None:
+        seen.append((message.body, outcome))
+        if outcome is not None and trouble:
+            raise ConnectionError("the database is away")
+
+    async def after_async(message: MessageExt, outcome: object) -> None:
+        await trio.sleep(1)
+        after(message, outcome)
+
+    async with world(queues=1) as w:
+        hook = after_async if kind == "async" else after
+        async with subscribed(w, listener if kind == "plain" else listener_async, after_consume=hook) as consumer:
+            await w.send(1)
+            await wait_until(lambda: consumer.statistics().consumed == 1)
+            assert consumer.statistics().failed == 1
+    assert seen == [(b"0", error), (b"0", None)]
+    told = [record.exc_info[0] for record in caplog.records if record.exc_info and record.name.startswith("rocketpy.")]
+    assert told == ([ConnectionError, type(error)] if trouble else [type(error)])
+
+
+async def test_a_listener_that_takes_too_long_is_followed_by_its_hook_at_last(
+    autojump_clock: MockClock,
+) -> None:
+    seen: list[tuple[float, object]] = []
+
+    async def listener(message: MessageExt) -> str:
+        if message.reconsume_times == 0:
+            await trio.sleep(100)
+        return "late"
+
+    async with world(queues=1) as w:
+        began = trio.current_time()
+        settings = {"consume_timeout": 5.0, "max_reconsume_times": 1}
+        hook = lambda message, outcome: seen.append((trio.current_time() - began, outcome))  # noqa: E731
+        async with subscribed(w, listener, after_consume=hook, **settings) as consumer:
+            await w.send(1)
+            await trio.sleep(150)
+            assert consumer.statistics().timed_out == 1
+            assert [outcome for _, outcome in seen] == ["late", "late"]
+            assert max(at for at, _ in seen) == pytest.approx(100, abs=1)
+
+
+async def test_an_async_listener_that_is_cancelled_is_followed_by_no_hook(autojump_clock: MockClock) -> None:
+    seen: list[object] = []
+
+    async def listener(message: MessageExt) -> None:
+        await trio.sleep_forever()
+
+    async with world(queues=1) as w:
+        hook = lambda message, outcome: seen.append(outcome)  # noqa: E731
+        async with subscribed(w, listener, after_consume=hook, await_termination=1.0):
+            await w.send(1)
+            await trio.sleep(1)
+    assert seen == []
+
+
 async def test_an_async_hook_wants_async_listeners(autojump_clock: MockClock) -> None:
     async def hook(*arguments: object) -> None: ...
 

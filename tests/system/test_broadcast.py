@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from rocketpy.consumer.push import PushConsumer
 from rocketpy.errors import OffsetStoreError
 from rocketpy.message import Message, MessageExt, MessageQueue
 from rocketpy.results import ConsumeFromWhere, ConsumeResult, MessageModel, RetryLater
-from tests.system.consuming import Recorder, World, wait_until, world
+from tests.system.consuming import Recorder, World, queues_of, reset_group, wait_until, world
 
 Maker = Callable[..., PushConsumer]
 
@@ -49,6 +50,47 @@ async def test_BC1_every_consumer_gets_all(autojump_clock: MockClock, member: Ma
                     await each.wait_count(40)
         for each in (one, two, other):
             assert each.bodies == dict.fromkeys(sent, 1)
+
+
+async def test_BC1_OF4_a_reset_moves_every_member_that_waits(autojump_clock: MockClock, member: Maker) -> None:
+    async with world() as w:
+        one, two = Recorder(), Recorder()
+        async with member(w, "one", one), member(w, "two", two):
+            sent = Counter(await w.send(8))
+            for each in (one, two):
+                await each.wait_count(8)
+            await trio.sleep(6)
+            await reset_group(w)
+            await trio.sleep(10)
+            assert one.bodies == two.bodies == sent + sent
+        async with member(w, "one", one), member(w, "two", two):
+            await trio.sleep(10)
+        assert one.bodies == two.bodies == sent + sent
+
+
+async def test_OF4_a_reset_moves_a_group_that_keeps_its_offsets_itself(autojump_clock: MockClock) -> None:
+    kept: dict[MessageQueue, int] = {}
+
+    class Shelf:
+        def read(self, queue: MessageQueue) -> int | None:
+            return kept.get(queue)
+
+        def write(self, offsets: Mapping[MessageQueue, int]) -> None:
+            kept.update(offsets)
+
+    async with world() as w:
+        got = Recorder()
+        consumer = w.consumer(consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, offset_store=Shelf())
+        consumer.subscribe("Orders", got)
+        async with consumer:
+            sent = Counter(await w.send(8))
+            await got.wait_count(8)
+            await trio.sleep(6)
+            assert {kept[queue] for queue in queues_of(4)} == {2}
+            await reset_group(w)
+            await wait_until(lambda: {kept[queue] for queue in queues_of(4)} == {0})
+            await got.wait_count(16)
+            assert got.bodies == sent + sent
 
 
 async def test_BC1_by_tags(autojump_clock: MockClock, member: Maker) -> None:

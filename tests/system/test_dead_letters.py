@@ -19,7 +19,7 @@ from rocketpy.message import Message
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.enums import ConsumeFromWhere
 from rocketpy.wire.sysflag import Permission
-from tests.system.consuming import Recorder, World, wait_until, world
+from tests.system.consuming import Recorder, World, reset_group, wait_until, world
 
 DEAD = "%DLQ%billing"
 
@@ -69,6 +69,15 @@ async def scene(count: int = 5, brokers: int = 1) -> AsyncIterator[Scene]:
             recorder.messages.clear()
             healthy = True
             yield Scene(w, recorder)
+
+
+async def test_OF4_dead_letters_that_were_reset_are_replayed_again(autojump_clock: MockClock) -> None:
+    async with scene() as s:
+        assert (await s.replay()).replayed == 6
+        await reset_group(s.world, topic=DEAD)
+        assert (await s.replay()).replayed == 6
+        assert s.committed() == 6
+        assert (await s.replay()).replayed == 0
 
 
 async def test_every_dead_letter_goes_to_its_own_topic_once(autojump_clock: MockClock) -> None:

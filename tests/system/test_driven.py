@@ -288,6 +288,10 @@ async def test_PC7_how_a_consumer_is_inside(autojump_clock: MockClock) -> None:
         assert properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
         assert properties["PROP_CLIENT_VERSION"] == "V5_3_3"
         assert properties["PROP_CONSUMEORDERLY"] == "false"
+        assert properties["PROP_THREADPOOL_CORE_SIZE"] == properties["consumeThreadMax"] == "20"
+        s.consumer.set_consume_thread_max(7)
+        await trio.sleep(0.1)
+        assert (await s.info()).properties["PROP_THREADPOOL_CORE_SIZE"] == "7"
         assert int(properties["PROP_CONSUMER_START_TIMESTAMP"]) > 0
         assert {each.topic for each in info.subscription_set} == {"Orders", "%RETRY%billing"}
         queue = info.mq_table[s.queue(0)]

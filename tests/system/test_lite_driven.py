@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,7 +26,7 @@ from rocketpy.wire.headers.group import (
 from rocketpy.wire.headers.offset import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
 from rocketpy_broker_sim.broker.broker import Broker
 from tests.broker_sim.broker.kit import Client, client_of
-from tests.system.consuming import World, bodies, drain, queues_of, world
+from tests.system.consuming import World, bodies, drain, queues_of, reset_group, world
 
 
 @attrs.define
@@ -73,8 +74,9 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(**settings: Any) -> AsyncIterator[Scene]:
-    async with world(use_server_side_reset_offset=False) as w:
+async def scene(*, server_side: bool = False, **settings: Any) -> AsyncIterator[Scene]:
+    """The broker tells clients to reset themselves, or, with `server_side`, answers their pulls with other offsets."""
+    async with world(use_server_side_reset_offset=server_side) as w:
         await w.send(20)
         consumer = w.lite(**settings)
         consumer.subscribe("Orders")
@@ -107,13 +109,43 @@ async def test_OF4_it_goes_on_where_it_is_told_and_commits_that(autojump_clock: 
         assert s.committed() == [5, 5, 5, 5]
 
 
-async def test_OF4_an_administrator_moves_the_whole_group_by_a_time(autojump_clock: MockClock) -> None:
-    async with scene() as s:
+@pytest.mark.parametrize("auto_commit", [True, False])
+@pytest.mark.parametrize("server_side", [True, False])
+async def test_OF4_an_administrator_moves_the_whole_group_by_a_time(
+    autojump_clock: MockClock, server_side: bool, auto_commit: bool
+) -> None:
+    """What was committed before does not come back, and what was handed out before moves nothing any more."""
+    async with scene(server_side=server_side, auto_commit=auto_commit) as s:
         await s.consumer.commit()
-        header = ResetOffsetRequestHeader(group=s.consumer.config.group, topic="Orders", timestamp=0, is_force=True)
-        answer = await s.admin.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header.to_ext())
-        assert answer.code == 0, answer.remark
-        assert bodies(await drain(s.consumer, 20)) == bodies(s.messages)
+        await reset_group(s.world)
+        await trio.sleep(21)
+        assert s.committed() == [0, 0, 0, 0]
+        s.consumer.ack(s.messages[0])
+        again = await drain(s.consumer, 20)
+        assert bodies(again) == bodies(s.messages)
+        for message in again[:3]:
+            s.consumer.ack(message)
+        await s.consumer.commit()
+        assert sum(s.committed()) <= 3
+        assert s.consumer.statistics().offset_resets == (4 if server_side else 0)
+
+
+@pytest.mark.parametrize("server_side", [True, False])
+async def test_OF4_the_next_member_begins_where_its_group_was_moved(
+    autojump_clock: MockClock, server_side: bool
+) -> None:
+    """The member that was moved ends before it commits again."""
+    async with world(use_server_side_reset_offset=server_side) as w:
+        sent = Counter(await w.send(20))
+        for settings in ({"auto_commit": False}, {}):
+            consumer = w.lite(**settings)
+            consumer.subscribe("Orders")
+            async with consumer:
+                assert bodies(await drain(consumer, 20)) == sent
+                await consumer.commit()
+                await reset_group(w)
+                await trio.sleep(2)
+                assert len(await drain(consumer, 10)) == 10
 
 
 async def test_OF4_what_was_handed_out_before_moves_nothing_any_more(

@@ -16,6 +16,13 @@ from rocketpy.errors import (
 )
 from rocketpy.message import Message, MessageQueue
 from rocketpy.results import PullStatus
+from rocketpy.wire.bodies.running import ConsumerRunningInfo
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.headers.group import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+)
+from tests.broker_sim.broker.kit import client_of
 from tests.system.consuming import world
 
 QUEUE = MessageQueue("Orders", "broker-a", 0)
@@ -159,3 +166,31 @@ async def test_PL5_a_pull_may_carry_an_offset_commit(autojump_clock: MockClock) 
             await w.send(5)
             await trio.sleep(40)
             assert await looking.fetch_consume_offset(QUEUE) == 5
+
+
+async def test_PC7_it_says_how_it_is_inside_and_does_nothing_else_that_brokers_ask(autojump_clock: MockClock) -> None:
+    async with world(queues=1) as w, w.puller(consumer_pull_timeout=7.0) as consumer:
+        await w.send(1)
+        [message] = (await consumer.pull(QUEUE, 0)).messages
+        [broker] = w.cluster.brokers
+        async with client_of(w.cluster.network, broker.address) as admin:
+            header = GetConsumerRunningInfoRequestHeader(
+                consumer_group="audit", client_id=consumer.client.client_id, jstack_enable=True
+            )
+            answer = await admin.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, header.to_ext())
+            info = ConsumerRunningInfo.decode(answer.body)
+            assert (info.properties["consumerGroup"], info.properties["consumerPullTimeoutMillis"]) == ("audit", "7000")
+            assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+            assert int(info.properties["PROP_CONSUMER_START_TIMESTAMP"]) > 0
+            assert (info.mq_table, list(info.subscription_set)) == ({}, [])
+            assert info.jstack is not None
+            directly = ConsumeMessageDirectlyResultRequestHeader(
+                consumer_group="audit", client_id=consumer.client.client_id, msg_id=message.offset_message_id
+            )
+            answer = await admin.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, directly.to_ext())
+            assert "there is no listener to give a message to" in (answer.remark or "")
+        driven = consumer.driven
+        assert driven is not None
+        assert driven.offsets_of("Orders") == {}
+        await driven.reset_offsets("Orders", {QUEUE: 0})
+    assert consumer.driven is None

@@ -177,6 +177,10 @@ class Cache:
         if self._refusals:
             self._refusals.pop(queue.queue, None)
 
+    def moved(self, queue: ProcessQueue) -> None:
+        """Record the position, automatic commits or not, so that the offset from before is not committed again."""
+        self._offsets.note(queue.queue, queue.position)
+
     def failed(self, queue: ProcessQueue, error: RocketMQError) -> None:
         """Remember a refusal of lite pulls, so that polls raise it instead of waiting in vain."""
         if isinstance(error, NoPermissionError | RequestCodeNotSupportedError):

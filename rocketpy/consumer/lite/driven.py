@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.driven import QUEUES_AT_ONCE, SETTLE_SECONDS, offsets_to_take
+from rocketpy.consumer.driven import QUEUES_AT_ONCE, offsets_to_take
+from rocketpy.consumer.other_offsets import SETTLE_SECONDS
 from rocketpy.consumer.running_info import info_of, queue_info
 from rocketpy.consumer.stacks import stacks_of
 from rocketpy.errors import BrokerError

@@ -17,8 +17,8 @@ class NotedOffsets:
 
     Args:
         store: where offsets are kept.
-        automatic: whether commits are automatic. If so, the offset at which a queue begins, or to which a broker moves
-            it, counts as the group's progress, and is committed even if nothing was handed out.
+        automatic: whether commits are automatic. If so, the offset at which a queue begins counts as the group's
+            progress, and is committed even if nothing was handed out.
     """
 
     def __init__(self, store: OffsetStore, *, automatic: bool) -> None:
@@ -41,12 +41,12 @@ class NotedOffsets:
     # --- memory ---------------------------------------------------------------------------------------
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = False) -> None:
-        """Record the offset at which pulling begins, or begins again, if commits are automatic."""
+        """Record the offset at which pulling begins, if commits are automatic."""
         if self._automatic:
             self._store.update(queue, offset, increase_only=increase_only)
 
     def note(self, queue: MessageQueue, offset: int) -> None:
-        """Record the group's progress. It may be lower than before, after a seek."""
+        """Record the group's progress. It may be lower than before, after a seek or a reset."""
         self._store.update(queue, offset)
 
     def memory(self, queue: MessageQueue) -> int | None:

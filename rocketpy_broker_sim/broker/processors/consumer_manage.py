@@ -96,7 +96,7 @@ def update_consumer_offset(broker: PositionView, connection: Connection, request
     _check_position(broker, topic, header.queue_id, header.commit_offset)
     offsets = broker.offsets
     if broker.config.use_server_side_reset_offset and offsets.has_reset(group, name, header.queue_id):
-        # The client has not pulled since the reset, so its commit is from before.
+        # No client has gone on from the reset yet, so this commit is from before.
         return request.answer(ResponseCode.SUCCESS, "Offset has been previously reset")
     if offsets.is_lost(group, name, header.queue_id, header.commit_offset):
         remark = (

@@ -102,7 +102,7 @@ def _pull(
         return _refused(request, exc)
     except _ComesAgainError:
         return None
-    reset = _reset(broker, header)
+    reset = _reset(broker, connection, header)
     if reset is not None:
         return _answer(broker, request, reset, _CODES[reset.status], topic, group)
     count = max(1, min(header.max_msg_nums, _MOST_MESSAGES))
@@ -121,14 +121,16 @@ def _pull(
     return _answer(broker, request, found, code, topic, group)
 
 
-def _reset(broker: PullView, header: PullMessageRequestHeader) -> GetMessageResult | None:
-    """The result that tells a group to go on elsewhere; None if it need not.
+def _reset(broker: PullView, connection: Connection, header: PullMessageRequestHeader) -> GetMessageResult | None:
+    """The result that tells a group to go on elsewhere; None if the pull may go on.
 
-    It is told once that an administrator has reset its offset; and as long as it asks for what lies beyond the end that
-    a queue had after an unclean stop.
+    It is told that an administrator has reset its offset; and as long as it asks for what lies beyond the end that a
+    queue had after an unclean stop.
     """
     place = header.consumer_group, header.topic, header.queue_id
-    offset = broker.offsets.take_reset(*place) if broker.config.use_server_side_reset_offset else None
+    offset = None
+    if broker.config.use_server_side_reset_offset:
+        offset = broker.offsets.tell_reset(*place, client=connection.address, offset=header.queue_offset)
     if offset is None:
         offset = _sent_back_to(broker, header)
         if offset is None:

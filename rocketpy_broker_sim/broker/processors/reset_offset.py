@@ -1,8 +1,9 @@
 """INVOKE_BROKER_TO_RESET_OFFSET: have a group go on from another time or offset. Plays the part of resetOffset in
 AdminBrokerProcessor and in Broker2Client.
 
-Of the two ways the settings choose: the broker notes the positions and tells each queue's next pull, which needs nobody
-to be connected, or it sends them to the clients of the group, which commit them.
+Of the two ways the settings choose: the broker notes the positions and answers the pulls of the group with them, those
+it holds and those that come (`tables.resets` says how long), which needs nobody to be connected; or it sends them to
+the clients of the group, which commit them.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def reset_offset(broker: ResetView, connection: Connection, request: RemotingCom
     offsets = yield from _positions(broker, header, topic)
     body = yield from _encode(broker.config.broker_name, name, offsets)
     broker.offsets.assign_resets(group, name, offsets)
-    broker.waiters.recall(group)
+    broker.waiters.recall(group, name, offsets)
     return broker.persistence.answer_after_save(connection, request, request.answer(body=body))
 
 

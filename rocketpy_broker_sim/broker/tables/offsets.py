@@ -15,13 +15,14 @@ from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.tables.ends import EndsAtStart
 from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, Entries, StoredTable, pretty_steps
+from rocketpy_broker_sim.broker.tables.resets import PendingResets
 from rocketpy_broker_sim.serving.memory import TableRoom
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import BrokerConfig
 
-__all__ = ["NOT_FOUND", "ConsumerOffsetTable", "size_of_offsets", "size_of_resets"]
+__all__ = ["NOT_FOUND", "ConsumerOffsetTable", "size_of_offsets"]
 
 log = get_logger(__name__)
 
@@ -32,18 +33,11 @@ _SEPARATOR = "@"
 _BYTES_A_PAIR = 832
 """Estimated bytes of a topic and group with offsets, without their names, which are there twice."""
 _BYTES_AN_OFFSET = 72
-_BYTES_OF_RESETTING = 256
-_BYTES_A_RESET = 48
 
 
 def size_of_offsets(key: str, count: int) -> int:
     """The estimated bytes of `count` offsets of a group on a topic."""
     return _BYTES_A_PAIR + 2 * len(key) + _BYTES_AN_OFFSET * count if count else 0
-
-
-def size_of_resets(key: str, count: int) -> int:
-    """The estimated bytes of `count` resets of a group on a topic that its pulls have not been told of."""
-    return _BYTES_OF_RESETTING + len(key) + _BYTES_A_RESET * count if count else 0
 
 
 class ConsumerOffsetTable(StoredTable):
@@ -65,7 +59,6 @@ class ConsumerOffsetTable(StoredTable):
         super().__init__(storage)
         self._config = config
         self._offsets: dict[str, dict[int, int]] = {}
-        self._resets: dict[str, dict[int, int]] = {}
         self._topics: dict[str, dict[str, None]] = {}
         """The topics that each group has offsets for."""
         self._groups: dict[str, dict[str, None]] = {}
@@ -76,6 +69,7 @@ class ConsumerOffsetTable(StoredTable):
         self.backward_commits = 0
         self._room = room or TableRoom()
         self._ends = EndsAtStart(self._room.note)
+        self._resets = PendingResets(self._room)
 
     # --- committing and asking -------------------------------------------------------------------------
 
@@ -103,7 +97,7 @@ class ConsumerOffsetTable(StoredTable):
         """The committed offset of a group, or the one of a pending reset; NOT_FOUND if there is neither."""
         key = _key(topic, group)
         if self._config.use_server_side_reset_offset:
-            reset = self._resets.get(key, {}).get(queue_id)
+            reset = self._resets.get(key, queue_id)
             if reset is not None:
                 return reset
         return self._offsets.get(key, {}).get(queue_id, NOT_FOUND)
@@ -133,19 +127,19 @@ class ConsumerOffsetTable(StoredTable):
             )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
 
-    def _make_room(self, group: str, topic: str, added: int, added_resets: int = 0) -> None:
-        """Make room for more offsets and resets.
+    def _make_room(self, group: str, topic: str, added: int, for_resets: int = 0) -> None:
+        """Make room for more offsets, and for so many bytes of resets.
 
         Raises:
             BrokerError: there is no room; nothing is changed.
         """
-        if not added and not added_resets:
+        if not added and not for_resets:
             return
         self._check_count(added)
         key = _key(topic, group)
-        count, resets = len(self._offsets.get(key, ())), len(self._resets.get(key, ()))
+        count = len(self._offsets.get(key, ()))
         more = size_of_offsets(key, count + added) - size_of_offsets(key, count)
-        self._room.take(more + size_of_resets(key, resets + added_resets) - size_of_resets(key, resets))
+        self._room.take(more + for_resets)
         self._count += added
 
     def _queues(self, group: str, topic: str) -> dict[int, int]:
@@ -200,7 +194,7 @@ class ConsumerOffsetTable(StoredTable):
     # --- resets ----------------------------------------------------------------------------------------
 
     def assign_resets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Reset a group to these offsets, by queue. Its next pulls are told, and until then commits are ignored.
+        """Reset a group to these offsets, by queue. Its pulls are told, and until one takes it up, commits are ignored.
 
         All queues are reset at once, or none, so that no reader finds only half of them reset.
 
@@ -209,28 +203,27 @@ class ConsumerOffsetTable(StoredTable):
         """
         key = _key(topic, group)
         new = len(offsets.keys() - self._offsets.get(key, {}).keys())
-        new_resets = len(offsets.keys() - self._resets.get(key, {}).keys())
-        self._make_room(group, topic, new, new_resets)
+        self._make_room(group, topic, new, self._resets.growth(key, offsets))
         if offsets:
             self._queues(group, topic).update(offsets)
-            self._resets.setdefault(key, {}).update(offsets)
+            self._resets.put(key, offsets)
             self.changed = True
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether the group has yet to be told of a reset."""
-        return queue_id in self._resets.get(_key(topic, group), {})
+        """Whether the group has yet to take up a reset."""
+        return self._resets.get(_key(topic, group), queue_id) is not None
 
-    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The position that the group must be told, once."""
-        key = _key(topic, group)
-        queues = self._resets.get(key)
-        if queues is None or queue_id not in queues:
-            return None
-        self._room.note(size_of_resets(key, len(queues) - 1) - size_of_resets(key, len(queues)))
-        found = queues.pop(queue_id)
-        if not queues:
-            del self._resets[key]
-        return found
+    def tell_reset(self, group: str, topic: str, queue_id: int, *, client: str, offset: int) -> int | None:
+        """The position that a pull must be answered with, because of a reset; None if it may go on.
+
+        Args:
+            group: the group.
+            topic: the topic.
+            queue_id: the queue.
+            client: the address that the pull comes from.
+            offset: what it asks for.
+        """
+        return self._resets.tell(_key(topic, group), queue_id, client, offset)
 
     # --- forgetting ------------------------------------------------------------------------------------
 
@@ -261,8 +254,9 @@ class ConsumerOffsetTable(StoredTable):
             key = _key(topic, group)
             count = len(self._offsets.pop(key))
             self._count -= count
-            self._room.note(-size_of_offsets(key, count) - size_of_resets(key, len(self._resets.pop(key, ()))))
+            self._room.note(-size_of_offsets(key, count))
             self._ends.forget(key)
+            self._resets.remove(key)
             for table, name, other in ((self._topics, group, topic), (self._groups, topic, group)):
                 names = table[name]
                 del names[other]
@@ -299,7 +293,7 @@ class ConsumerOffsetTable(StoredTable):
             self._note_key(topic, group)
         self.data_version = wrapper.data_version or self.data_version
         offsets = sum(size_of_offsets(key, len(queues)) for key, queues in self._offsets.items())
-        self._room.set(offsets + sum(size_of_resets(key, len(queues)) for key, queues in self._resets.items()))
+        self._room.set(offsets + self._resets.size_of_all())
 
 
 def _key(topic: str, group: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -112,7 +113,7 @@ async def test_each_answer_has_a_reason_that_is_counted(autojump_clock: MockCloc
         table.waiters.queues_gone({"T": 2, "U": 0})
         await trio.sleep(2)
         table.hold(connection, group="recalled")
-        table.waiters.recall("recalled")
+        table.waiters.recall("recalled", "T", {0})
         await wait_all_tasks_blocked()
         table.hold(connection, group="stays")
         other = FakeConnection()
@@ -132,6 +133,19 @@ async def test_each_answer_has_a_reason_that_is_counted(autojump_clock: MockCloc
     }
     assert len(table.again) == 8
     assert (len(table.waiters), table.waiters.size) == (0, 0)
+
+
+async def test_a_reset_recalls_the_pulls_of_its_group_in_its_queues_and_no_others(autojump_clock: MockClock) -> None:
+    table, connections = Table(), [FakeConnection(), FakeConnection()]
+    async with table.served():
+        for connection in connections:
+            for queue_id in range(3):
+                table.hold(connection, queue_id)
+                table.hold(connection, queue_id, group="other")
+        table.waiters.recall("g", "U", {0, 1})
+        table.waiters.recall("g", "T", {0, 1})
+        await wait_all_tasks_blocked()
+    assert Counter((pull.group, pull.queue_id) for pull in table.again) == {("g", 0): 2, ("g", 1): 2}
 
 
 async def test_pulls_that_a_program_makes_wait_side_by_side(autojump_clock: MockClock) -> None:

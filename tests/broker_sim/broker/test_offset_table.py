@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rocketpy.errors import BrokerError
+from rocketpy.remoting.budget import Budget
 from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND, ConsumerOffsetTable
 from rocketpy_broker_sim.config import BrokerConfig
+from rocketpy_broker_sim.serving.memory import TableRoom
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 
 
@@ -70,16 +72,63 @@ def test_the_version_rises_with_every_so_many_commits() -> None:
     assert table.data_version.counter == 2
 
 
-def test_a_reset_holds_until_it_is_taken() -> None:
+def tell(table: ConsumerOffsetTable, client: str, offset: int, queue_id: int = 0) -> int | None:
+    return table.tell_reset("G", "T", queue_id, client=client, offset=offset)
+
+
+def test_every_pull_is_told_of_a_reset_until_a_client_that_was_told_takes_it_up() -> None:
     table = make()
     table.commit("G", "T", 0, 10)
-    table.assign_resets("G", "T", {0: 3})
+    table.assign_resets("G", "T", {0: 3, 1: 4})
+    assert tell(table, "gone", 10) == 3  # its client gave this pull up: the queue has moved
     assert table.query("G", "T", 0) == 3
+    assert tell(table, "owner", 10) == 3
+    assert tell(table, "owner", 10) == 3  # the answer before crossed this one
     assert table.has_reset("G", "T", 0)
-    assert table.take_reset("G", "T", 0) == 3
-    assert table.take_reset("G", "T", 0) is None
+    assert tell(table, "owner", 3) is None
     assert not table.has_reset("G", "T", 0)
+    assert tell(table, "gone", 10) is None
     assert table.query("G", "T", 0) == 3
+    assert table.has_reset("G", "T", 1)
+    assert tell(table, "owner", 3, queue_id=1) == 4
+
+
+def test_a_client_at_the_new_position_is_told_too_for_it_may_hold_messages_from_before() -> None:
+    table = make()
+    table.assign_resets("G", "T", {0: 10})
+    assert tell(table, "new", 10) == 10
+    assert tell(table, "other", 10) == 10
+    assert tell(table, "new", 10) is None
+
+
+def test_a_client_that_goes_on_where_it_likes_is_told_a_few_times() -> None:
+    table = make()
+    table.assign_resets("G", "T", {0: 3})
+    assert [tell(table, "stubborn", 10) for _ in range(6)] == [3, 3, 3, 3, 3, None]
+    assert not table.has_reset("G", "T", 0)
+
+
+def test_another_reset_is_told_to_all_again() -> None:
+    table = make()
+    table.assign_resets("G", "T", {0: 3})
+    assert tell(table, "owner", 10) == 3
+    table.assign_resets("G", "T", {0: 5})
+    assert tell(table, "owner", 3) == 5
+    assert tell(table, "owner", 5) is None
+
+
+def test_a_reset_is_told_once_where_there_is_no_room_to_remember_it() -> None:
+    budget = Budget(8 * 1024)
+    table = ConsumerOffsetTable(BrokerConfig(), MemoryStorage(), TableRoom(budget))
+    table.assign_resets("G", "T", {0: 3, 1: 4})
+    budget.note_table(budget.most_in_tables - budget.tables - 500)
+    before = budget.tables
+    assert tell(table, "owner", 10) == 3
+    assert table.has_reset("G", "T", 0)
+    assert tell(table, "owner", 10, queue_id=1) == 4
+    assert not table.has_reset("G", "T", 1)
+    assert tell(table, "owner", 3) is None
+    assert budget.tables < before
 
 
 def test_a_reset_can_be_switched_off() -> None:

@@ -86,7 +86,7 @@ async def test_OF4_one_queue_is_set_to_an_offset_or_a_time(autojump_clock: MockC
         assert (await reset(client, queue_id=9, offset=0)).code == ResponseCode.INVALID_PARAMETER
 
 
-async def test_OF4_the_next_pull_hears_of_it_once_and_commits_do_not_count_before(autojump_clock: MockClock) -> None:
+async def test_OF4_a_pull_hears_of_it_and_commits_do_not_count_before_it_is_taken_up(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (_, client):
         await filled(client)
         await reset(client, queue_id=0, offset=1)
@@ -97,8 +97,11 @@ async def test_OF4_the_next_pull_hears_of_it_once_and_commits_do_not_count_befor
         assert told.code == ResponseCode.PULL_OFFSET_MOVED
         header = PullMessageResponseHeader.from_ext(told.ext_fields)
         assert (header.next_begin_offset, header.min_offset, header.max_offset) == (1, 0, 5)
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
         assert await query(client) == 1
         assert bodies(await client.pull(offset=1)) == [b"1", b"2", b"3", b"4"]
+        await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+        assert await query(client) == 5
 
 
 async def test_OF4_a_held_pull_hears_of_it_at_once(autojump_clock: MockClock) -> None:
@@ -116,6 +119,34 @@ async def test_OF4_a_held_pull_hears_of_it_at_once(autojump_clock: MockClock) ->
             reset_at = trio.current_time()
         assert trio.current_time() == reset_at
         assert [(a.code, a.ext_fields["nextBeginOffset"]) for a in answers] == [(ResponseCode.PULL_OFFSET_MOVED, "0")]
+
+
+@pytest.mark.parametrize("given_up", ["by another client", "by the same client"])
+async def test_OF4_a_pull_that_was_given_up_does_not_use_a_reset_up(autojump_clock: MockClock, given_up: str) -> None:
+    """The queue has moved to another member, or its member pulls with another filter: the answer is thrown away."""
+    network = MemoryNetwork()
+    answers = []
+
+    async def wait(asking: Client) -> None:
+        answers.append(await asking.pull(offset=5, sys_flag=SUBSCRIPTION | SUSPEND))
+
+    async with broker_and_client(network) as (broker, client), client_of(network, broker.address) as owner:
+        await filled(client)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait, client)
+            if given_up == "by another client":
+                nursery.start_soon(wait, owner)
+            await trio.sleep(1)
+            assert (await reset(client, queue_id=0, offset=2)).code == 0
+        if given_up == "by the same client":
+            owner = client
+            await wait(owner)
+        assert [(a.code, a.ext_fields["nextBeginOffset"]) for a in answers] == [
+            (ResponseCode.PULL_OFFSET_MOVED, "2"),
+            (ResponseCode.PULL_OFFSET_MOVED, "2"),
+        ]
+        assert bodies(await owner.pull(offset=2)) == [b"2", b"3", b"4"]
+        assert (await client.pull(offset=5)).code == ResponseCode.PULL_NOT_FOUND
 
 
 async def test_OF4_what_is_not_there_cannot_be_reset(autojump_clock: MockClock) -> None:

@@ -24,7 +24,8 @@ from rocketpy.wire.bodies.groups import (
 )
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy_broker_sim.broker.opening import open_broker
-from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable, size_of_offsets, size_of_resets
+from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable, size_of_offsets
+from rocketpy_broker_sim.broker.tables.resets import size_of_resets
 from rocketpy_broker_sim.broker.tables.subscriptions import (
     SubscriptionGroupTable,
     size_of_forbidden,
@@ -40,6 +41,7 @@ KIB = 1024
 topic_names = st.sampled_from([f"T{number}" for number in range(6)])
 group_names = st.sampled_from([f"G{number}" for number in range(6)])
 queue_ids = st.integers(0, 5)
+clients = st.sampled_from(["a", "b", "c"])
 attributes = st.sampled_from([{}, {"message.type": "FIFO"}, {"message.type": "NORMAL", "cleanup.policy": "DELETE"}])
 
 
@@ -147,9 +149,9 @@ class TablesOfABroker(RuleBasedStateMachine):
     def reset(self, group: str, topic: str, found: dict[int, int]) -> None:
         self._try(lambda: self.offsets.assign_resets(group, topic, found))
 
-    @rule(group=group_names, topic=topic_names, queue_id=queue_ids)
-    def tell_reset(self, group: str, topic: str, queue_id: int) -> None:
-        self.offsets.take_reset(group, topic, queue_id)
+    @rule(group=group_names, topic=topic_names, queue_id=queue_ids, client=clients, offset=st.integers(0, 9))
+    def tell_reset(self, group: str, topic: str, queue_id: int, client: str, offset: int) -> None:
+        self.offsets.tell_reset(group, topic, queue_id, client=client, offset=offset)
 
     @rule(group=group_names)
     def remove_offsets(self, group: str) -> None:
@@ -190,7 +192,10 @@ class TablesOfABroker(RuleBasedStateMachine):
         forbidden = sum(size_of_forbidden(group, bits) for group, bits in self.groups.forbidden().items())
         assert taken[1] == forbidden + sum(map(size_of_group, self.groups.all().values()))
         offsets = sum(size_of_offsets(key, len(queues)) for key, queues in self.offsets.table().items())
-        resets = sum(size_of_resets(key, len(queues)) for key, queues in self.offsets._resets.items())
+        resets = sum(
+            size_of_resets(key, [len(reset.told or ()) for reset in queues.values()])
+            for key, queues in self.offsets._resets._by_key.items()
+        )
         assert taken[2] == offsets + resets
         assert self.budget.tables == sum(taken)
 
@@ -326,6 +331,16 @@ def resets(table: ConsumerOffsetTable, count: int) -> None:
         table.assign_resets(f"group-{number:06}", f"topic-{number:06}", found)
 
 
+def resets_told(table: ConsumerOffsetTable, count: int) -> None:
+    resets(table, count // 4)
+    for number in range(count // 64):
+        for queue_id in range(16):
+            clients = 1 if number % 2 else 9
+            for client in range(clients):
+                address = f"127.0.{queue_id}.{number}:{40000 + client}"
+                table.tell_reset(f"group-{number:06}", f"topic-{number:06}", queue_id, client=address, offset=0)
+
+
 @pytest.mark.parametrize(
     ("make", "fill"),
     [
@@ -337,6 +352,7 @@ def resets(table: ConsumerOffsetTable, count: int) -> None:
         (ConsumerOffsetTable, offsets_alone),
         (ConsumerOffsetTable, offsets_together),
         (ConsumerOffsetTable, resets),
+        (ConsumerOffsetTable, resets_told),
     ],
 )
 def test_entries_are_reckoned_to_take_no_less_than_they_do(
