@@ -17,7 +17,6 @@ def check_copies(group: Group) -> Iterator[Violation]:
 
 
 def _copies(group: Group, reader: str, line: Line, deliveries: list[Delivery]) -> Iterator[Violation]:
-    committable = _all_committable(group, deliveries)
     faults = group.faults_of(reader)
     last: dict[int, Delivery] = {}
     for each in deliveries:
@@ -25,7 +24,7 @@ def _copies(group: Group, reader: str, line: Line, deliveries: list[Delivery]) -
         last[each.offset] = each
         if before is None or (before.ended is not None and group.committable(before) == NEVER):
             continue  # the first one; or it has failed, and has to come again
-        since, until = before.began, committable[each.offset]
+        since, until = before.began, _committable_up_to(group, last, each.offset, before)
         if not any(
             fault.at <= min(each.began, until + fault.within) and since <= fault.until
             for fault in faults
@@ -38,17 +37,12 @@ def _copies(group: Group, reader: str, line: Line, deliveries: list[Delivery]) -
             )
 
 
-def _all_committable(group: Group, deliveries: list[Delivery]) -> dict[int, float]:
-    """When each offset and all before it that came could be committed for the first time."""
-    finished: dict[int, float] = {}
-    for each in deliveries:
-        done = group.committable(each)
-        finished[each.offset] = min(done, finished.get(each.offset, done))
-    at, found = 0.0, {}
-    for offset in sorted(finished):
-        at = max(at, finished[offset])
-        found[offset] = at
-    return found
+def _committable_up_to(group: Group, last: dict[int, Delivery], offset: int, delivery: Delivery) -> float:
+    """When a delivery and the last ones of what lies before it could be committed.
+
+    What has come again has to be committed again, by who began again.
+    """
+    return max(group.committable(each) for each in (*(last[known] for known in last if known < offset), delivery))
 
 
 def check_late_commits(group: Group, within: float, settled: float) -> Iterator[Violation]:

@@ -11,6 +11,8 @@ __all__ = ["RETRY_DELAYS", "check_retries", "check_tries"]
 
 RETRY_DELAYS = (10.0, 30.0, 60.0, 120.0, 180.0, 240.0)
 """Seconds of the delay levels from 3 on, after which what has failed once, twice and so on comes again."""
+KEPT_DELAY = 5.0
+"""Seconds after which a consumer itself tries again what no broker takes back."""
 CLOCK = 0.01
 """Brokers tell the time in whole milliseconds."""
 LATE = 5.0
@@ -73,6 +75,7 @@ def _waited(group: Group, before: list[Delivery], after: list[Delivery]) -> Iter
     if failed is None:
         yield Violation("I14", f"{first.consumer} got {first.id} at the attempt {first.attempt}, and it had not failed")
         return
-    waited, delay = first.began - failed, RETRY_DELAYS[first.attempt - 1]
+    kept = bool(group.faults) and not first.retried
+    waited, delay = first.began - failed, KEPT_DELAY if kept else RETRY_DELAYS[first.attempt - 1]
     if waited < delay - CLOCK or (not group.faults and waited > delay + LATE):
         yield Violation("I14", f"{first.consumer} got {first.id} again after {waited:.2f} s, not after {delay:g}")

@@ -17,6 +17,7 @@ from tests.checker import (
     Observation,
     Outcome,
     Send,
+    check_copies,
     check_enough,
     check_group,
     check_late_commits,
@@ -185,6 +186,47 @@ def test_I11_what_was_committed_long_ago_does_not_come_again(cause: Fault, fine:
     group.deliveries.append(delivery(LAST, 70.0))
     group.faults.append(cause)
     assert broken(group) == (set() if fine else {"I11"})
+
+
+IN_TURN = (10.0, 11.0), (12.0, 13.0)
+LATE_FIRST = (10.0, 40.0), (12.0, 13.0)
+CUT_OFF = (10.0, 11.0), (12.0, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "cause", "fine"),
+    [
+        (IN_TURN, None, False),
+        (IN_TURN, fault(19.0), True),
+        (IN_TURN, fault(19.1), False),
+        (IN_TURN, fault(5.0, settles=6.0), False),
+        (IN_TURN, fault(5.0, settles=7.0), True),
+        (LATE_FIRST, fault(46.0), True),
+        (LATE_FIRST, fault(46.1), False),
+        (CUT_OFF, fault(12.5), True),
+        (CUT_OFF, fault(90.0), True),
+        (CUT_OFF, None, False),
+    ],
+)
+def test_I11_what_comes_again_was_in_hand_or_not_committed_yet(
+    before: tuple[tuple[float, float | None], ...], cause: Fault | None, fine: bool
+) -> None:
+    """The second of two messages comes again at 100."""
+    group = Group(faults=[] if cause is None else [cause])
+    group.deliveries = [
+        delivery(number, at, ended=end, succeeded=end is not None)
+        for number, (at, end) in ((0, before[0]), (1, before[1]), (1, (100.0, 101.0)))
+    ]
+    assert [violation.invariant for violation in check_copies(group)] == ([] if fine else ["I11"])
+
+
+def test_I11_what_has_come_again_has_to_be_committed_again() -> None:
+    """Two kills: before the second one, what the first one had brought back was done again and not committed yet."""
+    group = Group(kind=Kind.BROADCAST, faults=[fault(14.0, settles=0.0)])
+    group.deliveries = [delivery(number, at + number) for at in (10.0, 30.0, 50.0) for number in (0, 1)]
+    assert len(list(check_copies(group))) == 2
+    group.faults.append(fault(33.0, settles=0.0))
+    assert list(check_copies(group)) == []
 
 
 def test_I11_a_broadcast_gets_again_what_the_killed_member_had_not_in_its_file() -> None:
@@ -396,6 +438,17 @@ def test_I14_a_retry_that_comes_too_early_or_too_late(at: float, faults: bool, e
     group.deliveries.append(retry(LAST, at, 1))
     group.faults += [fault(10.0)] if faults else []
     assert broken(group) == expected
+
+
+def test_I14_what_no_broker_takes_back_comes_again_sooner_but_only_where_something_is_wrong() -> None:
+    group = good()
+    group.deliveries[LAST].succeeded = False
+    group.deliveries.append(delivery(LAST, 54.7, attempt=1))
+    assert broken(group) == {"I11", "I14"}
+    group.faults.append(fault(49.0))
+    assert broken(group) == set()
+    group.deliveries[-1].began = 54.5
+    assert broken(group) == {"I14"}
 
 
 def test_I14_a_retry_that_comes_twice_or_without_a_reason() -> None:

@@ -38,6 +38,8 @@ SHARED_OUT_WITHIN = 40.0
 """Seconds in which each queue has one owner: two rounds of sharing out."""
 BACK_WITHIN = 30.0
 """Seconds more where a broker was away: so often clients look for those that are back."""
+LOCK_LIFE = 60.0
+"""Seconds for which a broker keeps the locks of a member that was killed."""
 LOOK = 0.5
 BURST = 3
 """Messages that a producer sends one after the other, on the average."""
@@ -318,7 +320,13 @@ class _Run:
 
     async def _wait_shared_out(self) -> None:
         within = SHARED_OUT_WITHIN + (BACK_WITHIN if self._were_away() else 0.0)
-        await trio.sleep(max(0.0, self.history.settled + within - trio.current_time()))
+        freed = [
+            fault.at + LOCK_LIFE
+            for group in self.history.groups.values()
+            for fault in group.faults
+            if group.kind is Kind.ORDERLY and fault.what in ("kill", "unplug")
+        ]
+        await trio.sleep(max(0.0, max([self.history.settled, *freed]) + within - trio.current_time()))
 
     def _were_away(self) -> set[str]:
         """Brokers that were started again."""
