@@ -104,13 +104,13 @@ def _judged(outcome: object, *, batch: bool, orderly: bool) -> tuple[CMResult, s
     """Translate a listener's result by the rules of `listeners`. Of an exception, only the type is sent."""
     if isinstance(outcome, Raised):
         return CMResult.CR_THROW_EXCEPTION, f"{type(outcome.error).__name__}: the log of the consumer has the details"
-    if outcome is None or outcome is ConsumeResult.SUCCESS:
+    if outcome is None or outcome is True or outcome is ConsumeResult.SUCCESS:
         return CMResult.CR_SUCCESS, None
     if isinstance(outcome, RetryLater) and outcome.done and batch:
         outcome = outcome.done
     if orderly and (outcome is ConsumeResult.COMMIT or outcome is ConsumeResult.ROLLBACK):
         return (CMResult.CR_COMMIT if outcome is ConsumeResult.COMMIT else CMResult.CR_ROLLBACK), None
-    if outcome is ConsumeResult.RETRY or isinstance(outcome, RetryLater | Suspend):
+    if outcome is False or outcome is ConsumeResult.RETRY or isinstance(outcome, RetryLater | Suspend):
         return CMResult.CR_LATER, None
     if batch and isinstance(outcome, int) and not isinstance(outcome, bool) and outcome in (0, 1):
         return (CMResult.CR_SUCCESS if outcome else CMResult.CR_LATER), None

@@ -1,11 +1,11 @@
 """Listeners: which kind they are, and what their results mean.
 
-None is success. An exception, the timeout, `ConsumeResult.RETRY` and `RetryLater` mean that the message comes again
-later. A batch listener may return how many of its messages are done, or pass that to `RetryLater` with the delay of the
-others. In an orderly consumer, `Suspend` tells how much later; with `auto_commit=False`, COMMIT and ROLLBACK commit or
-repeat what was consumed. Any other result is a mistake in the listener: it is logged as an error and counts as later.
-Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType, ConsumeOrderlyContext, and of the
-ackIndex of ConsumeConcurrentlyContext.
+None and True are success. An exception, the timeout, False, `ConsumeResult.RETRY` and `RetryLater` mean that the
+message comes again later. A batch listener may return how many are done, or pass that to `RetryLater` with the
+delay of the others. In an orderly consumer, `Suspend` tells how much later; with `auto_commit=False`, COMMIT and
+ROLLBACK commit or repeat what was consumed. Any other result is a mistake in the listener: it is logged as an error and
+counts as later. Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType,
+ConsumeOrderlyContext, and of the ackIndex of ConsumeConcurrentlyContext.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def judge(
         seldom: the logger, which limits repetitions.
         again: whether the log should say that failed messages come again.
     """
-    if outcome is None or outcome is ConsumeResult.SUCCESS:
+    if outcome is None or outcome is True or outcome is ConsumeResult.SUCCESS:
         return Verdict(len(messages))
-    if outcome is ConsumeResult.RETRY:
+    if outcome is False or outcome is ConsumeResult.RETRY:
         return Verdict(0)
     if isinstance(outcome, RetryLater) and outcome.done <= (len(messages) if batch else 0):
         return Verdict(outcome.done, outcome.delay_level)

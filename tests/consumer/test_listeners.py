@@ -28,6 +28,8 @@ LEVEL_OF_BROKER = 0
     ("outcome", "verdict"),
     [
         (None, Verdict(3)),
+        (True, Verdict(3)),
+        (False, Verdict(0, LEVEL_OF_BROKER)),
         (ConsumeResult.SUCCESS, Verdict(3)),
         (ConsumeResult.RETRY, Verdict(0, LEVEL_OF_BROKER)),
         (RetryLater(), Verdict(0, LEVEL_OF_BROKER)),
@@ -45,7 +47,7 @@ def test_RT1_what_listeners_may_return(outcome: object, verdict: Verdict, caplog
     assert not caplog.records
 
 
-@pytest.mark.parametrize("outcome", [4, -1, True, False, "ok", b"", {}, 1.0, ConsumeResult, RetryLater])
+@pytest.mark.parametrize("outcome", [4, -1, "ok", b"", {}, 1.0, ConsumeResult, RetryLater])
 def test_threat_L7_junk_counts_as_failed_and_is_told(outcome: object, caplog: pytest.LogCaptureFixture) -> None:
     assert judge(outcome, stored_range(0, 3), batch=True, seldom=SELDOM) == Verdict(0)
     assert "which means nothing here: return None, ConsumeResult.SUCCESS" in caplog.text
