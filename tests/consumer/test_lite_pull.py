@@ -360,6 +360,18 @@ def test_what_was_given_back_and_handed_out_again_is_open_again() -> None:
     assert book.acknowledged == 3
 
 
+def test_what_a_filter_keeps_away_stays_committed_when_the_next_message_is_handed_out() -> None:
+    book, _ = out_of(4)
+    assert book.confirm() == 4
+    book.queue.advance(6)  # two messages of other tags
+    assert book.queue.next_offset == 6
+    book.queue.put(stored_range(6, 8))
+    book.add(book.queue.hand_out(1))
+    assert (book.is_open, book.confirmed) == (True, 6)
+    book.add(book.queue.hand_out(1))
+    assert book.confirmed == 6
+
+
 def test_of_who_never_commits_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handed_out, "MOST_REMEMBERED", 3)
     book, _ = out_of(5)
