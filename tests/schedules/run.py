@@ -15,7 +15,7 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.seams import set_random_seed, wall_clock
 from rocketpy_broker_sim import LocalCluster
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
-from tests.checker import Fault, Group, Kind, Outcome, Send
+from tests.checker import ENOUGH, Fault, Group, Kind, Outcome, Send
 from tests.schedules.ending import Left, note_end
 from tests.schedules.history import History
 from tests.schedules.judge import COMMITTED_WITHIN, WRITTEN_WITHIN
@@ -83,6 +83,7 @@ class _Run:
         self._down = trio.Lock()
         self._names: list[str] = []
         self._said_goodbye = True
+        self._acknowledged = 0
 
     async def everything(self) -> History:
         with wall_clock(loop_time(_EPOCH)):
@@ -258,7 +259,7 @@ class _Run:
     async def _produce(self, name: str) -> None:
         async with Producer(name, namesrv=self.cluster.name_server_addresses, network=self.network) as producer:
             number = 0
-            while trio.current_time() < DISTURBED:
+            while trio.current_time() < DISTURBED or self._acknowledged < ENOUGH:
                 for _ in range(self.chance.randrange(1, 2 * BURST)):
                     await self._send(producer, name, f"{name}-{number}")
                     number += 1
@@ -276,6 +277,7 @@ class _Run:
             outcome = Outcome.FAIL if error.nothing_sent else Outcome.INFO
             sent = Send(**made, outcome=outcome, producer=who, began=began, ended=trio.current_time())
         else:
+            self._acknowledged += 1
             place = result.queue.queue_id, result.queue_offset
             sent = Send(
                 **made, outcome=Outcome.OK, producer=who, began=began, ended=trio.current_time(),

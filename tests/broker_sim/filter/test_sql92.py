@@ -127,6 +127,31 @@ def test_F3_contains_finds_what_python_finds(size: int) -> None:
     assert contains({"a": "-" * (size - 2) + "x\0"}) is True
 
 
+@pytest.mark.parametrize("size", [2_000, 5_000, 29_000])
+def test_threat_A10_a_crafted_text_is_searched_in_linear_time(size: int) -> None:
+    wanted = "x" * (size // 2)
+    crafted = (wanted[1:] + "-" + wanted[1:])[:size].ljust(size, "-")
+    evaluate = COMPILER.compile(f"a CONTAINS '{wanted}'").evaluate
+    best = 9.9
+    for _ in range(20):
+        began = time.thread_time()
+        assert evaluate({"a": crafted}) is False
+        best = min(best, time.thread_time() - began)
+    assert best / slowness() < 0.00006
+
+
+@pytest.mark.parametrize("crafted", [b"a\x01\x02" * 10_000, b"a\x01\x02b\x011\x02" * 4_000])
+def test_threat_A10_crafted_properties_are_looked_through_in_linear_time(crafted: bytes) -> None:
+    matches_ = COMPILER.compile("a = 1").matches
+    assert matches_(b"a\x011\x02" + crafted)
+    best = 9.9
+    for _ in range(20):
+        began = time.thread_time()
+        assert not matches_(crafted)
+        best = min(best, time.thread_time() - began)
+    assert best / slowness() < 0.0005
+
+
 def test_F3_two_properties_are_compared_as_numbers() -> None:
     for one, other, wanted in (("1", "2", True), ("-0.0", "0.0", True), ("0", "0.0", False), ("NaN", "NaN", False)):
         assert evaluated("a < b", {"a": one, "b": other}) is wanted, (one, other)
@@ -192,8 +217,11 @@ DEEP_AND_LONG = [
     ("a = 1" + " AND a = 1" * 126 + " AND b = 1", False),
     ("a = 1 OR " * 1000 + "a", "256 operators"),
     ("a = 1" + " = TRUE" * 100, "64 parts"),
-    ("NOT " * 4000 + "a", "64 parts"),
+    ("NOT " * 4000 + "a", "256 operators"),
     ("-" * 300 + "1 IS NULL", "256 operators"),
+    # Too many are refused before the last of them, with which all are put together.
+    ("a > " + "-" * 4000 + "1", "at character 261: .* 256 operators"),
+    ("a > " + "NOT " * 4000 + "1", "at character 1029: .* 256 operators"),
     ("+" * 16_000 + "a = 1", True),
     ("a IN (" + ",".join(f"'{number}'" for number in range(2000)) + ")", True),
     ("a" * 16_000 + " = 1", False),
@@ -264,7 +292,7 @@ def test_expressions_are_compiled_once_and_the_oldest_are_forgotten() -> None:
 
 def test_expressions_are_compiled_in_steps() -> None:
     steps = list(Compiler().compile_steps(" OR ".join(f"a = {number}" for number in range(100))))
-    assert len(steps) == 6  # 399 tokens
+    assert len(steps) == 24  # 399 tokens
 
 
 # --- any input ----------------------------------------------------------------------------------------
