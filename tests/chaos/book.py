@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.checker import Consumption, Delivery
+from tests.checker import Delivery, Group
 
 UNDER_WAY, ACKNOWLEDGED, FAILED = "under way", "acknowledged", "failed"
 
@@ -40,7 +40,7 @@ class Book:
     sent: list[Sent] = field(default_factory=list)
     delivered: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The bodies that each group got."""
-    consumed: dict[str, Consumption] = field(default_factory=lambda: defaultdict(Consumption))
+    consumed: dict[str, Group] = field(default_factory=lambda: defaultdict(Group))
     """How each group got them, for the checker of all tests."""
     restarts: list[tuple[float, str]] = field(default_factory=list)
     """(time, broker name) of each start of a broker after the first."""
@@ -97,6 +97,7 @@ class Book:
             line = message.topic, message.broker_name, message.queue_id
             done = Delivery(
                 consumer=group,
+                id=message.body.decode(),
                 queue=line,
                 offset=message.queue_offset,
                 began=began,

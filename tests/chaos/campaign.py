@@ -82,7 +82,7 @@ class Campaign:
             gc.collect()
             left = {"thread left": self._threads_left(), "task left": _more(home.call(_tasks), tasks_before)}
             stored = [
-                Stored(message.body.decode(), f"{message.broker_name}+{message.queue_id}", message.queue_offset)
+                Stored(message.body.decode(), (TOPIC, message.broker_name, message.queue_id), message.queue_offset)
                 for message in self._ground.call(self._ground.cluster.messages, TOPIC)
             ]
         verdict = judge(self._book, stored, self._ways, left)

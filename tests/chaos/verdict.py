@@ -1,17 +1,32 @@
-"""Whether the promises were kept. Pure: it compares the book with what brokers hold."""
+"""Whether the promises were kept. Pure: it gives the checker of all tests what the book says and what brokers hold."""
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import attrs
 
 from tests.chaos.book import ACKNOWLEDGED, UNDER_WAY, Book
 from tests.chaos.ways import Way
-from tests.checker import Violation, check_copies, check_order
+from tests.checker import (
+    Fault,
+    History,
+    Kind,
+    Life,
+    Line,
+    Observation,
+    Outcome,
+    Seen,
+    Send,
+    Violation,
+    check,
+    check_copies,
+    check_order,
+    check_rising,
+    check_unseen,
+)
 
 SHOWN = 5
 
@@ -21,7 +36,7 @@ class Stored:
     """A message as it lies in a broker."""
 
     body: str
-    queue: str
+    queue: Line
     offset: int
 
 
@@ -32,9 +47,9 @@ class Verdict:
     violations: dict[str, list[str]] = field(default_factory=dict)
     duplicates: int = 0
 
-    def add(self, kind: str, found: Iterable[str]) -> None:
+    def add(self, kind: str, found: Iterable[object]) -> None:
         """Several of a kind."""
-        self.violations[kind] = list(found)
+        self.violations[kind] = [str(each) for each in found]
 
     @property
     def count(self) -> int:
@@ -63,47 +78,64 @@ def judge(
         left: what should not be there any more, by kind: threads, tasks, warnings.
     """
     verdict = Verdict()
-    acknowledged = book.acknowledged()
-    times = Counter(each.body for each in stored)
-    verdict.add("lost", sorted(acknowledged - times.keys()))
+    sends = _sends(book)
+    verdict.add("wrongly stored", check(History(sends, [_stored(stored)])))
     verdict.add("unanswered", [each.body for each in book.sent if each.state == UNDER_WAY])
-    verdict.add("out of order", _out_of_order(book, stored))
-    keyed = {each.body for each in book.sent if each.key is not None}
-    verdict.add("keyed and twice", sorted(body for body in keyed if times[body] > 1))
+    verdict.add("out of order", check_rising(_placed(sends, stored)))
     for group, way in groups.items():
-        verdict.add(f"not delivered to {group}", sorted(acknowledged - book.delivered[group]))
-        verdict.add(f"wrongly delivered to {group}", map(str, _wrongly_delivered(book, group, way)))
+        verdict.add(f"wrongly delivered to {group}", _delivered(book, group, way, sends))
     verdict.add("late", book.late)
     verdict.add("strange", book.strange)
     for kind, found in left.items():
         verdict.add(kind, found)
-    verdict.duplicates = sum(count - 1 for count in times.values())
+    verdict.duplicates = sum(count - 1 for count in Counter(each.body for each in stored).values())
     return verdict
 
 
-def _wrongly_delivered(book: Book, group: str, way: Way) -> list[Violation]:
-    """What breaks the order of a group in order, or comes again to a broadcast, whose offsets no broker can lose."""
-    consumed = attrs.evolve(book.consumed[group], forgotten=book.restarts)
-    if way is Way.ORDERLY:
-        return check_order(consumed)
-    return check_copies(consumed.deliveries, []) if way is Way.BROADCAST else []
+def _sends(book: Book) -> list[Send]:
+    """What was sent; of what failed nobody knows whether it is stored. Sends of one key were awaited one by one."""
+    return [
+        Send(
+            id=each.body,
+            topic="",
+            body=each.body.encode(),
+            outcome=Outcome.OK if each.state == ACKNOWLEDGED else Outcome.INFO,
+            repeatable=each.key is None,
+            producer=each.key,
+        )
+        for each in book.sent
+    ]
 
 
-def _out_of_order(book: Book, stored: Sequence[Stored]) -> list[str]:
-    """Acknowledged messages of one key that lie in one queue in another order than that in which they were sent.
+def _stored(stored: Sequence[Stored]) -> Observation:
+    seen = [
+        Seen(id=each.body, topic="", broker=each.queue[1], queue_id=each.queue[2], offset=each.offset,
+             body=each.body.encode())
+        for each in sorted(stored, key=lambda each: (each.queue, each.offset))
+    ]  # fmt: skip
+    return Observation(name="the brokers", seen=seen)
+
+
+def _placed(sends: Iterable[Send], stored: Sequence[Stored]) -> Iterator[Send]:
+    """Acknowledged sends with each place where their message lies.
 
     When a broker is away its keys may move to other queues, and come back: each queue is looked at by itself.
     """
-    turn = {each.body: (each.key, number) for number, each in enumerate(book.sent) if each.state == ACKNOWLEDGED}
-    queues: dict[tuple[str, str], list[Stored]] = defaultdict(list)
-    for each in stored:
-        key = turn.get(each.body, (None, 0))[0]
-        if key is not None:
-            queues[key, each.queue].append(each)
-    wrong = []
-    for (key, queue), found in queues.items():
-        found.sort(key=lambda each: each.offset)
-        for earlier, later in itertools.pairwise(found):
-            if turn[earlier.body][1] > turn[later.body][1]:
-                wrong.append(f"{earlier.body} lies before {later.body} in {queue}, of key {key}")
-    return wrong
+    places: dict[str, list[Stored]] = {}
+    for each in sorted(stored, key=lambda each: each.offset):
+        places.setdefault(each.body, []).append(each)
+    for send in sends:
+        for each in places.get(send.id, ()):
+            yield attrs.evolve(send, broker=each.queue[1], place=(each.queue[2], each.offset))
+
+
+def _delivered(book: Book, group: str, way: Way, sends: Sequence[Send]) -> list[Violation]:
+    """What a group missed; what breaks its order; what comes again to a broadcast, whose offsets no broker can lose."""
+    restarts = [Fault(at=at, what="restart", broker=name) for at, name in book.restarts if way is not Way.BROADCAST]
+    consumed = attrs.evolve(
+        book.consumed[group], name=group, kind=Kind[way.name], lives=[Life(name=group)], faults=restarts
+    )
+    found = list(check_unseen(consumed, sends))
+    found += check_order(consumed) if way is Way.ORDERLY else ()
+    found += check_copies(consumed) if way is Way.BROADCAST else ()
+    return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 import trio
 from trio.testing import MockClock
@@ -12,7 +10,7 @@ from rocketpy.consumer import LitePullConsumer
 from rocketpy.consumer.lite import handed_out
 from rocketpy.consumer.lite.handed_out import HandedOut
 from rocketpy.consumer.process_queue import ProcessQueue
-from rocketpy.errors import RequestCodeNotSupportedError, RocketMQError, ServiceCrashedError
+from rocketpy.errors import RequestCodeNotSupportedError, ServiceCrashedError
 from rocketpy.message import MessageExt
 from rocketpy.results import ConsumeFromWhere
 from rocketpy.wire.codes import RequestCode, ResponseCode
@@ -149,30 +147,6 @@ async def test_threat_M15_messages_with_a_next_offset_of_their_own_are_handed_ou
         w.broker.script = [equal, equal, equal]
         async with subscribed(w) as consumer:
             assert await take(consumer, 10) == list(range(10))
-
-
-@pytest.mark.parametrize("code", [ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED])
-async def test_threat_L5_answers_that_bring_nothing_are_spaced(autojump_clock: MockClock, code: int) -> None:
-    async with world() as w:
-
-        def nothing(request: RemotingCommand, header: PullMessageRequestHeader) -> RemotingCommand:
-            return w.broker.answer_pull(request, code, header.queue_offset)
-
-        w.broker.script = [nothing] * 10_000
-        async with subscribed(w) as consumer:
-            await consumer.poll(timeout=20)
-            times = w.broker.times()
-            assert 100 < len(times) <= 20 / 0.02 + 5
-            assert all(after - before >= 0.0199 for before, after in pairwise(times[4:]))
-
-
-async def test_threat_L5_errors_are_waited_out(autojump_clock: MockClock) -> None:
-    async with world() as w:
-        w.broker.script = [ResponseCode.SYSTEM_ERROR] * 10_000
-        async with subscribed(w, pull_time_delay_when_exception=2) as consumer:
-            await consumer.poll(timeout=20)
-            assert len(w.broker.pulls) <= 11
-            assert isinstance(consumer.status().queues[queue()].error, RocketMQError)
 
 
 # --- what is held -------------------------------------------------------------------------------------------
@@ -384,6 +358,18 @@ def test_what_was_given_back_and_handed_out_again_is_open_again() -> None:
     book.add(again)
     assert book.acknowledge(4)
     assert book.acknowledged == 3
+
+
+def test_what_a_filter_keeps_away_stays_committed_when_the_next_message_is_handed_out() -> None:
+    book, _ = out_of(4)
+    assert book.confirm() == 4
+    book.queue.advance(6)  # two messages of other tags
+    assert book.queue.next_offset == 6
+    book.queue.put(stored_range(6, 8))
+    book.add(book.queue.hand_out(1))
+    assert (book.is_open, book.confirmed) == (True, 6)
+    book.add(book.queue.hand_out(1))
+    assert book.confirmed == 6
 
 
 def test_of_who_never_commits_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ only the process ended, everything that was written.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import attrs
@@ -18,7 +19,18 @@ from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.store.log.scan import LogScan
-from tests.checker import History, Observation, Outcome, Seen, Send, Violation, check, check_same_files
+from tests.checker import (
+    History,
+    Observation,
+    Outcome,
+    Seen,
+    Send,
+    Violation,
+    check,
+    check_same_files,
+    check_stays,
+    check_table,
+)
 from tests.crash.driver import CLOCK, Driver, Save, Sent, content_of
 from tests.crash.sim_disk import SimDisk
 from tests.crash.workloads import Recording
@@ -151,13 +163,9 @@ def _go_on(history: History, driver: Driver, sends: list[Send]) -> list[Violatio
     driver.reopen(kill=True)
     again = observe(driver, "after going on", len(history.sends), history.sends)
     driver.store.abandon()
-    before = history.observations[-1].committed
+    before = history.observations[-1]
     history.observations.append(again)
-    return [
-        Violation("I13", f"{who} stood at {before.get(who)}, and at {at} after a crash, though nobody committed")
-        for who, at in again.committed.items()
-        if at != before.get(who)
-    ]
+    return list(check_stays(before, again))
 
 
 def compared(disk: SimDisk) -> dict[str, bytes]:
@@ -175,13 +183,14 @@ def observe(driver: Driver, name: str, count: int | None, sends: list[Send]) -> 
     for topic in sorted(store.topics()):
         for queue_id in store.queue_ids(topic):
             low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
-            bounds[topic, queue_id] = (low, high)
+            bounds[topic, "", queue_id] = (low, high)
             seen += _read(store, topic, queue_id, low, high)
     committed = {
-        ("group", key.partition("@")[0], queue): at for (key, queue), at in content_of(driver.broker.offsets).items()
+        ("group", (key.partition("@")[0], "", queue)): at
+        for (key, queue), at in content_of(driver.broker.offsets).items()
     }
     for level in driver.delays.levels():
-        committed["delay", SCHEDULE_TOPIC, level - 1] = driver.delays.get(level)
+        committed["delay", (SCHEDULE_TOPIC, "", level - 1)] = driver.delays.get(level)
     return Observation(
         name=name,
         seen=seen,
@@ -276,8 +285,7 @@ def _tables(moment: Moment, driver: Driver) -> list[Violation]:
         allowed = [save.content for save in saves[done[-1] if done else 0 :]]
         if not done:
             allowed.append(None)
-        if not any(_fits(table.file_name, content, content_of(table)) for content in allowed):
-            broken.append(Violation("I13", f"{table.file_name} holds {content_of(table)}, allowed is {allowed}"))
+        broken += check_table(table.file_name, content_of(table), allowed, partial(_fits, table.file_name))
     return broken
 
 

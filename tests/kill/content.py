@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rocketpy.message import MessageExt
 
 TOPIC = "Killed"
+BROKER = "broker-a"
 QUEUES = 8
 SMALLEST, LARGEST = 256, 1024
 

@@ -6,8 +6,11 @@ from collections import Counter
 
 import pytest
 
-from tests.kill.content import BROADCAST, GROUPS, ORDERLY, TOPIC
-from tests.kill.deliveries import CAUSE_WITHIN, FILE_WITHIN, NO_CAUSE, duplicates, judge
+from tests.checker import Line, Outcome, Violation
+from tests.checker import Send as Sent
+from tests.kill import deliveries
+from tests.kill.content import BROADCAST, BROKER, GROUPS, ORDERLY, TOPIC
+from tests.kill.deliveries import CAUSE_WITHIN, FILE_WITHIN, NO_CAUSE, duplicates
 from tests.kill.history import Delivery, Fault, History, Send
 from tests.kill.plan import PAUSE_SECONDS
 
@@ -30,6 +33,14 @@ def history(
             made.deliveries.append(Delivery(f"p-{offset}", at, each, MEMBER, 0, offset, "", True))
     made.faults = list(faults)
     return made
+
+
+def judge(made: History, committed: dict[tuple[str, Line], int] | None = None) -> list[Violation]:
+    sends = [
+        Sent(id=each.name, topic=TOPIC, body=b"", outcome=Outcome.OK, place=(each.queue_id, each.offset), broker=BROKER)
+        for each in made.sends
+    ]
+    return deliveries.judge(made, sends, committed)
 
 
 def broken(made: History) -> list[str]:
@@ -59,7 +70,7 @@ def test_a_first_delivery_after_a_gap_is_out_of_order(offsets, group):
         (Fault("kill", 1001.5, "broker"), "kill of broker"),
         (Fault("kill", 1001.5, OTHER), "kill of consumer"),
         (Fault("kill", 1001.5, "producer-0-0"), NO_CAUSE),
-        (Fault("kill", 999.0 - CAUSE_WITHIN, "broker"), NO_CAUSE),
+        (Fault("kill", 999.0 - CAUSE_WITHIN * 1000, "broker"), NO_CAUSE),
         (Fault("kill", 1003.5, "broker"), NO_CAUSE),
     ],
 )
@@ -109,7 +120,7 @@ def test_two_members_in_one_queue_at_a_time_need_a_broker_that_was_killed():
 
 def test_what_a_group_in_order_has_committed_is_done():
     made = history(0, 1, 2, group=IN_ORDER)
-    assert judge(made, {(IN_ORDER, TOPIC, 0): 3}) == []
+    assert judge(made, {(IN_ORDER, (TOPIC, BROKER, 0)): 3}) == []
     del made.ended[next(number for number, each in enumerate(made.deliveries) if each[2::3] == (IN_ORDER, 2))]
-    assert judge(made, {(IN_ORDER, TOPIC, 0): 2}) == []
-    assert [each.invariant for each in judge(made, {(IN_ORDER, TOPIC, 0): 3})] == ["I13"]
+    assert judge(made, {(IN_ORDER, (TOPIC, BROKER, 0)): 2}) == []
+    assert [each.invariant for each in judge(made, {(IN_ORDER, (TOPIC, BROKER, 0)): 3})] == ["I13"]

@@ -34,8 +34,9 @@ def main(words: Sequence[str] | None = None) -> int:
     for seed in range(options.seed, options.seed + options.count):
         history = run(plan(seed))
         sends += len(history.sends)
-        deliveries += len(history.deliveries)
-        course.update(repr((history.sends, history.deliveries)).encode())
+        got = [each for group in history.groups.values() for each in group.deliveries]
+        deliveries += len(got)
+        course.update(repr((history.sends, got)).encode())
         violations = judge(history)
         broken += bool(violations)
         for violation in violations:

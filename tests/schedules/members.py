@@ -1,101 +1,69 @@
-"""The members of a group: each has a network that can be taken away, and a listener that writes down what it gets.
+"""The members of a group: each is a consumer that writes down what it gets.
 
 They live in a loop with a `MockClock`.
 """
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import trio
 
 from rocketpy import (
-    ClientClosedError,
     ConsumeFromWhere,
     ConsumeResult,
     LitePullConsumer,
     MessageExt,
     MessageModel,
-    MessageQueue,
     PushConsumer,
-    RocketMQError,
+    Suspend,
 )
 from rocketpy.message import PropertyName
-from rocketpy.remoting.memory import MemoryLink, MemoryNetwork
-from tests.schedules.history import Delivery, Fault, History, Kind
-from tests.schedules.plan import DISTURBED, MOST_ATTEMPTS, TOPIC, GroupPlan
+from tests.checker import Delivery, Kind, Life, Line, Observation, Seen
+from tests.schedules.plan import AMOUNT, DISTURBED, MOST_ATTEMPTS, TOPIC, GroupPlan
+from tests.schedules.world import KeptFile, World
 
-__all__ = ["Leash", "Member", "World", "member_of"]
+__all__ = ["Listening", "Member", "seen"]
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
-class Leash:
-    """The network of one member."""
-
-    def __init__(self, network: MemoryNetwork) -> None:
-        self._network = network
-        self._links: list[MemoryLink] = []
-        self.local_ip = network.local_ip
-        self.listen = network.listen
-        self.gone = False
-
-    async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
-        if self.gone:
-            raise OSError("there is no network")
-        stream = await self._network.open_stream(host, port)
-        # Others may open links at the same moment; the address tells which is this one.
-        mine = stream.local_address
-        self._links += [link for link in self._network.links(mine) if link.client == mine]
-        return stream
-
-    def take_away(self, *, silently: bool) -> None:
-        """As the end of a process does, or as a cable that is pulled."""
-        self.gone = True
-        for link in self._links:
-            if link.is_up:
-                link.pause() if silently else link.cut()
-
-
-class Memory:
-    """Keeps the offsets of one member of a broadcast."""
-
-    def __init__(self) -> None:
-        self._offsets: dict[MessageQueue, int] = {}
-
-    async def read(self, queue: MessageQueue) -> int | None:
-        return self._offsets.get(queue)
-
-    async def write(self, offsets: Mapping[MessageQueue, int]) -> None:
-        self._offsets.update(offsets)
-
-
-class World(NamedTuple):
-    """What a member reaches brokers by."""
-
-    namesrv: str
-    leash: Leash
+def seen(message: MessageExt) -> Seen:
+    """A message for the checker."""
+    return Seen(
+        id=str(message.body, "ascii"),
+        topic=message.topic,
+        broker=message.broker_name,
+        queue_id=message.queue_id,
+        offset=message.queue_offset,
+        body=message.body,
+        tags=message.properties.get(PropertyName.TAGS),
+        properties={AMOUNT: message.properties[AMOUNT]} if AMOUNT in message.properties else {},
+    )
 
 
 class Member(ABC):
     """One consumer, of a kind that a class below says.
 
     Attributes:
-        dead: Whether its process has ended, or it is cut off for good.
+        dead: Whether its process ends or has ended, or it is cut off for good.
+        ended: Set when its process has ended.
+        life: What the checker is told of it, once it has started.
     """
 
-    def __init__(self, name: str, group: GroupPlan, history: History, chance: random.Random, world: World) -> None:
+    def __init__(self, name: str, plan: GroupPlan, world: World) -> None:
         self.name = name
-        self.group = group
+        self.plan = plan
         self.dead = False
-        self.joined = 0.0
-        self._history = history
-        self._chance = chance
+        self.ended = trio.Event()
+        self.life = Life(name=name)
+        self._group = world.history.groups[plan.name]
+        self._history = world.history
+        self._chance = world.chance
         self._leash = world.leash
+        self._seen = world.history.observed.setdefault(name, Observation(name=name, complete=False)).seen
         self._leaving = trio.Event()
         self._over = trio.CancelScope()
         self.consumer = self._make({"namesrv": world.namesrv, "network": world.leash, "consume_from_where": FIRST})
@@ -112,13 +80,15 @@ class Member(ABC):
         """Until it is told to leave, or killed."""
         with self._over:
             async with self.consumer:
-                self.joined = trio.current_time()
+                self.life.joined = trio.current_time()
+                self._group.lives.append(self.life)
                 task_status.started()
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._work)
                     await self._leaving.wait()
                     nursery.cancel_scope.cancel()
         self.dead = True
+        self.ended.set()
 
     def leave(self) -> None:
         """Close in order."""
@@ -126,115 +96,115 @@ class Member(ABC):
 
     def kill(self) -> None:
         """End as a process does that is killed: it says nothing any more."""
-        self.dead = True
         self._leash.take_away(silently=False)
         self._over.cancel()
 
     def unplug(self) -> None:
         """Cut it off for good; it does not know."""
-        self.dead = True
         self._leash.take_away(silently=True)
 
-    def _begin(self, message: MessageExt) -> Delivery:
-        delivery = Delivery(
-            name=str(message.body, "ascii"),
-            group=self.group.name,
-            member=self.name,
-            place=(message.broker_name, message.queue_id),
-            offset=message.queue_offset,
-            attempt=message.reconsume_times,
+    def _begin(self, messages: Sequence[MessageExt]) -> list[Delivery]:
+        """Write down that messages have come, together."""
+        call = len(self._group.deliveries)
+        begun = [self._delivery(message, call) for message in messages]
+        self._group.deliveries += begun
+        return begun
+
+    def _delivery(self, message: MessageExt, call: int) -> Delivery:
+        found = seen(message)
+        retried = PropertyName.RETRY_TOPIC in message.properties
+        if not retried:
+            self._seen.append(found)
+        return Delivery(
+            consumer=self.name,
+            id=found.id,
+            queue=(f"%RETRY%{self.plan.name}" if retried else TOPIC, found.broker, found.queue_id),
+            offset=found.offset,
             began=trio.current_time(),
-            retried=PropertyName.RETRY_TOPIC in message.properties,
+            attempt=message.reconsume_times,
+            retried=retried,
+            call=call,
         )
-        self._history.deliveries.append(delivery)
-        return delivery
 
 
 class Listening(Member):
     """A push consumer, with its listener."""
 
+    def __init__(self, name: str, plan: GroupPlan, world: World) -> None:
+        self._file = KeptFile(world.disk)
+        self._held: dict[Line, list[Delivery]] = {}
+        super().__init__(name, plan, world)
+
     def _make(self, settings: dict[str, Any]) -> PushConsumer:
         consumer = PushConsumer(
-            self.group.name,
+            self.plan.name,
             max_reconsume_times=MOST_ATTEMPTS,
-            consume_message_batch_max_size=self.group.batch,
+            consume_message_batch_max_size=self.plan.batch,
             **settings,
-            **settings_of(self.group.kind),
+            **self._settings(),
         )
-        consumer.subscribe(TOPIC, self._listen)
+        consumer.subscribe(TOPIC, self._listen, tags=self.plan.filter.tags, sql=self.plan.filter.sql)
         return consumer
+
+    def _settings(self) -> dict[str, Any]:
+        """What makes a consumer one of a kind."""
+        made: dict[Kind, Callable[[], dict[str, Any]]] = {
+            Kind.CONCURRENT: dict,
+            Kind.ORDERLY: lambda: {"orderly": True, "auto_commit": self.plan.commits == "auto"},
+            Kind.BROADCAST: lambda: {"message_model": MessageModel.BROADCASTING, "offset_store": self._file},
+        }
+        return made[self.plan.kind]()
+
+    def kill(self) -> None:
+        self._file.let_go()
+        super().kill()
 
     async def _listen(self, what: MessageExt | list[MessageExt]) -> object:
         messages = what if isinstance(what, list) else [what]
-        begun = [self._begin(message) for message in messages]
-        if self.group.work:
-            await trio.sleep(self._chance.uniform(0, self.group.work))
-        good = not self._fails(messages)
+        begun = self._begin(messages)
+        if self.plan.work:
+            await trio.sleep(self._chance.uniform(0, self.plan.work))
+        good, answer = self._answer(messages)
         for delivery in begun:
-            delivery.ended, delivery.done = trio.current_time(), good
-        return None if good else ConsumeResult.RETRY
+            delivery.ended, delivery.succeeded = trio.current_time(), good
+        if self.plan.commits == "hand":
+            self._hold(begun, answer)
+        return answer
+
+    def _answer(self, messages: Sequence[MessageExt]) -> tuple[bool, object]:
+        """Whether all is well, and what the listener says."""
+        if self._fails(messages):
+            if self.plan.kind is Kind.ORDERLY and self._chance.random() < 0.5:
+                self._history.had["suspended"] += 1
+                return False, Suspend(0.7)
+            return False, ConsumeResult.RETRY
+        if self.plan.commits != "hand":
+            return True, None
+        disturbed = trio.current_time() < DISTURBED
+        if disturbed and self._chance.random() < 0.05:
+            self._history.had["rolled back"] += 1
+            return False, ConsumeResult.ROLLBACK
+        return True, ConsumeResult.SUCCESS if disturbed and self._chance.random() < 0.6 else ConsumeResult.COMMIT
 
     def _fails(self, messages: Sequence[MessageExt]) -> bool:
-        if self.group.refuses_bad and str(messages[0].body, "ascii") in self._history.bad:
+        if self.plan.refuses_bad and str(messages[0].body, "ascii") in self._history.bad:
             return True
         first_try = all(message.reconsume_times == 0 for message in messages)
-        return first_try and self._chance.random() < self.group.trouble
+        return first_try and self._chance.random() < self.plan.trouble
 
-
-class Polling(Member):
-    """A lite pull consumer, with the loop of its program.
-
-    It commits by itself, by hand after what it has polled, or by acknowledging in any order.
-    """
-
-    def _make(self, settings: dict[str, Any]) -> LitePullConsumer:
-        self._lite = LitePullConsumer(self.group.name, auto_commit=self.group.commits != "hand", **settings)
-        self._lite.subscribe(TOPIC)
-        return self._lite
-
-    async def _work(self) -> None:
-        with suppress(ClientClosedError):
-            while True:
-                await self._work_on(await self._lite.poll(self.group.batch))
-                if trio.current_time() < DISTURBED and self._chance.random() < self.group.seeks:
-                    await self._go_back()
-
-    async def _work_on(self, messages: list[MessageExt]) -> None:
-        begun = [self._begin(message) for message in messages]
-        pairs = list(zip(messages, begun, strict=True))
-        self._chance.shuffle(pairs)
-        for message, delivery in pairs:
-            if self.group.work:
-                await trio.sleep(self._chance.uniform(0, self.group.work))
-            delivery.ended, delivery.done = trio.current_time(), True
-            if self.group.commits == "ack":
-                self._lite.ack(message)
-        if messages and self.group.commits == "hand":
-            with suppress(RocketMQError):  # it is told again with the next one
-                await self._lite.commit()
-
-    async def _go_back(self) -> None:
-        """Seek a few messages back in a queue."""
-        if not self._lite.assignment:
-            return
-        queue = self._chance.choice(self._lite.assignment)
-        back = max(0, self._lite.position(queue) - self._chance.randrange(5))
-        self._history.faults.append(Fault(trio.current_time(), "seek", self.group.name))
-        with suppress(RocketMQError):  # the broker is away, or the queue
-            await self._lite.seek(queue, back)
-
-
-def member_of(name: str, group: GroupPlan, history: History, chance: random.Random, world: World) -> Member:
-    """One of a group."""
-    kind = Polling if group.kind is Kind.POLLED else Listening
-    return kind(name, group, history, chance, world)
-
-
-def settings_of(kind: Kind) -> dict[str, Any]:
-    """What makes a consumer one of a kind."""
-    made: dict[Kind, Callable[[], dict[str, Any]]] = {
-        Kind.CONCURRENT: dict,
-        Kind.ORDERLY: lambda: {"orderly": True},
-        Kind.BROADCAST: lambda: {"message_model": MessageModel.BROADCASTING, "offset_store": Memory()},
-    }
-    return made[kind]()
+    def _hold(self, begun: list[Delivery], answer: object) -> None:
+        """Note what may be committed by now; whatever comes again is not any more what was held."""
+        queue, lowest = begun[0].queue, begun[0].offset
+        held = [each for each in self._held.get(queue, []) if each.offset < lowest]
+        if answer is ConsumeResult.COMMIT:
+            self._history.had["committed by hand in order"] += 1
+            for each in [*held, *begun]:
+                each.held, each.released = False, trio.current_time()
+            held = []
+        elif answer is ConsumeResult.ROLLBACK:
+            held = []
+        elif answer is ConsumeResult.SUCCESS:
+            for each in begun:
+                each.held = True
+            held += begun
+        self._held[queue] = held

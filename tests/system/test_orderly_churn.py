@@ -13,7 +13,8 @@ from rocketpy.consumer.push import PushConsumer
 from rocketpy.message import Message, MessageExt, MessageQueue
 from rocketpy.results import ConsumeFromWhere
 from rocketpy.seams import set_random_seed
-from tests.checker import Consumption, Delivery, Line, check_order
+from tests.checker import Delivery, Fault, Kind, check_order
+from tests.checker import Group as Seen
 from tests.system.cable import Cable
 from tests.system.consuming import World, wait_until, world
 
@@ -27,7 +28,7 @@ class Group:
     def __init__(self, w: World, rng: random.Random) -> None:
         self.w = w
         self.rng = rng
-        self.seen = Consumption()
+        self.seen = Seen(kind=Kind.ORDERLY)
         self.members: dict[str, tuple[PushConsumer, Cable, trio.CancelScope]] = {}
         self._number = 0
 
@@ -88,8 +89,7 @@ class Group:
             for queue_id in range(QUEUES):
                 offset = broker.offsets.query("billing", "Orders", queue_id)
                 if offset >= 0:
-                    line: Line = ("Orders", broker.config.broker_name, queue_id)
-                    self.seen.commits.append((trio.current_time(), line, offset))
+                    self.seen.note_commit(trio.current_time(), ("Orders", broker.config.broker_name, queue_id), offset)
 
     def owners(self) -> list[list[MessageQueue]]:
         """The queues of each member."""
@@ -107,7 +107,7 @@ async def trouble(group: Group, nursery: trio.Nursery) -> None:
         number = rng.randrange(BROKERS)
         await group.w.cluster.stop_broker(number)
         name = group.w.cluster.brokers[number].config.broker_name
-        group.seen.forgotten.append((trio.current_time(), name))
+        group.seen.faults.append(Fault(at=trio.current_time(), what="restart", broker=name))
         await group.w.cluster.start_broker(number)
     elif member is None:
         return

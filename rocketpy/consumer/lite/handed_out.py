@@ -26,7 +26,7 @@ class HandedOut:
 
     Attributes:
         queue: the process queue.
-        confirmed: the offset up to which everything had been handed out when the last poll began.
+        confirmed: the offset up to which everything had been handed out, or filtered out, when the last poll began.
         is_open: whether anything was handed out since.
     """
 
@@ -46,6 +46,9 @@ class HandedOut:
     def add(self, messages: Iterable[MessageExt]) -> None:
         """Record messages as handed out, in this order."""
         offsets = [message.queue_offset for message in messages]
+        if offsets and not self.is_open:
+            # Everything handed out before is confirmed, and what lies in between was filtered out.
+            self.confirmed = max(self.confirmed, offsets[0])
         self._open.update(offsets)
         if self._in_order and offsets and offsets[0] <= self._in_order[-1]:
             # These were given back, while others behind them were handed out.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any
 
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.filter.errors import EvaluationError, FilterExpressionError
-from rocketpy_broker_sim.filter.expression import MOST_CHARACTERS, Compiler
+from rocketpy_broker_sim.filter.expression import MOST_CHARACTERS, Compiler, Expression
 from tests.pace import slowness
+from tests.steps import longest
 from tests.vectors import java_cases, sql92_property_sets
 
 COMPILER = Compiler()
@@ -208,24 +210,72 @@ def test_F4_what_is_wrong_is_told_with_its_place(text: str, position: int, said:
         assert str(caught.value).startswith(f"at character {position}: ")
 
 
-def test_threat_A10_deep_and_long_expressions_are_refused_or_cheap() -> None:
-    assert matches("(" * 64 + "a = 1" + ")" * 64, a="1")
-    assert matches(" AND ".join(["(a = 1)"] * 100), a="1")
-    with pytest.raises(FilterExpressionError, match="64 parentheses"):
-        COMPILER.compile("(" * 16_000 + "a = 1")
-    assert matches("+" * 16000 + "a = 1", a="1")
-    assert matches("a IN (" + ",".join(f"'{number}'" for number in range(2000)) + ")", a="1999")
-    assert not matches("a = 1" + " AND a = 1" * 126 + " AND b = 1", a="1")
-    assert matches("a = 1 -- " + "x" * 16000, a="1")
-    for hostile in ("NOT " * 4000 + "a", "a = 1" + " = TRUE" * 100, "a = 1 OR " * 1000 + "a", "-" * 300 + "1 IS NULL"):
-        with pytest.raises(FilterExpressionError):
-            COMPILER.compile(hostile)
-    for sign in ("-", "NOT "):  # too many are refused before the last of them, with which all are put together
-        with pytest.raises(FilterExpressionError, match=f"at character {5 + 256 * len(sign)}: .* 256 operators"):
-            COMPILER.compile("a > " + sign * 4000 + "1")
-    for begun in ("'" * 16001, "/*" * 8000, "a = '" + "''" * 8000):
-        with pytest.raises(FilterExpressionError):
-            COMPILER.compile(begun)
+DEEP_AND_LONG = [
+    ("(" * 64 + "a = 1" + ")" * 64, True),
+    ("(" * 16_000 + "a = 1", "64 parentheses"),
+    (" AND ".join(["(a = 1)"] * 100), True),
+    ("a = 1" + " AND a = 1" * 126 + " AND b = 1", False),
+    ("a = 1 OR " * 1000 + "a", "256 operators"),
+    ("a = 1" + " = TRUE" * 100, "64 parts"),
+    ("NOT " * 4000 + "a", "256 operators"),
+    ("-" * 300 + "1 IS NULL", "256 operators"),
+    # Too many are refused before the last of them, with which all are put together.
+    ("a > " + "-" * 4000 + "1", "at character 261: .* 256 operators"),
+    ("a > " + "NOT " * 4000 + "1", "at character 1029: .* 256 operators"),
+    ("+" * 16_000 + "a = 1", True),
+    ("a IN (" + ",".join(f"'{number}'" for number in range(2000)) + ")", True),
+    ("a" * 16_000 + " = 1", False),
+    ("a =" + " " * 16_000 + "1", True),
+    ("a = 1 -- " + "x" * 16_000, True),
+    ("a > " + "9" * 16_000, "larger than"),
+    ("a > 1e" + "9" * 16_000, "too large"),
+    ("a > 0." + "1" * 16_000, True),
+    ("a > 1 / 0", "means nothing"),
+    ("long CONTAINS '" + "x" * 8000 + "y'", False),
+    (" OR ".join(f"long CONTAINS '{'x' * 100}{number}'" for number in range(100)), False),
+    ("long STARTSWITH '" + "x" * 16_000 + "'", True),
+    ("long ENDSWITH '" + "y" * 16_000 + "'", False),
+    ("long > 5", False),
+    ("many > 5", False),
+    ("big > 5", False),
+    ("'" * 16_001, "does not end"),
+    ("/*" * 8000, "means nothing"),
+    ("a = '" + "''" * 8000, "does not end"),
+]
+STORED = encode_properties({"a": "1", "long": "x" * 30_000, "many": "9" * 30_000, "big": "1e999"}).encode()
+AT_ONCE, IN_ALL, A_MESSAGE = 0.03, 0.1, 0.005
+"""Seconds of processor time, on an ordinary machine, of one step of compiling, of all of them, and of one message."""
+
+
+@pytest.mark.parametrize(("text", "verdict"), DEEP_AND_LONG, ids=lambda part: str(part)[:20])
+def test_threat_A10_deep_and_long_expressions_are_refused_or_cheap(text: str, verdict: bool | str) -> None:
+    def compile_it() -> Generator[None, None, Expression | FilterExpressionError]:
+        compiler = Compiler()
+        compiler.load()
+        yield
+        try:
+            return (yield from compiler.compile_steps(text))
+        except FilterExpressionError as exc:
+            return exc
+
+    at_once, made = longest(compile_it)
+    assert at_once <= AT_ONCE
+    steps = compile_it()
+    next(steps)
+    assert cost(lambda: list(steps)) <= IN_ALL
+    if isinstance(verdict, str):
+        with pytest.raises(FilterExpressionError, match=verdict):
+            raise made
+    else:
+        assert made.matches(STORED) is verdict
+        assert cost(lambda: made.matches(STORED)) <= A_MESSAGE
+
+
+def cost(function: Callable[[], object]) -> float:
+    """Seconds of processor time, on an ordinary machine."""
+    began = time.thread_time()
+    function()
+    return (time.thread_time() - began) / slowness()
 
 
 def test_expressions_are_compiled_once_and_the_oldest_are_forgotten() -> None:

@@ -6,15 +6,12 @@ import attrs
 import pytest
 
 from tests.checker import (
-    Cause,
-    Delivery,
     History,
     Observation,
     Outcome,
     Seen,
     Send,
     check,
-    check_copies,
     check_same_files,
 )
 
@@ -32,7 +29,7 @@ def seen(number: int, **fields) -> Seen:
 
 def whole(*numbers: int | Seen, name: str = "reader", **fields) -> Observation:
     messages = [seen(each) if isinstance(each, int) else each for each in numbers]
-    ends = {(each.topic, each.queue_id): (0, each.offset + 1) for each in messages}
+    ends = {each.line: (0, each.offset + 1) for each in messages}
     return Observation(name=name, **{"seen": messages, "bounds": ends, **fields})
 
 
@@ -59,10 +56,10 @@ GOOD = {
     "a consumer is given a message again": History(THREE, [consumer(0, 1, 1, 2, 1), whole(0, 1, 2)]),
     "a deleted topic is gone": History([send(0, optional=True), send(1, optional=True)], [whole(0, 1), whole()]),
     "old files are cleaned": History(
-        [send(0, optional=True), send(1), send(2)], [whole(1, 2, bounds={("T", 0): (1, 3)})]
+        [send(0, optional=True), send(1), send(2)], [whole(1, 2, bounds={("T", "", 0): (1, 3)})]
     ),
-    "a group stands at the end": History(THREE, [whole(0, 1, 2, committed={("g", "T", 0): 3})]),
-    "a group stands on an empty queue": History([], [whole(committed={("g", "T", 0): 0})]),
+    "a group stands at the end": History(THREE, [whole(0, 1, 2, committed={("g", ("T", "", 0)): 3})]),
+    "a group stands on an empty queue": History([], [whole(committed={("g", ("T", "", 0)): 0})]),
     "what was not flushed may be lost after it was seen": History(
         [send(0), UNKNOWN], [consumer(0, 2), whole(0)], durable=False
     ),
@@ -100,7 +97,7 @@ BAD = {
     "another queue than acknowledged": ("I6", History([send(0, place=(1, 0))], [whole(0)])),
     "another position than acknowledged": ("I6", History([send(0, position=7)], [whole(0)])),
     "a hole in a queue": ("I7", History([send(0), send(2)], [whole(0, 2)])),
-    "a queue longer than what it gives": ("I7", History([send(0)], [whole(0, bounds={("T", 0): (0, 2)})])),
+    "a queue longer than what it gives": ("I7", History([send(0)], [whole(0, bounds={("T", "", 0): (0, 2)})])),
     "an offset twice": ("I7", History([send(0)], [whole(0, 0)])),
     "files that do not agree": ("I7", History([], [whole(problems=["queue T 0 has a unit without a record"])])),
     "offsets that do not rise": (
@@ -108,9 +105,9 @@ BAD = {
         History([send(1, producer="p"), send(0, producer="p")], [whole(seen(0), seen(1))]),
     ),
     "seen, then gone": ("I9", History([send(0), UNKNOWN], [consumer(0, 2), whole(0)])),
-    "a group behind the end": ("I13", History(THREE, [whole(0, 1, 2, committed={("g", "T", 0): 4})])),
-    "a group on a queue that is gone": ("I13", History([], [whole(committed={("g", "T", 3): 1})])),
-    "a group before the beginning": ("I13", History([], [whole(committed={("g", "T", 0): -1})])),
+    "a group behind the end": ("I13", History(THREE, [whole(0, 1, 2, committed={("g", ("T", "", 0)): 4})])),
+    "a group on a queue that is gone": ("I13", History([], [whole(committed={("g", ("T", "", 3)): 1})])),
+    "a group before the beginning": ("I13", History([], [whole(committed={("g", ("T", "", 0)): -1})])),
 }
 
 
@@ -137,47 +134,3 @@ def test_a_second_recovery_must_change_nothing() -> None:
     assert check_same_files(files, dict(files)) == []
     assert [each.invariant for each in check_same_files(files, {"commitlog/0": b"abd"})] == ["I21", "I21"]
     assert check_same_files({}, {"new": b""})[0].text.startswith("new differs")
-
-
-def copies(*before: tuple[int, float, float | None], again: float = 100.0, causes: list[Cause]) -> list[str]:
-    """What is said of a queue that came as told, of which offset 1 comes again."""
-    told = [*before, (1, again, again + 1.0)]
-    deliveries = [
-        Delivery(consumer="c", queue=("T", "b", 0), offset=offset, began=at, ended=end, succeeded=end is not None)
-        for offset, at, end in told
-    ]
-    return [each.invariant for each in check_copies(deliveries, causes)]
-
-
-IN_TURN = (0, 10.0, 11.0), (1, 12.0, 13.0)
-LATE_FIRST = (0, 10.0, 40.0), (1, 12.0, 13.0)
-CUT_OFF = (0, 10.0, 11.0), (1, 12.0, None)
-
-
-@pytest.mark.parametrize(
-    ("before", "cause", "fine"),
-    [
-        (IN_TURN, None, False),
-        (IN_TURN, Cause(at=18.0, within=5.0), True),
-        (IN_TURN, Cause(at=18.1, within=5.0), False),
-        (IN_TURN, Cause(at=101.0, within=float("inf")), False),
-        (IN_TURN, Cause(at=99.0, within=float("inf")), True),
-        (IN_TURN, Cause(at=5.0, within=5.0), False),
-        (IN_TURN, Cause(at=5.0, lasts=7.0, within=5.0), True),
-        (LATE_FIRST, Cause(at=45.0, within=5.0), True),
-        (LATE_FIRST, Cause(at=45.1, within=5.0), False),
-        (CUT_OFF, Cause(at=12.5, within=5.0), True),
-        (CUT_OFF, Cause(at=90.0, within=5.0), True),
-        (CUT_OFF, None, False),
-    ],
-)
-def test_what_comes_again_was_in_hand_or_not_committed_yet(before, cause, fine) -> None:
-    assert (copies(*before, causes=[] if cause is None else [cause]) == []) is fine
-
-
-def test_what_has_failed_comes_again_for_that_reason() -> None:
-    deliveries = [
-        Delivery(consumer="c", queue=("T", "b", 0), offset=0, began=at, ended=at + 1.0, succeeded=at > 10.0)
-        for at in (10.0, 20.0)
-    ]
-    assert check_copies(deliveries, []) == []

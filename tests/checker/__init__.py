@@ -1,0 +1,73 @@
+"""Judges what observers saw and consumers got by what was sent: the promises, each written once for every kind of test.
+
+A `History` gathers sends with their outcome, and what somebody saw of the messages; `check` holds them against each
+other. A `Group` gathers what a group of consumers did, and what happened to it; `check_group` judges that, or the check
+of one promise, where a run does not show everything. Violations bear the numbers of the invariants (I1, I4, ...).
+Nothing here knows how the run was made: simulated power losses, killed processes, cut sockets and simulated networks
+all end up here.
+"""
+
+from __future__ import annotations
+
+from tests.checker.arrivals import check_gaps, check_resets, check_unseen
+from tests.checker.commits import check_commits, check_ends, check_stays, check_table
+from tests.checker.copies import check_copies, check_late_commits
+from tests.checker.groups import Delivery, Fault, Group, Kind, Life
+from tests.checker.history import History, Line, Observation, Outcome, Seen, Send, Violation
+from tests.checker.membership import check_left, check_owners
+from tests.checker.order import check_order, check_turns
+from tests.checker.retries import check_retries, check_tries
+from tests.checker.sends import ENOUGH, check_enough, check_failed, check_rising
+from tests.checker.stored import check, check_same_files
+
+__all__ = [
+    "ENOUGH",
+    "Delivery",
+    "Fault",
+    "Group",
+    "History",
+    "Kind",
+    "Life",
+    "Line",
+    "Observation",
+    "Outcome",
+    "Seen",
+    "Send",
+    "Violation",
+    "check",
+    "check_commits",
+    "check_copies",
+    "check_ends",
+    "check_enough",
+    "check_failed",
+    "check_gaps",
+    "check_group",
+    "check_late_commits",
+    "check_left",
+    "check_order",
+    "check_owners",
+    "check_resets",
+    "check_retries",
+    "check_rising",
+    "check_same_files",
+    "check_stays",
+    "check_table",
+    "check_tries",
+    "check_turns",
+    "check_unseen",
+]
+
+
+def check_group(group: Group, sends: list[Send]) -> list[Violation]:
+    """I2, I10 to I15 and I18 of a group of which everything was seen; late commits need a bound of their own."""
+    return [
+        *check_unseen(group, sends),
+        *check_gaps(group),
+        *check_resets(group, sends),
+        *check_copies(group),
+        *(check_turns(group) if group.kind is Kind.ORDERLY else ()),
+        *check_commits(group),
+        *check_retries(group, sends),
+        *check_tries(group),
+        *check_owners(group),
+    ]
