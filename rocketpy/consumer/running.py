@@ -77,7 +77,7 @@ class RunningConsumer(Background):
         self.rates = ConsumerRates(self.now)
         self.consume, self.parts, self.assignment = self._parts_of(subscriptions, pauses, runners)
         self._calls.owner = self.consume.owner
-        self.rebalance = Rebalance(client, config, subscriptions, self.assignment)
+        self.rebalance = Rebalance(client, config, subscriptions, self.assignment, self._calls)
         if isinstance(self.assignment, OrderlyAssignment):
             self.assignment.on_free = self.rebalance.soon
         self.membership = Membership(client, config, subscriptions)
