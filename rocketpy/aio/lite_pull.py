@@ -12,6 +12,7 @@ from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.fetching import Fetching
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import LitePullConsumer as TrioConsumer
+from rocketpy.consumer.arguments import checked_queues
 from rocketpy.consumer.lite.lending import Rest, as_parts
 from rocketpy.errors import ClientClosedError, ConfigError
 from rocketpy.message import MessageExt
@@ -207,10 +208,11 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.
 
         Raises:
-            ConfigError: an argument cannot be used.
+            ConfigError: an argument cannot be used, or this is `write` of its own `offset_store`.
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
             RocketMQError: a broker cannot be reached, does not answer, or refuses. The commit is repeated soon.
         """
+        self._inner.check_may_commit()
         self._ready()
         await self._call(self._inner.commit, offsets, timeout=timeout)
 
@@ -319,7 +321,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             ConfigError: these are not queues.
             QueueNotAssignedError: this consumer does not have one of them; none is paused.
         """
-        await self._do(self._inner.pause, queues)
+        await self._do(self._inner.pause, checked_queues(queues))
 
     async def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Continue with paused queues where they are. Queues that are not paused are unaffected.
@@ -327,7 +329,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         Raises:
             ConfigError: these are not queues.
         """
-        await self._do(self._inner.resume, queues)
+        await self._do(self._inner.resume, checked_queues(queues))
 
     # --- looking --------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, final
 
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import LitePullConsumer as TrioConsumer
+from rocketpy.consumer.arguments import checked_queues
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.consumer.lite.lending import Rest, as_parts
 from rocketpy.errors import ClientClosedError, ConfigError
@@ -195,10 +196,11 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.
 
         Raises:
-            ConfigError: an argument cannot be used.
+            ConfigError: an argument cannot be used, or this is `write` of its own `offset_store`.
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
             RocketMQError: a broker cannot be reached, does not answer, or refuses. The commit is repeated soon.
         """
+        self._inner.check_may_commit()
         self._ready().call(self._inner.commit, offsets, timeout=timeout)
 
     def commit_soon(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
@@ -301,7 +303,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             ConfigError: these are not queues.
             QueueNotAssignedError: this consumer does not have one of them; none is paused.
         """
-        self._do(self._inner.pause, queues)
+        self._do(self._inner.pause, checked_queues(queues))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Continue with paused queues where they are. Queues that are not paused are unaffected.
@@ -309,7 +311,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         Raises:
             ConfigError: these are not queues.
         """
-        self._do(self._inner.resume, queues)
+        self._do(self._inner.resume, checked_queues(queues))
 
     # --- looking --------------------------------------------------------------------------------------
 

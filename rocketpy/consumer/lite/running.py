@@ -97,7 +97,6 @@ class RunningLitePull(Background):
         closing: whether it is being closed.
         driven: carries out requests of brokers.
         rates: recent figures for each topic.
-        calls: calls functions of the user's.
         hooks: calls `on_assigned` and `on_revoked`.
     """
 
