@@ -197,5 +197,9 @@ class PushConsumer(Lifetime[TrioConsumer]):
             raise crash
 
     @property
+    def _uses_threads(self) -> bool:
+        return self._inner.config.uses_threads
+
+    @property
     def _is_waited_for(self) -> bool:
         return self._inner.in_listener

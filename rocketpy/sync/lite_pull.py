@@ -71,6 +71,10 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._inner.adopt(former)
 
     @property
+    def _uses_threads(self) -> bool:
+        return self._inner.config.uses_threads
+
+    @property
     def _is_waited_for(self) -> bool:
         return self._inner.in_hook
 
@@ -221,7 +225,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """
         if not isinstance(message, MessageExt):
             raise ConfigError(f"ack needs a message that this consumer handed out, not {message!r:.100}")
-        portal = self._portal
+        portal = self._portal_to_tell
         self._inner.check_open()
         portal.post(self._inner.acknowledge, message)
 
