@@ -163,6 +163,7 @@ def test_what_comes_twice_is_consumed_once(surface, cluster, namesrv, topic, kin
 # --- who gets which queue ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.waits("another topic may be due at the same moment")
 @pytest.mark.parametrize("kind", ["PushConsumer", "LitePullConsumer"])
 def test_a_function_of_ones_own_shares_out_the_queues(surface, cluster, namesrv, topic, kind):
     cluster.create_topic(topic, queues=4)
