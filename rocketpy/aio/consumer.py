@@ -137,9 +137,11 @@ class PushConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             RequestTimeoutError: some of it is not committed; the log says why, and the next commit repeats it.
+            ConfigError: this is `write` of its own `offset_store`.
             ClientClosedError: the consumer is not open.
             ServiceCrashedError: a bug in the background stopped it meanwhile.
         """
+        self._inner.check_may_commit()
         await self._call(self._inner.commit, timeout)
 
     # --- looking: what does not wait may be called by any thread ----------------------------------------

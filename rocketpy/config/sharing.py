@@ -96,3 +96,10 @@ class SharingConfig(ClientConfig):
     """Seconds to wait before a queue is pulled again after an error."""
     start_timeout: float = attrs.field(default=5.0, validator=seconds(0.001, 600), metadata={"java": None})
     """Seconds that starting may take. Queues of a broker that does not answer by then are taken once it does."""
+
+    @property
+    def uses_threads(self) -> bool:
+        """Whether it waits for threads where brokers are not enough: for a file, or functions that are called there."""
+        broadcasts = self.message_model is MessageModel.BROADCASTING
+        functions = (self.offset_store, self.on_assigned, self.on_revoked)
+        return broadcasts or not isinstance(self.allocate_strategy, str) or any(each is not None for each in functions)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.membership import Membership
     from rocketpy.consumer.offset_store import OffsetStore
     from rocketpy.consumer.rebalance import Rebalance
+    from rocketpy.consumer.user_calls import UserCalls
     from rocketpy.errors import ServiceCrashedError
     from rocketpy.message import MessageQueue
 
@@ -40,8 +41,10 @@ class Background(ABC):
         assignment: the queues that it has; made by each kind of consumer.
         rebalance: shares the queues out; likewise.
         membership: checks whether the group is sound; likewise.
+        calls: calls functions of the user's that are no listeners; likewise.
     """
 
+    calls: UserCalls
     assignment: Assignment
     rebalance: Rebalance
     membership: Membership

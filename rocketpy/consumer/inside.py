@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-__all__ = ["Working", "current_owner", "inside", "is_inside", "mark", "mark_thread"]
+__all__ = ["Working", "current_owner", "inside", "is_inside", "is_writing", "mark", "mark_thread"]
 
 
 class Working(Protocol):
@@ -40,15 +40,21 @@ def mark_thread(owner: object) -> None:
 
 
 class _Called:
-    """A function of the user's other than a listener, while it runs."""
+    """A function of the user's other than a listener, while it runs.
 
-    call: object | None = True
+    Args:
+        writes: whether commits wait for it.
+    """
+
+    def __init__(self, *, writes: bool) -> None:
+        self.call: object | None = True
+        self.writes = writes
 
 
 @contextmanager
-def inside(owner: object) -> Iterator[None]:
-    """Within this block, the context counts as inside a listener of `owner`."""
-    called = _Called()
+def inside(owner: object, *, writes: bool = False) -> Iterator[None]:
+    """Within this block, the context counts as inside a listener of `owner`; with `writes`, as inside a commit too."""
+    called = _Called(writes=writes)
     token = _worker_of.set((owner, called))
     try:
         yield
@@ -73,3 +79,11 @@ def is_inside(owner: object) -> bool:
     worker = found[1]
     # Between two calls a finalizer may run in the thread of a worker, and closing waits for that thread too.
     return worker.call is not None or getattr(worker, "thread", 0) == threading.get_ident()
+
+
+def is_writing(owner: object) -> bool:
+    """Whether the caller is a running function of the user's that stores offsets of `owner`, or was started by one."""
+    found = _worker_of.get()
+    if found is None or found[0] is not owner:
+        return False
+    return isinstance(found[1], _Called) and found[1].writes and found[1].call is not None

@@ -46,7 +46,10 @@ class OffsetStorage(Protocol):
         ...
 
     def write(self, offsets: Mapping[MessageQueue, int]) -> Awaitable[None] | None:
-        """Store these offsets, which have changed. If it raises, they are passed again, or newer ones instead."""
+        """Store these offsets, which have changed. If it raises, they are passed again, or newer ones instead.
+
+        Commits wait for it, so a `commit` of the same consumer in it raises ConfigError.
+        """
         ...
 
 
@@ -156,7 +159,8 @@ class KeptOffsetStore:
     async def _write(self, queues: Collection[MessageQueue]) -> None:
         async with self._writing:
             if changed := self._changed(queues):
-                await self._call(self._storage.write, changed, doing=f"writing {counted(len(changed), 'offset')}")
+                doing = f"writing {counted(len(changed), 'offset')}"
+                await self._call(self._storage.write, changed, doing=doing, writes=True)
                 self._written.update(changed)
                 self._failing = False
 
@@ -169,11 +173,11 @@ class KeptOffsetStore:
         if function is not None:
             await self._call(function, doing=doing)
 
-    async def _call(self, function: Callable[..., Any], *arguments: object, doing: str) -> Any:
+    async def _call(self, function: Callable[..., Any], *arguments: object, doing: str, writes: bool = False) -> Any:
         task = trio.lowlevel.current_task()
         try:
             with trio.fail_after(self._timeout):
-                return await self._calls.call(function, *arguments)
+                return await self._calls.call(function, *arguments, writes=writes)
         except trio.TooSlowError as error:
             raise OffsetStoreError(
                 f"the offset store of {self._group} has not answered within {self._timeout:g} s: {doing}"

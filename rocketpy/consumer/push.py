@@ -274,9 +274,11 @@ class PushConsumer(Sharing[RunningConsumer]):
 
         Raises:
             RequestTimeoutError: some of it is not committed; the log says why, and the next commit repeats it.
+            ConfigError: this is `write` of its own `offset_store`.
             ClientClosedError: the consumer is not open.
             ServiceCrashedError: a bug in the background stopped the consumer.
         """
+        self.check_may_commit()
         running = self._running
         if running is None or running.ended.is_set():
             self._check_usable()

@@ -9,6 +9,7 @@ only its own queues. Plays the part of RebalanceImpl, RebalancePushImpl and Reba
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.consumer.assignment import Assignment
     from rocketpy.consumer.strategies import AllocateStrategy
+    from rocketpy.consumer.user_calls import UserCalls
     from rocketpy.message import MessageQueue
     from rocketpy.wire.bodies.subscription import SubscriptionData
 
@@ -113,6 +115,7 @@ class Rebalance:
         config: the consumer's settings.
         subscriptions: the consumer's topics.
         assignment: the queues that the consumer has.
+        calls: calls a strategy of the user's.
 
     Attributes:
         filters: asks brokers whether they accept SQL expressions.
@@ -128,6 +131,7 @@ class Rebalance:
         config: SharingSettings,
         subscriptions: Subscribed,
         assignment: Assignment,
+        calls: UserCalls,
     ) -> None:
         self.balanced = False
         self.rounds = 0
@@ -140,6 +144,9 @@ class Rebalance:
         self._assignment = assignment
         self._broadcasts = config.message_model is MessageModel.BROADCASTING
         self._share_out = strategy(config.allocate_strategy)
+        self._is_users = not isinstance(config.allocate_strategy, str)
+        self._calls = calls
+        self._turn = trio.Lock()
         self._plans: dict[str, Plan] = {}
         self._wanted = trio.Event()
         self._round_done = trio.Event()
@@ -289,17 +296,24 @@ class Rebalance:
             # The broker does not know any member, so the shares of the others are unknown too.
             return None
         try:
-            mine = self._allocate(topic, queues, members)
+            mine = await self._allocate(topic, queues, members)
         except ConfigError as error:
             self._note_mistake(topic, error)
             return None
         why = f"ours are {len(mine)} of {counted(len(queues), 'queue')}, as 1 of {counted(len(members), 'member')}"
         return Share(mine, is_member, why)
 
-    def _allocate(self, topic: str, queues: Sequence[MessageQueue], members: Sequence[str]) -> list[MessageQueue]:
+    async def _allocate(self, topic: str, queues: Sequence[MessageQueue], members: Sequence[str]) -> list[MessageQueue]:
         if self._broadcasts:
             return sorted(queues)
-        return allocate(self._share_out, queues, members, self._client.client_id, group=self._config.group, topic=topic)
+        me, group = self._client.client_id, self._config.group
+        share = partial(allocate, self._share_out, queues, members, me, group=group, topic=topic)
+        if not self._is_users:
+            return share()
+        self.under_way[topic] = "its allocation strategy"
+        async with self._turn:
+            found: list[MessageQueue] = await self._calls.call(share)
+        return found
 
     def _note_mistake(self, topic: str, error: ConfigError) -> None:
         """Record a mistake in the strategy, which only the user can correct."""

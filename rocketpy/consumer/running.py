@@ -70,15 +70,15 @@ class RunningConsumer(Background):
         consumed: Consumed,
     ) -> None:
         self._remembered = consumed
-        self._calls = UserCalls(async_caller)
-        super().__init__(client, config.group, offset_store_of(client, config, self._calls))
+        self.calls = UserCalls(async_caller)
+        super().__init__(client, config.group, offset_store_of(client, config, self.calls))
         self._config = config
-        self._hooks = QueueHooks(config, self._calls, self.start_service)
+        self._hooks = QueueHooks(config, self.calls, self.start_service)
         self.send_back = SendBack(client, config)
         self.rates = ConsumerRates(self.now)
         self.consume, self.parts, self.assignment = self._parts_of(subscriptions, pauses, runners)
-        self._calls.owner = self.consume.owner
-        self.rebalance = Rebalance(client, config, subscriptions, self.assignment)
+        self.calls.owner = self.consume.owner
+        self.rebalance = Rebalance(client, config, subscriptions, self.assignment, self.calls)
         if isinstance(self.assignment, OrderlyAssignment):
             self.assignment.on_free = self.rebalance.soon
         self.membership = Membership(client, config, subscriptions)

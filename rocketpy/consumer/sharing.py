@@ -12,7 +12,7 @@ from rocketpy.client.lifecycle import State
 from rocketpy.consumer.arguments import checked_seconds
 from rocketpy.consumer.background import Background
 from rocketpy.consumer.opening import Opening
-from rocketpy.errors import RequestTimeoutError, ServiceCrashedError
+from rocketpy.errors import ConfigError, RequestTimeoutError, ServiceCrashedError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -58,6 +58,18 @@ class Sharing(Opening, Generic[R]):
         """Raise if a bug ended the consumer: a new error for each caller, so that tracebacks do not pile up on one."""
         if self._crash is not None:
             raise ServiceCrashedError(f"{self._lifecycle.what} has crashed: {self._crash}") from self._crash
+
+    def check_may_commit(self) -> None:
+        """Refuse to wait for a commit where commits wait for the caller. For any thread.
+
+        Raises:
+            ConfigError: the caller is `write` of an `offset_store`.
+        """
+        if self._running is not None and self._running.calls.is_writing:
+            raise ConfigError(
+                f"a commit in `write` of the offset store of {self._lifecycle.what} would wait for that very write: "
+                "leave it out, as what has changed is written anyway, or commit from another place"
+            )
 
     def _check_running(self) -> R:
         if self._running is None:

@@ -15,7 +15,7 @@ import trio
 
 from rocketpy.client.lifecycle import forks
 from rocketpy.consumer.forked import end_child
-from rocketpy.consumer.inside import inside, is_inside
+from rocketpy.consumer.inside import inside, is_inside, is_writing
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.services import runs_blocking_in_place
 
@@ -55,8 +55,18 @@ class UserCalls:
         """Whether the caller is a function called by this."""
         return is_inside(self.owner)
 
-    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    @property
+    def is_writing(self) -> bool:
+        """Whether the caller is a function called by this that commits wait for."""
+        return is_writing(self.owner)
+
+    async def call(self, function: Callable[..., Any], *arguments: Any, writes: bool = False) -> Any:
         """Call a function and return its result. If this is cancelled, a thread is abandoned, as nothing can stop it.
+
+        Args:
+            function: the function.
+            arguments: its arguments.
+            writes: whether commits wait for it.
 
         Raises:
             TypeError: it is a plain function that returned something to await.
@@ -65,7 +75,7 @@ class UserCalls:
         if is_async_listener(function):
 
             async def awaited(*arguments: Any) -> Any:
-                with inside(self.owner):
+                with inside(self.owner, writes=writes):
                     return await function(*arguments)
 
             return await self._in_loop(awaited, arguments)
@@ -73,7 +83,7 @@ class UserCalls:
         def called(*arguments: Any) -> Any:
             before = forks()
             try:
-                with inside(self.owner):
+                with inside(self.owner, writes=writes):
                     return function(*arguments)
             finally:
                 if forks() != before:

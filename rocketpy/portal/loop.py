@@ -150,6 +150,19 @@ class Portal:
         """
         return bool(self._waking) and threading.get_ident() in self._waking
 
+    def check_not_waking(self) -> None:
+        """Refuse to wait for threads of the loop, where `is_waking`.
+
+        Raises:
+            ConfigError: this is such a finalizer or signal handler.
+        """
+        if self.is_waking:
+            raise ConfigError(
+                "this finalizer or signal handler has interrupted its thread while that woke rocketpy's background "
+                "thread, and what runs in threads cannot report there before it returns: hand this call to another "
+                "thread"
+            )
+
     def nudge(self) -> None:
         """For a finalizer or a signal handler that is about to wait: it may have struck before this thread woke us."""
         if self.is_waking:

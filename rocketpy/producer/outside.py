@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rocketpy.client import send_drivers
+from rocketpy.client.lifecycle import State
 from rocketpy.client.send_oneway import send_oneway
 from rocketpy.message import PropertyName
 
@@ -139,16 +140,19 @@ class Outside:
         )
 
     def start(self, outgoing: Outgoing, terms: Terms, done: send_drivers.Done) -> send_drivers.Cancel:
-        """Begin a send of somebody who has the turn of its sharding key; `done` hears what becomes of it."""
-        if self._nursery is None:
-            raise AssertionError("a producer that was open has a nursery")
+        """Begin a send of somebody who has the turn of its sharding key; `done` hears what becomes of it.
+
+        Raises:
+            ClientClosedError: the producer was closed before the message was handed over.
+        """
+        nursery = self._open_nursery()
         self._begun()
         try:
             return send_drivers.start_send(
                 self.core,
                 outgoing,
                 partial(self._done, done),
-                nursery=self._nursery,
+                nursery=nursery,
                 choice=terms.choice,
                 tries=terms.tries,
                 timeout=max(0.001, terms.deadline - self.core.clock()),
@@ -161,21 +165,32 @@ class Outside:
     def resume(
         self, attempt: Try[Any], error: RocketMQError, terms: Terms, done: send_drivers.Done
     ) -> send_drivers.Cancel:
-        """Go on with a send whose first try was made outside and has failed."""
-        if self._nursery is None:
-            raise AssertionError("a producer that has sent has a nursery")
+        """Go on with a send whose first try was made outside and has failed.
+
+        Raises:
+            ClientClosedError: the producer was closed before the message was handed over.
+        """
+        nursery = self._open_nursery()
         self._begun()
         return send_drivers.resume_send(
             self.core,
             attempt,
             error,
             partial(self._done, done),
-            nursery=self._nursery,
+            nursery=nursery,
             choice=terms.choice,
             tries=terms.tries,
             deadline=terms.deadline,
             timeout=terms.timeout,
         )
+
+    def _open_nursery(self) -> trio.Nursery:
+        """Where sends run. One that was interrupted, by a finalizer that closed the producer, may come too late."""
+        if self._lifecycle.state is State.CLOSED:
+            self._lifecycle.check_open()
+        if self._nursery is None:
+            raise AssertionError("a producer that was open has a nursery")
+        return self._nursery
 
     async def send_oneway(self, outgoing: Outgoing, terms: Terms) -> None:
         """Send once and ask for no answer."""

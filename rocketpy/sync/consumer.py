@@ -130,9 +130,11 @@ class PushConsumer(Lifetime[TrioConsumer]):
 
         Raises:
             RequestTimeoutError: some of it is not committed; the log says why, and the next commit repeats it.
+            ConfigError: this is `write` of its own `offset_store`.
             ClientClosedError: the consumer is not open.
             ServiceCrashedError: a bug in the background stopped it meanwhile.
         """
+        self._inner.check_may_commit()
         self._portal.call(self._inner.commit, timeout)
 
     # --- looking --------------------------------------------------------------------------------------
@@ -193,6 +195,10 @@ class PushConsumer(Lifetime[TrioConsumer]):
         crash = self._inner.status().crash
         if crash is not None:  # other code has closed it, and got the error first
             raise crash
+
+    @property
+    def _uses_threads(self) -> bool:
+        return self._inner.config.uses_threads
 
     @property
     def _is_waited_for(self) -> bool:

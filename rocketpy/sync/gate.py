@@ -36,7 +36,7 @@ class Gate:
         self._lock = threading.RLock()
         self._owned = threading.Condition(self._lock)
         self._waiting: deque[threading.Lock] = deque()
-        self._until_empty: list[threading.Event] = []
+        self._until_empty: list[tuple[threading.Event, int]] = []
 
     def __len__(self) -> int:
         """How many are inside."""
@@ -84,9 +84,10 @@ class Gate:
             self._used_size = self._used_size - size if self._inside else 0
             if self._waiting and self._is_eased():
                 self._wake_all()
-            if self._until_empty and not self._inside:
-                for empty in self._until_empty:
-                    empty.set()
+            if self._until_empty:
+                for empty, spared in tuple(self._until_empty):
+                    if len(self._inside) <= spared:
+                        empty.set()
 
     def _is_eased(self) -> bool:
         return not self._inside or (len(self._inside) <= self._eased[0] and self._used_size <= self._eased[1])
@@ -96,20 +97,22 @@ class Gate:
             while True:
                 self._waiting.popleft().release()
 
-    def wait_empty(self, timeout: float | None) -> int:
-        """Wait until nothing is inside, at most so many seconds; how many are then."""
-        if not self._inside or (timeout is not None and timeout <= 0):
-            return len(self._inside)
-        empty = threading.Event()
+    def tickets(self) -> list[object]:
+        """What is inside."""
+        return list(self._inside)
+
+    def wait_empty(self, timeout: float | None, spared: int = 0) -> int:
+        """Wait until no more than `spared` are inside, at most so many seconds; how many more are then."""
         until = None if timeout is None else monotonic() + timeout
-        self._until_empty.append(empty)
+        waiting = threading.Event(), spared
+        self._until_empty.append(waiting)
         try:
-            while self._inside and (until is None or until > monotonic()):
-                wait(empty, None if until is None else until - monotonic())
-                empty.clear()
+            while len(self._inside) > spared and (until is None or until > monotonic()):
+                wait(waiting[0], None if until is None else until - monotonic())
+                waiting[0].clear()
         finally:
-            self._until_empty.remove(empty)
-        return len(self._inside)
+            self._until_empty.remove(waiting)
+        return max(0, len(self._inside) - spared)
 
     def open(self) -> None:
         """Let sends through."""

@@ -50,6 +50,7 @@ class Lifetime(Reopenable, Generic[T]):
 
         Raises:
             ClientClosedError: it was started before, is closed, was made before a fork, or was closed while it started.
+            ConfigError: the background cannot be waited for here.
         """
         if not self._start():
             raise ClientClosedError(f"{self._inner!r} was closed while it started")
@@ -59,6 +60,8 @@ class Lifetime(Reopenable, Generic[T]):
         self._check_process()
         home = home_of(self._client)
         home.check_not_here()
+        if self._uses_threads:
+            home.check_not_waking()
         opened = Opened(home, self._inner)
         mine = opened, threading.get_ident()
         if self._opening is None and self._opened is None:
@@ -129,6 +132,11 @@ class Lifetime(Reopenable, Generic[T]):
         """Whether closing waits for the code that calls this."""
         return False
 
+    @property
+    def _uses_threads(self) -> bool:
+        """Whether calls may wait for functions of the user's that run in threads."""
+        return False
+
     def _leave(self, error: BaseException | None) -> None:
         if self._crossed_fork:
             return
@@ -162,7 +170,20 @@ class Lifetime(Reopenable, Generic[T]):
 
     @property
     def _portal(self) -> Portal:
-        """The portal in which it runs.
+        """The portal in which it runs, for a call that waits.
+
+        Raises:
+            ClientClosedError: it was not started, or was made before a fork.
+            ConfigError: the background cannot be waited for here.
+        """
+        found = self._portal_to_tell
+        if self._uses_threads:
+            found.check_not_waking()
+        return found
+
+    @property
+    def _portal_to_tell(self) -> Portal:
+        """The portal in which it runs, for what nobody waits for.
 
         Raises:
             ClientClosedError: it was not started, or was made before a fork.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, final
 
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import LitePullConsumer as TrioConsumer
+from rocketpy.consumer.arguments import checked_queues
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.consumer.lite.lending import Rest, as_parts
 from rocketpy.errors import ClientClosedError, ConfigError
@@ -68,6 +69,10 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         former = self._inner
         super()._make_again(crossed_fork=crossed_fork)
         self._inner.adopt(former)
+
+    @property
+    def _uses_threads(self) -> bool:
+        return self._inner.config.uses_threads
 
     @property
     def _is_waited_for(self) -> bool:
@@ -195,10 +200,11 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.
 
         Raises:
-            ConfigError: an argument cannot be used.
+            ConfigError: an argument cannot be used, or this is `write` of its own `offset_store`.
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
             RocketMQError: a broker cannot be reached, does not answer, or refuses. The commit is repeated soon.
         """
+        self._inner.check_may_commit()
         self._ready().call(self._inner.commit, offsets, timeout=timeout)
 
     def commit_soon(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
@@ -219,7 +225,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """
         if not isinstance(message, MessageExt):
             raise ConfigError(f"ack needs a message that this consumer handed out, not {message!r:.100}")
-        portal = self._portal
+        portal = self._portal_to_tell
         self._inner.check_open()
         portal.post(self._inner.acknowledge, message)
 
@@ -301,7 +307,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             ConfigError: these are not queues.
             QueueNotAssignedError: this consumer does not have one of them; none is paused.
         """
-        self._do(self._inner.pause, queues)
+        self._do(self._inner.pause, checked_queues(queues))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Continue with paused queues where they are. Queues that are not paused are unaffected.
@@ -309,7 +315,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         Raises:
             ConfigError: these are not queues.
         """
-        self._do(self._inner.resume, queues)
+        self._do(self._inner.resume, checked_queues(queues))
 
     # --- looking --------------------------------------------------------------------------------------
 

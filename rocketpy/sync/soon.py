@@ -6,6 +6,7 @@ methods run on whatever thread has something to say to it, never wait, and run n
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from rocketpy.client.waiting import too_late_for
@@ -37,9 +38,11 @@ class Soon:
 
     Attributes:
         deadline: of the try that is under way.
+        beginner: the thread that hands it over, 0 when it has done so. What that thread does meanwhile, in a signal
+            handler or a finalizer, must not wait for it.
     """
 
-    __slots__ = ("_attempt", "_direct", "_future", "_gate", "_has_turn", "_outgoing", "_terms", "deadline")
+    __slots__ = ("_attempt", "_direct", "_future", "_gate", "_has_turn", "_outgoing", "_terms", "beginner", "deadline")
 
     def __init__(self, direct: DirectSends, gate: Gate, outgoing: Outgoing, terms: Terms, future: SendFuture) -> None:
         self._direct = direct
@@ -50,6 +53,7 @@ class Soon:
         self._attempt: Try[Any] | None = None
         self._has_turn = False
         self.deadline = 0.0
+        self.beginner = threading.get_ident()
 
     def begin(self) -> None:
         """Send it, or wait for the turn of its sharding key."""
@@ -57,10 +61,12 @@ class Soon:
             turn = self._direct.core.order.take(self._terms.key, self._came)
             if turn is not None:
                 self._in_portal(self._watch, turn)
+                self.beginner = 0
                 return
             self._has_turn = True
         try:
             self._start()
+            self.beginner = 0
         except BaseException:  # a hook's, which is for the caller: those that follow with the same key are not to blame
             if self._attempt is None and self._future is not None:
                 self._future = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -39,20 +40,23 @@ class UnderWay:
     def wait_idle(self, timeout: float | None) -> int:
         """Wait until nothing is under way, at most so many seconds; how many messages of `send_soon` are then.
 
-        Callbacks may have sent more meanwhile: those are waited for as well.
+        Callbacks may have sent more meanwhile: those are waited for as well. A message that this very thread hands over
+        is not: a signal handler or a finalizer has struck there, and it comes on its way only when that returns.
         """
         until = None if timeout is None else monotonic() + timeout
+        me = threading.get_ident()
+        spared = sum(getattr(ticket, "beginner", 0) == me for ticket in self._gate.tickets())
         while True:
             self._direct.flush()
             submitted = self._callbacks.submitted
-            left = self._gate.wait_empty(_left(until))
+            left = self._gate.wait_empty(_left(until), spared)
             if left or (until is not None and monotonic() >= until):
                 return left
             self._direct.wait_calls(_left(until))
             seconds = self.exit_timeout if until is None else max(0.0, until - monotonic())
             have_run = self._callbacks.wait_idle(seconds)
             # A callback may have sent, and the answer may have come meanwhile: then another one is due.
-            if not len(self._gate) and (not have_run or self._callbacks.submitted == submitted):
+            if len(self._gate) <= spared and (not have_run or self._callbacks.submitted == submitted):
                 return 0
 
     @property

@@ -61,6 +61,64 @@ def test_a_frame_that_comes_while_the_flusher_ends_its_turn_is_written(connectio
     assert [each.body for each in peer.read(2)] == [b"first", b"second"]
 
 
+def waits_for_all(connection, clock, slots):  # noqa: F811
+    """A finalizer, which waits for a request of its own and for those of the code that it has struck."""
+    slots.append(start(connection, clock, body=b"of the finalizer"))
+    connection.flush()
+    assert slots[-1].done.wait(PATIENCE)
+    assert exchange(connection, clock, b"another one").body == b"another one"
+    assert all(slot.done.wait(PATIENCE) for slot in slots)
+
+
+def test_a_finalizer_that_strikes_before_the_reader_is_called_gets_answers(connection, clock, peer, monkeypatch):  # noqa: F811
+    peer.answer_all()
+    flush_later = connection._output.flush_later
+
+    def struck():
+        (slot,) = connection._slots.values()
+        flush_later()
+        connection.flush()
+        assert slot.done.wait(PATIENCE)
+
+    monkeypatch.setattr(connection._output, "flush_later", struck)
+    start(connection, clock)
+
+
+@pytest.mark.parametrize("name", ["rocketpy-reader", "rocketpy-writer"])
+@pytest.mark.parametrize("moment", ["__init__", "start"])
+def test_a_finalizer_that_strikes_while_a_thread_begins_gets_answers(
+    name,
+    moment,
+    connection,  # noqa: F811
+    clock,  # noqa: F811
+    peer,  # noqa: F811
+    monkeypatch,
+):
+    peer.answer_all()
+    slots, strikes = [], [lambda: waits_for_all(connection, clock, slots)]
+
+    class Thread(threading.Thread):
+        def __init__(self, *args, **keywords):
+            self.strikes(keywords["name"], "__init__")
+            super().__init__(*args, **keywords)
+
+        def start(self):
+            self.strikes(self.name, "start")
+            super().start()
+
+        def strikes(self, *where):
+            if where == (name, moment) and strikes:
+                strikes.pop()()
+
+    monkeypatch.setattr("rocketpy.remoting.data.late_thread.threading.Thread", Thread)
+    slots.append(start(connection, clock))
+    assert not strikes
+    assert all(slot.done.wait(PATIENCE) for slot in slots)
+    monkeypatch.undo()
+    connection.close()
+    eventually(lambda: not {each.name for each in threading.enumerate()} & {"rocketpy-reader", "rocketpy-writer"})
+
+
 def test_a_call_whose_connection_goes_before_it_waits_ends_as_any_other(connection, clock, peer, monkeypatch):  # noqa: F811
     flush = connection._output.flush
 

@@ -11,7 +11,7 @@ import pytest
 import sniffio
 import trio
 
-from rocketpy import ConsumeFromWhere, Message, MessageModel
+from rocketpy import ConfigError, ConsumeFromWhere, Message, MessageModel
 from tests.surfaces.surface import call, entered
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -186,3 +186,67 @@ def test_a_hook_may_commit_and_close(surface, cluster, namesrv, topic):
 
     surface.run(main)
     assert committed == [2]
+
+
+@pytest.mark.parametrize("kind", ["PushConsumer", "LitePullConsumer"])
+def test_a_commit_in_write_is_refused_at_once(surface, cluster, namesrv, topic, kind):
+    """Commits wait for `write`, so it would wait for itself until time was up, and nothing would be written."""
+    cluster.create_topic(topic, queues=1)
+    refused = []
+
+    class Committing(Shelf):
+        def read(self, queue):
+            return self.offsets.get(queue)
+
+        def write(self, offsets):
+            try:
+                consumer.commit(timeout=5)
+            except ConfigError as error:
+                refused.append(str(error))
+            self.offsets.update(offsets)
+
+    class AsyncCommitting(Committing):
+        async def write(self, offsets):
+            try:
+                await consumer.commit(timeout=5)
+            except ConfigError as error:
+                refused.append(str(error))
+            self.offsets.update(offsets)
+
+    shelf = (Committing if surface.name == "blocking" else AsyncCommitting)()
+    consumer = getattr(surface.module, kind)(f"in-write-{kind}-{surface.name}", namesrv=namesrv, offset_store=shelf)
+    consumer.subscribe(*([topic, lambda message: None] if kind == "PushConsumer" else [topic]))
+
+    async def main():
+        async with entered(consumer):
+            (queue,) = await call(consumer.wait_assigned(5))
+            if kind == "PushConsumer":
+                await call(consumer.commit(5))
+            else:
+                await call(consumer.commit({queue: 0}, timeout=5))
+            assert shelf.offsets[queue] == 0
+
+    surface.run(main)
+    assert refused
+    assert all("that very write" in text for text in refused)
+
+
+def test_queues_are_taken_where_the_call_is_made(surface, cluster, namesrv, topic):
+    """An iterable of them is the user's code as well."""
+    cluster.create_topic(topic, queues=1)
+    here, places = threading.current_thread(), []
+
+    def given(queues):
+        places.append(threading.current_thread())
+        yield from queues
+
+    async def main():
+        consumer = surface.module.LitePullConsumer(f"taken-{surface.name}", namesrv=namesrv)
+        consumer.subscribe(topic)
+        async with entered(consumer):
+            queues = await call(consumer.wait_assigned(5))
+            await call(consumer.pause(given(queues)))
+            await call(consumer.resume(given(queues)))
+
+    surface.run(main)
+    assert places == [here, here]

@@ -163,13 +163,24 @@ def test_what_comes_twice_is_consumed_once(surface, cluster, namesrv, topic, kin
 # --- who gets which queue ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.waits("another topic may be due at the same moment")
 @pytest.mark.parametrize("kind", ["PushConsumer", "LitePullConsumer"])
 def test_a_function_of_ones_own_shares_out_the_queues(surface, cluster, namesrv, topic, kind):
     cluster.create_topic(topic, queues=4)
     asked = []
+    shelf = Shelf()
+    here = threading.current_thread()
+    under_way, overlapping = [], threading.Event()
 
     def first_takes_all_but_one(request):
+        shelf.note()
+        under_way.append(request.client_id)
+        if under_way.count(request.client_id) > 1:
+            overlapping.set()
+        elif not asked:
+            overlapping.wait(0.03)  # another topic is due now, that of a push consumer's retries
         asked.append((request.group, request.topic))
+        under_way.remove(request.client_id)
         first = request.client_id == min(request.client_ids)
         return request.queues[:-1] if first else request.queues[-1:]
 
@@ -193,3 +204,5 @@ def test_a_function_of_ones_own_shares_out_the_queues(surface, cluster, namesrv,
         assert {each for each, _ in asked} == {group}
 
     surface.run(main)
+    assert all(loop is None and thread is not here for thread, loop in shelf.places)
+    assert not overlapping.is_set()

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from rocketpy.consumer.runners import TaskRunner
-from rocketpy.errors import ServiceCrashedError
+from rocketpy.errors import ConfigError, ServiceCrashedError
 from rocketpy.sync import ConsumeFromWhere, Message, Producer, PushConsumer
 from rocketpy.sync import listeners as own_loop
 
@@ -262,6 +262,22 @@ def test_a_finalizer_that_strikes_in_the_loop_may_close_the_consumer(namesrv, to
     assert time.monotonic() - began < 2
 
 
+def strike_while_waking(home, function):
+    """A finalizer calls a function while this thread wakes a portal, as for a send, and holds a lock of trio's."""
+    token = home._token
+
+    class Struck:
+        def run_sync_soon(self, job):
+            home._token = token
+            with token._reentry_queue.lock:
+                function()
+                token.run_sync_soon(job)
+
+    home.call(trio.lowlevel.checkpoint)  # so that it sleeps, and has to be woken
+    home._token = Struck()
+    home.post(list)  # as a send does that cannot take the short way
+
+
 def test_a_finalizer_that_strikes_while_a_send_wakes_the_portal_may_close_the_consumer(namesrv, topic, producer):
     """Threads of listeners that end want a lock of trio's that the send holds."""
     heard, seconds = threading.Event(), []
@@ -274,24 +290,38 @@ def test_a_finalizer_that_strikes_while_a_send_wakes_the_portal_may_close_the_co
     consumer.start()
     producer.send(Message(topic, b"x"))
     assert heard.wait(WAIT)
-    home = consumer._portal
-    token = home._token
 
-    class Struck:
-        """A finalizer runs inside of its critical section, once."""
+    def close():
+        began = time.monotonic()
+        consumer.close()
+        seconds.append(time.monotonic() - began)
 
-        def run_sync_soon(self, function):
-            home._token = token
-            with token._reentry_queue.lock:
-                began = time.monotonic()
-                consumer.close()
-                seconds.append(time.monotonic() - began)
-                token.run_sync_soon(function)
-
-    home.call(trio.lowlevel.checkpoint)  # so that it sleeps, and has to be woken
-    home._token = Struck()
-    home.post(list)  # as a send does that cannot take the short way
+    strike_while_waking(consumer._portal, close)
     assert seconds[0] < 1
     began = time.monotonic()
     consumer.close()
     assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("setting", ["offset_store", "on_assigned", "on_revoked", "allocate_strategy"])
+def test_a_finalizer_that_strikes_there_does_not_wait_for_functions_in_threads(namesrv, topic, producer, setting):
+    """They cannot report before it returns."""
+    refused = []
+
+    class Shelf(dict):
+        read, write = dict.get, dict.update
+
+    functions = {"offset_store": Shelf(), "allocate_strategy": lambda request: request.queues}
+    consumer = PushConsumer(f"own-{topic}", namesrv=namesrv, **{setting: functions.get(setting, lambda queues: None)})
+    consumer.subscribe(topic, lambda message: None)
+
+    def use():
+        for call in (consumer.commit, consumer.wait_assigned, consumer.start):
+            with pytest.raises(ConfigError, match="hand this call to another thread") as caught:
+                call()
+            refused.append(caught)
+
+    with consumer:
+        strike_while_waking(consumer._portal, use)
+        consumer.commit()
+    assert len(refused) == 3

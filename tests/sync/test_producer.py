@@ -274,6 +274,33 @@ def test_ctrl_c_while_a_send_soon_is_handed_over_loses_no_place(namesrv, topic, 
         assert producer.send_soon(Message(topic, b"x")).result(10).status is SendStatus.SEND_OK
 
 
+@pytest.mark.parametrize("shared", [True, False], ids=["a client that stays open", "a client of its own"])
+@pytest.mark.parametrize("connected", [True, False], ids=["connected", "not connected"])
+def test_a_finalizer_may_close_it_in_the_middle_of_send_soon(namesrv, topic, monkeypatch, connected, shared):
+    """The message waits for the finalizer, so closing does not wait for the message, which goes out or fails then."""
+    with MQClientInstance(namesrv=namesrv) as client:
+        producer = Producer("pg", **({"client": client} if shared else {"namesrv": namesrv}))
+        producer.start()
+        producer.create_topic(topic)
+        for _ in range(3 * connected):
+            producer.send(Message(topic, b"connects"))
+        enter = producer._gate.enter
+
+        def struck(*arguments, **keywords):
+            entered = enter(*arguments, **keywords)
+            producer.close()
+            return entered
+
+        monkeypatch.setattr(producer._gate, "enter", struck)
+        future = producer.send_soon(Message(topic, b"x"))
+        assert not producer.is_open
+        if connected and shared:
+            assert future.result(5).status is SendStatus.SEND_OK
+        else:
+            with pytest.raises(ClientClosedError):
+                future.result(5)
+
+
 # --- forks and signals ----------------------------------------------------------------------------------
 
 

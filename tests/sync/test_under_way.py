@@ -59,3 +59,25 @@ def test_callbacks_whose_messages_are_answered_between_two_looks_are_waited_for(
     assert chain.ran == [1, 2, 3, 4, 5]
     assert under_way.due == 0
     chain.close()
+
+
+class Handed:
+    """A message that a thread hands over."""
+
+    def __init__(self, beginner: int) -> None:
+        self.beginner = beginner
+
+
+def test_a_message_that_this_thread_hands_over_is_not_waited_for() -> None:
+    """A finalizer has struck there, and closes the producer: the message would wait for the finalizer in turn."""
+    gate = Gate(10, 100)
+    callbacks = Callbacks("struck")
+    under_way = UnderWay(ProducerConfig(group="pg"), gate, NothingDirect(Chain(gate)), callbacks)
+    ours, other = Handed(threading.get_ident()), Handed(0)
+    gate.enter(ours, 1)
+    assert under_way.wait_idle(None) == 0
+    gate.enter(other, 1)
+    assert under_way.wait_idle(0.001) == 1
+    threading.Timer(0.01, gate.leave, [other]).start()
+    assert under_way.wait_idle(10) == 0
+    assert gate.tickets() == [ours]

@@ -326,11 +326,12 @@ class LitePullConsumer(Positions):
             timeout: seconds to wait; `request_timeout` when None.
 
         Raises:
-            ConfigError: an argument cannot be used.
+            ConfigError: an argument cannot be used, or this is `write` of its own `offset_store`.
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
             RequestTimeoutError: a broker has not answered in time. The commit is repeated soon.
             RocketMQError: a broker cannot be reached, or refuses. The commit is repeated soon.
         """
+        self.check_may_commit()
         running = self._check_usable()
         budget = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
         wanted = self._settle(running, offsets)

@@ -46,9 +46,14 @@ class LiteRebalance(Rebalance):
     """Shares out the queues of subscribed topics, or takes assigned ones. Plays the part of RebalanceLitePullImpl."""
 
     def __init__(
-        self, client: MQClientInstance, config: LitePullConsumerConfig, selection: Selection, assignment: Assignment
+        self,
+        client: MQClientInstance,
+        config: LitePullConsumerConfig,
+        selection: Selection,
+        assignment: Assignment,
+        calls: UserCalls,
     ) -> None:
-        super().__init__(client, config, selection, assignment)
+        super().__init__(client, config, selection, assignment, calls)
         self._selection = selection
         self.filters = FilterCheck(client, config.group, selection.filters)
 
@@ -92,7 +97,6 @@ class RunningLitePull(Background):
         closing: whether it is being closed.
         driven: carries out requests of brokers.
         rates: recent figures for each topic.
-        calls: calls functions of the user's.
         hooks: calls `on_assigned` and `on_revoked`.
     """
 
@@ -111,7 +115,7 @@ class RunningLitePull(Background):
         self.parts = PullParts(client, config, selection, self.offsets, self.cache, self.cache, rates=self.rates)
         self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets), self.hooks)
         self.cache.assignment = self.assignment
-        self.rebalance = LiteRebalance(client, config, selection, self.assignment)
+        self.rebalance = LiteRebalance(client, config, selection, self.assignment, calls)
         self.membership = Membership(client, config, selection)
         self.driven = DrivenLitePull(client, config, selection, self, nursery=lambda: self._nursery)
 

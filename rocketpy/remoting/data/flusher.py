@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from rocketpy.remoting.data.late_thread import LateThread
+
 __all__ = ["Flusher"]
 
 _PAUSE = 0.01
@@ -23,37 +25,37 @@ class Flusher:
         flush: writes; whether nothing is left to be written.
 
     Attributes:
-        thread: the thread, 0 while there is none.
+        thread: the thread.
     """
 
     def __init__(self, flush: Callable[[], bool]) -> None:
         self._flush = flush
         self._wake = threading.Lock()
         self._wake.acquire()
-        self._starting = threading.Lock()
         self._closed = False
-        self.thread = 0
+        self.thread = LateThread(self._run, "rocketpy-writer")
 
     def ask(self) -> None:
-        """Have it flushed soon. Never waits."""
-        if not self.thread and self._starting.acquire(False):
-            try:
-                threading.Thread(target=self._run, name="rocketpy-writer", daemon=True).start()
-            except BaseException:
-                self._starting.release()  # no more threads can be had just now
-                raise
-        with suppress(RuntimeError):  # it is awake already
-            self._wake.release()
+        """Have it flushed soon. Never waits.
+
+        Raises:
+            RuntimeError: no more threads can be had just now.
+        """
+        self.thread.begin()
+        self._awaken()
 
     def close(self) -> None:
         """Let the thread end."""
         self._closed = True
-        with suppress(RuntimeError):
+        self._awaken()
+
+    def _awaken(self) -> None:
+        with suppress(RuntimeError):  # it is awake already
             self._wake.release()
 
     def _run(self) -> None:
-        self.thread = threading.get_ident()
         stalled = False
         while not self._closed:
             self._wake.acquire(timeout=_PAUSE if stalled else -1)
             stalled = not self._flush()
+        self._awaken()  # another one, if there is one

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError
 from rocketpy.logs import get_logger
+from rocketpy.remoting.data.late_thread import LateThread
 
 if TYPE_CHECKING:
     from rocketpy.remoting.data.thread import Call, ThreadConnection
@@ -41,7 +42,7 @@ class Reading:
     """Reads for one connection.
 
     Attributes:
-        thread: the thread of the connection, 0 while there is none.
+        thread: the thread of the connection.
         active: whether the thread of the connection reads, or is about to.
         last_received: when bytes came the last time, on the clock of the client.
     """
@@ -67,9 +68,8 @@ class Reading:
         self._call.acquire()
         self.active = False
         self._closed = False
-        self._starting = threading.Lock()
         self._overdue_since = 0.0
-        self.thread = 0
+        self.thread = LateThread(self._run, "rocketpy-reader")
         self.last_received = self._clock()
         link.settimeout(None)
         step = struct.pack("ll", 0, int(_STEP * 1e6))
@@ -187,21 +187,21 @@ class Reading:
         """Have the thread of the connection read. Never waits."""
         if self.active:
             return
-        self.active = True
-        if not self.thread and self._starting.acquire(False):
-            thread = threading.Thread(target=self._run, name="rocketpy-reader", daemon=True)
-            try:
-                thread.start()
-            except BaseException as exc:
-                # Mostly no more threads can be had. Nobody would read for those who wait: they take the other way.
-                self._connection.close(self._lost(exc))
-                if not isinstance(exc, RuntimeError):
-                    raise
+        try:
+            self.thread.begin()
+        except BaseException as exc:
+            # Mostly no more threads can be had. Nobody would read for those who wait: they take the other way.
+            self._connection.close(self._lost(exc))
+            if not isinstance(exc, RuntimeError):
+                raise
+        self.active = True  # only now: a finalizer that strikes before may have to call it as well, and wait for it
+        self._awaken()
+
+    def _awaken(self) -> None:
         with suppress(RuntimeError):  # called already
             self._call.release()
 
     def _run(self) -> None:
-        self.thread = threading.get_ident()
         try:
             self._serve()
         except BaseException as exc:
@@ -218,6 +218,7 @@ class Reading:
             finally:
                 if not relieved:
                     self._role.release()
+        self._awaken()  # another one, if there is one
 
     def _read_on(self) -> None:
         """Read as long as there is something to wait for, and a little longer: more of it comes as a rule."""
@@ -249,8 +250,7 @@ class Reading:
     def close(self) -> None:
         """Let the thread end."""
         self._closed = True
-        with suppress(RuntimeError):
-            self._call.release()
+        self._awaken()
 
     def try_hold(self) -> bool:
         """Take the right to take bytes. False when somebody has it."""

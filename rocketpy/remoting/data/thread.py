@@ -114,7 +114,7 @@ class ThreadConnection:
     def is_mine(self) -> bool:
         """Whether this very thread was interrupted within the lines that write or read here."""
         me = threading.get_ident()
-        return me in self._inside or me in (self._reading.thread, self._output.flusher.thread)
+        return me in self._inside or me in self._reading.thread.idents or me in self._output.flusher.thread.idents
 
     @property
     def is_usable(self) -> bool:
@@ -162,8 +162,13 @@ class ThreadConnection:
             self._reading.call_thread()
 
     def flush(self) -> None:
-        """Write what has gathered: somebody is about to wait for it."""
+        """Write what has gathered, and have the answers read: somebody is about to wait for them.
+
+        It may be a finalizer that has struck in the middle of `start_request`, which cannot go on before.
+        """
         self._output.flush()
+        if self._slots:
+            self._reading.call_thread()
 
     def send_frame(self, frame: bytes) -> None:
         """Send a frame that nobody answers.
