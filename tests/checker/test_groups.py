@@ -2,78 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 import pytest
 
 from tests.checker import (
     ENOUGH,
-    Delivery,
     Fault,
     Group,
     Kind,
     Life,
     Observation,
     Outcome,
-    Send,
     check_copies,
     check_enough,
-    check_group,
     check_late_commits,
     check_left,
     check_stays,
     check_table,
 )
-
-QUEUE, OTHER = ("T", "broker-a", 0), ("T", "broker-b", 0)
-RETRY = "%RETRY%c", "broker-a", 0
-LAST = ENOUGH - 1
-
-
-def sent(number: int, **changes: Any) -> Send:
-    made = Send(id=f"m{number}", topic="T", body=b"", outcome=Outcome.OK, place=(0, number), broker="broker-a",
-                producer="p", began=float(number), ended=float(number))  # fmt: skip
-    return attrs.evolve(made, **changes)
-
-
-def delivery(number: int, at: float, **changes: Any) -> Delivery:
-    made = Delivery(
-        id=f"m{number}", consumer="c-1", queue=QUEUE, offset=number, began=at, ended=at + 0.1, succeeded=True
-    )
-    return attrs.evolve(made, **changes)
-
-
-def retry(number: int, at: float, attempt: int, **changes: Any) -> Delivery:
-    """From the retry topic, where nothing else lies."""
-    made = {"attempt": attempt, "retried": True, "queue": RETRY, "offset": attempt - 1}
-    return delivery(number, at, **{**made, **changes})
-
-
-def fault(at: float, **changes: Any) -> Fault:
-    return Fault(**{"at": at, "within": 6.0, **changes})
-
-
-def moved(at: float, to: int, **changes: Any) -> Fault:
-    """A reset."""
-    return Fault(at=at, queue=QUEUE, offset=to, **changes)
-
-
-SENDS = [sent(number) for number in range(ENOUGH)]
-
-
-def good(kind: Kind = Kind.CONCURRENT) -> Group:
-    """Fifty messages, each delivered once in its turn, all committed."""
-    group = Group(name="c", kind=kind, most_attempts=2)
-    group.deliveries = [delivery(number, number + 0.5) for number in range(ENOUGH)]
-    group.commits[QUEUE] = [(0.0, -1), (100.0, ENOUGH)]
-    group.owners[QUEUE] = ["c-1"]
-    group.lives = [Life(name="c-1", joined=-1.0)]
-    return group
-
-
-def broken(group: Group, sends: list[Send] = SENDS) -> set[str]:
-    return {violation.invariant for violation in check_group(group, sends)}
+from tests.checker.made import LAST, OTHER, QUEUE, SENDS, broken, delivery, fault, good, moved, retry
 
 
 @pytest.mark.parametrize("kind", Kind)
