@@ -22,6 +22,7 @@ from rocketpy.errors import (
     RemoteProtocolError,
     RequestCodeNotSupportedError,
     RocketMQError,
+    TopicNotExistError,
 )
 from rocketpy.logs import get_logger
 from rocketpy.results import PullResult, PullStatus
@@ -79,6 +80,8 @@ class QueuePuller:
         self._broker_id = MASTER_ID
         self._empty_answers = 0
         self._damaged = 0
+        self._topic_gone = False
+        """Whether the master has said that it does not have the topic, and has answered no pull since."""
         self._scope = trio.CancelScope()
         self._turn = trio.CancelScope()
         self._room = trio.Event()
@@ -212,6 +215,8 @@ class QueuePuller:
         before = self.process_queue.position
         try:
             self._asked, self._is_asking = subscription, True
+            if self._topic_gone:
+                await self._find_position()
             result = await self._ask(subscription)
             if self._is_unwanted and result.status is not PullStatus.OFFSET_ILLEGAL:
                 return
@@ -252,6 +257,10 @@ class QueuePuller:
             # A broker of 4.x, which recognises lite pulls by the flag in the header alone.
             self._parts.without_lite.add(broker.address)
             result = await self._ask_by(broker, subscription, lite=False)
+        except TopicNotExistError:
+            if not (broker.is_slave or self._topic_gone):
+                self._forget_position()
+            raise
         self._broker_id = result.suggested_broker_id
         return result
 
@@ -361,6 +370,26 @@ class QueuePuller:
         self._replace_queue(new)
         self._parts.policy.moved(self.process_queue)
 
+    def _forget_position(self) -> None:
+        """The topic was deleted: if it is created again, its offsets begin at 0. What is held of it is discarded."""
+        self._topic_gone = True
+        self._parts.consumed.forget_queue(self.queue)
+        self._replace_queue(0)
+        offsets = self._parts.offsets
+        offsets.remove(self.queue)
+        if not offsets.at_brokers:
+            offsets.update(self.queue, 0)  # only brokers forget by themselves where groups stand in a deleted topic
+
+    async def _find_position(self) -> None:
+        """Continue at the committed offset, for the case that the broker has not deleted the topic after all.
+
+        Raises:
+            RocketMQError: the broker could not be asked.
+        """
+        offsets = self._parts.offsets
+        committed = await offsets.committed(self.queue) if offsets.at_brokers else None
+        self._replace_queue(committed or 0)
+
     def _tell_moved(self, old: int, result: PullResult, why: str) -> None:
         self._parts.seldom.warning(
             ("moved", self.queue),
@@ -391,6 +420,7 @@ class QueuePuller:
 
     async def _after_damage(self, error: MessageDecodeError, *, progress: bool) -> None:
         """Retry at once the first time, as the damage may come from the network; the damaged message is not skipped."""
+        self._topic_gone = False
         self._parts.counters.undecodable += 1
         self._damaged = 1 if progress else self._damaged + 1
         if self._damaged == 1:
@@ -426,6 +456,7 @@ class QueuePuller:
 
     def _recovered(self) -> None:
         self._damaged = 0
+        self._topic_gone = False
         if self.error is not None:
             self._parts.seldom.warning(("again", self.queue.broker_name), "%s is pulled again", self.queue)
             self.error = None

@@ -1,4 +1,4 @@
-"""What the tasks that pull the queues of one consumer share."""
+"""PullParts: what the tasks that pull the queues of one consumer share."""
 
 from __future__ import annotations
 

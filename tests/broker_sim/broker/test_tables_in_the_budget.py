@@ -193,6 +193,7 @@ class TablesOfABroker(RuleBasedStateMachine):
         assert taken[1] == forbidden + sum(map(size_of_group, self.groups.all().values()))
         offsets = sum(size_of_offsets(key, len(queues)) for key, queues in self.offsets.table().items())
         pending = self.offsets._resets
+        assert pending._told.keys() <= pending._offsets.keys()
         resets = sum(
             size_of_resets(key, len(queues), [len(told) for told in pending._told.get(key, {}).values()])
             for key, queues in pending._offsets.items()
