@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError, RocketMQError, unsent
 from rocketpy.remoting.data.waiting import Answer, Waiting
+from rocketpy.remoting.limits import too_slow
+from rocketpy.remoting.rounds import Slice
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
@@ -84,6 +87,7 @@ class LoopConnection(asyncio.Protocol):
         self._waiting = Waiting(limits.wire, scan=not hooks)
         self._slots = self._waiting.slots
         self._transport: asyncio.Transport | None = None
+        self._turn = Slice(time.thread_time)
         self._frames: list[bytes] = []
         self._paused = False
         self._alarm: asyncio.TimerHandle | None = None
@@ -100,13 +104,26 @@ class LoopConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Complete those whose answers came."""
         self._overdue_since = 0.0
+        self._take(data)
+
+    def _take(self, data: bytes = b"") -> None:
+        """Take what has come. A peer that sends many requests is read on in the next turn of the loop."""
+        if self.error is not None or self._transport is None:
+            return
+        self._turn.begin()
+        was_behind = self._waiting.has_more
         try:
-            requests = self._waiting.take(data)
+            requests = self._waiting.take(data, self._turn)
         except RemoteProtocolError as exc:
             self.close(exc)
             return
         if requests:
             self._on_requests(requests)
+        if self._waiting.has_more:
+            self._transport.pause_reading()
+            self._loop.call_soon(self._take)
+        elif was_behind:
+            self._transport.resume_reading()
         self._close_settled()
 
     def pause_writing(self) -> None:
@@ -188,6 +205,18 @@ class LoopConnection(asyncio.Protocol):
         else:
             self._frames.append(frame)
             self._loop.call_soon(self._flush)
+
+    def send_answer(self, frame: bytes) -> None:
+        """Answer a request of the peer; one that does not read its answers is disconnected."""
+        if self.error is not None or self._transport is None:
+            return
+        pending = self._transport.get_write_buffer_size()
+        if pending > self._limits.max_pending_writes:
+            self.close(too_slow(self.address, pending))
+            return
+        if not self._frames:
+            self._loop.call_soon(self._flush)
+        self._frames.append(frame)
 
     def _flush(self) -> None:
         frames, self._frames = self._frames, []

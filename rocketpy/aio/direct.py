@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from rocketpy.aio.connection import LoopConnection
-from rocketpy.client.data_links import DataConnection, PeerRequests
+from rocketpy.client.peer_requests import PeerRequests
 from rocketpy.client.waiting import too_late_for
 from rocketpy.errors import RocketMQError
 from rocketpy.logs import get_logger
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import socket
 
     from rocketpy.aio.bridge import Bridge
+    from rocketpy.client.data_links import DataConnection
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.producer import Producer
     from rocketpy.producer.outside import Terms
     from rocketpy.results import SendResult
-    from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["DirectSends"]
 
@@ -74,12 +74,8 @@ class DirectSends:
     async def _connect(self, link: socket.socket, address: str, stands: Callable[[DataConnection], object]) -> None:
         bridge, pool, handler = self._bridge, self.outside.client.pool, self.outside.client.callbacks
 
-        def deliver(frame: bytes) -> None:
-            bridge.inbox.deliver(lambda: made.send_frame(frame))
-
-        def ask(requests: list[RemotingCommand]) -> None:
-            peer = PeerRequests(made, deliver)
-            bridge.portal.post(lambda: handler.handle(cast("Any", peer), requests, self.outside.core.clock()))
+        def answer(frame: bytes) -> None:
+            bridge.inbox.deliver(lambda: made.send_answer(frame))
 
         made = LoopConnection(
             bridge.loop,
@@ -88,7 +84,7 @@ class DirectSends:
             serialize_type=pool.serialize_type,
             hooks=pool.hooks,
             clock=self.outside.core.clock,
-            on_requests=ask,
+            on_requests=PeerRequests(address, handler, post=bridge.portal.post, deliver=answer).take,
         )
         try:
             link.setblocking(False)

@@ -4,15 +4,16 @@ A broker may be faulty or hostile, so its requests are carried out only for grou
 without a registered processor are answered with REQUEST_CODE_NOT_SUPPORTED.
 
 A plain processor runs in the reader of the connection and has to be quick. An async one runs in a task of its own, so
-that answers to the client's own requests are read meanwhile. The number of such tasks is limited, and further requests
-are refused as busy, because a reader that waited would delay those answers. An exception of a processor becomes the
-answer to its request and affects nothing else. Plays the part of ClientRemotingProcessor.
+that answers to the client's own requests are read meanwhile. The number of such tasks and the bytes that they work on
+are limited, and further requests are refused as busy, because a reader that waited would delay those answers. An
+exception of a processor becomes the answer to its request and affects nothing else. Plays the part of
+ClientRemotingProcessor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import trio
 
@@ -37,6 +38,8 @@ AsyncProcessor: TypeAlias = "Callable[[Connection, RemotingCommand], Awaitable[R
 
 MOST_AT_A_TIME = 64
 """How many async processors of one client may run at the same time."""
+MOST_BYTES = 32 * 1024 * 1024
+"""Bytes of bodies that they may work on at the same time; the first of them may have more."""
 LONGEST = 60.0
 """Seconds after which an async processor is cancelled; brokers wait for ten at most."""
 
@@ -49,17 +52,23 @@ class Callbacks(Dispatcher):
         async_processors: async ones by request code; they take precedence.
     """
 
+    LOOK_AFTER: ClassVar = 1
+
     def __init__(self) -> None:
         super().__init__({})
         self.async_processors: dict[int, AsyncProcessor] = {}
         self._under_way = 0
+        self._bytes = 0
         self._nursery: trio.Nursery | None = None
         self._seldom = Seldom(logger, clock=trio.current_time)
 
     async def run(self) -> None:
         """Run the service that async processors run in."""
-        async with trio.open_nursery() as self._nursery:
-            await trio.sleep_forever()
+        try:
+            async with trio.open_nursery() as self._nursery:
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
 
     def process(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """Carry out one request, or start to; an exception becomes the answer."""
@@ -74,7 +83,10 @@ class Callbacks(Dispatcher):
     def _begin(
         self, processor: AsyncProcessor, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand | None:
-        if self._nursery is None or self._under_way >= MOST_AT_A_TIME:
+        if self._nursery is None:
+            return request.answer(ResponseCode.SYSTEM_ERROR, "the client is not open")
+        size = len(request.body)
+        if self._under_way >= MOST_AT_A_TIME or (self._under_way and self._bytes + size > MOST_BYTES):
             self._seldom.warning(
                 ("busy", request.code),
                 "a request %d of %s is refused: too many are at work",
@@ -85,18 +97,24 @@ class Callbacks(Dispatcher):
                 ResponseCode.SYSTEM_BUSY, f"the client carries out {self._under_way} requests already"
             )
         self._under_way += 1
-        self._nursery.start_soon(self._carry_out, processor, connection, request)
+        self._bytes += size
+        # Called here, as tasks do not begin in the order in which they are started.
+        self._nursery.start_soon(self._carry_out, processor(connection, request), connection, request)
         return None
 
-    async def _carry_out(self, processor: AsyncProcessor, connection: Connection, request: RemotingCommand) -> None:
+    async def _carry_out(
+        self, work: Awaitable[RemotingCommand | None], connection: Connection, request: RemotingCommand
+    ) -> None:
         answer: RemotingCommand | None = None
+        size = len(request.body)
         try:
             with trio.fail_after(LONGEST):
-                answer = await processor(connection, request)
+                answer = await work
         except (Exception, SystemExit) as exc:  # noqa: BLE001  as above
             answer = self._failed(connection, request, exc)
         finally:
             self._under_way -= 1
+            self._bytes -= size
         if answer is None:
             connection.forget_request(request)
         else:

@@ -19,14 +19,11 @@ from rocketpy.errors import ConnectError, RocketMQError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.signing import SigningHook
 from rocketpy.remoting.tcp import socket_of
-from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG
-from rocketpy.wire.serialize import encode_command
 
 if TYPE_CHECKING:
     from rocketpy.remoting.pool import ConnectionPool
-    from rocketpy.wire.command import RemotingCommand
 
-__all__ = ["DataConnection", "DataLinks", "Maker", "PeerRequests"]
+__all__ = ["DataConnection", "DataLinks", "Maker"]
 
 logger = get_logger(__name__)
 
@@ -57,6 +54,9 @@ class DataConnection(Protocol):
 
     def send_frame(self, frame: bytes) -> None:
         """Send a frame that nobody answers."""
+
+    def send_answer(self, frame: bytes) -> None:
+        """Answer a request of the peer; one that does not read its answers is disconnected."""
 
     def retire(self) -> None:
         """Take no more requests, and close when those that wait are answered. From any thread."""
@@ -183,34 +183,3 @@ class DataLinks:
             before.retire()
         if not self._is_running():  # looked at last: the client may close at any moment, without having seen it
             connection.shut()
-
-
-class PeerRequests:
-    """Requests that a broker sends over a data connection, for the handler of the client, in its loop.
-
-    Plays the part of a Connection for the handler: where answers go, and whether there is room for them.
-    """
-
-    def __init__(self, connection: DataConnection, deliver: Callable[[bytes], object]) -> None:
-        self.address = connection.address
-        self._deliver = deliver
-
-    def has_room(self) -> bool:
-        """A broker asks little."""
-        return True
-
-    def has_time(self) -> bool:
-        """Whether another request of the peer may be begun: the portal has no rounds that it would hold up."""
-        return True
-
-    def send_answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
-        """Answer a request; nothing is sent for a one-way request."""
-        if request.flag & ONEWAY_FLAG:
-            return
-        answer.opaque = request.opaque
-        answer.flag |= RESPONSE_FLAG
-        answer.serialize_type = request.serialize_type
-        self._deliver(encode_command(answer))
-
-    def forget_request(self, request: RemotingCommand) -> None:
-        """It will never be answered."""

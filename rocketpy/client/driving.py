@@ -8,11 +8,15 @@ getConsumerRunningInfo and consumeMessageDirectly in ClientRemotingProcessor.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
+
+import trio
 
 from rocketpy.client.roles import DrivenRole
 from rocketpy.errors import BrokerError, MessageDecodeError
 from rocketpy.logs import get_logger
+from rocketpy.remoting.rounds import in_slices
 from rocketpy.wire.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.group import (
@@ -20,7 +24,7 @@ from rocketpy.wire.headers.group import (
     GetConsumerRunningInfoRequestHeader,
 )
 from rocketpy.wire.headers.offset import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
-from rocketpy.wire.message_codec import decode_messages
+from rocketpy.wire.message_codec import decode_record
 
 if TYPE_CHECKING:
     from rocketpy.client.callbacks import Callbacks
@@ -51,6 +55,10 @@ def drive(made: Callbacks, roles: RoleTable) -> None:
 class _Driving:
     def __init__(self, roles: RoleTable) -> None:
         self._roles = roles
+        self._one_at_a_time = trio.Lock()
+        """What takes longer than a moment: side by side, many would make each turn of the loop long."""
+        self._last_noted = trio.Event()
+        self._last_noted.set()
 
     def _find(self, group: str) -> Driven | None:
         role: object = self._roles.consumers.get(group)
@@ -68,16 +76,40 @@ class _Driving:
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         return found
 
-    async def reset_offsets(self, connection: Connection, request: RemotingCommand) -> None:
-        """Have a consumer continue at other offsets. Brokers expect no answer, not even to a failure."""
+    def reset_offsets(self, connection: Connection, request: RemotingCommand) -> Awaitable[None]:
+        """Have a consumer continue at other offsets. Brokers expect no answer, not even to a failure.
+
+        Of several resets the last one counts, so they are noted in the order in which they arrive.
+        """
+        before, noted = self._last_noted, trio.Event()
+        self._last_noted = noted
+        return self._reset_offsets(connection, request, before, noted)
+
+    async def _reset_offsets(
+        self, connection: Connection, request: RemotingCommand, before: trio.Event, noted: trio.Event
+    ) -> None:
+        try:
+            await before.wait()
+            driven = await self._note_reset(connection, request)
+        finally:
+            noted.set()
+        if driven is not None:
+            await driven.carry_out_resets()
+
+    async def _note_reset(self, connection: Connection, request: RemotingCommand) -> Driven | None:
+        """Have a reset noted by the consumer, if it is in this client."""
         header = ResetOffsetRequestHeader.from_ext(request.ext_fields)
         driven = self._find(header.group)
         if driven is None:
             logger.info("%s resets offsets of the group %.256r, which is not ours", connection.address, header.group)
-            return
-        offsets = ResetOffsetBody.decode(request.body).offset_table if request.body else {}
+            return None
         logger.info("%s resets offsets of %s on %.256r", connection.address, header.group, header.topic)
-        await driven.reset_offsets(header.topic, offsets)
+        body = ResetOffsetBody()
+        if request.body:
+            async with self._one_at_a_time:
+                body = await in_slices(ResetOffsetBody.decode_steps(request.body))
+        await driven.note_reset(header.topic, body.offset_table, sender=connection.address)
+        return driven
 
     def status(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Return a consumer's offsets of a topic; as in Java, none if the group is not in this client."""
@@ -89,8 +121,9 @@ class _Driving:
     async def running_info(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Return the internal state of a consumer."""
         header = GetConsumerRunningInfoRequestHeader.from_ext(request.ext_fields)
-        info = await self._get(header.consumer_group).running_info(with_stacks=header.jstack_enable)
-        return request.answer(body=info.encode())
+        async with self._one_at_a_time:
+            info = await self._get(header.consumer_group).running_info(with_stacks=header.jstack_enable)
+            return request.answer(body=info.encode())
 
     async def consume_directly(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Pass one message to the listener of its topic, and return the result."""
@@ -109,10 +142,10 @@ def _message(body: bytes, broker_name: str) -> MessageExt:
         BrokerError: it is damaged, or the request does not have exactly one message.
     """
     try:
-        messages = decode_messages(body, broker_name=broker_name)
+        message = decode_record(body, broker_name=broker_name)
     except MessageDecodeError as exc:
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, f"the message is damaged: {exc}") from exc
-    if len(messages) != 1:
-        remark = f"the request has {len(messages)} messages, it must have one"
+    if message.store_size != len(body):
+        remark = f"{len(body) - message.store_size} bytes follow the message: the request must have one message"
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
-    return messages[0]
+    return message

@@ -57,8 +57,12 @@ class Driven(Protocol):
         """For each of the consumer's queues of a topic, the offset that is committed or will be next."""
         ...
 
-    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Continue at these offsets in the queues that the consumer has."""
+    async def note_reset(self, topic: str, offsets: Mapping[MessageQueue, int], *, sender: str) -> None:
+        """Note that the broker at `sender` wants the consumer to continue at these offsets. It does not take long."""
+        ...
+
+    async def carry_out_resets(self) -> None:
+        """Continue at the offsets that were noted, in the queues that the consumer has."""
         ...
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
@@ -69,7 +73,7 @@ class Driven(Protocol):
         """Pass one message to the listener of its topic; no offset changes.
 
         Raises:
-            BrokerError: its topic has no listener.
+            BrokerError: its topic has no listener, its body cannot be unpacked, or too many such calls are under way.
         """
         ...
 

@@ -109,6 +109,10 @@ class Assignment:
         """The queues that this consumer has, of one topic or of all, sorted. For any thread."""
         return tuple(sorted(queue for queue in tuple(self._pullers) if topic is None or queue.topic == topic))
 
+    def claimed(self) -> tuple[MessageQueue, ...]:
+        """The queues that this consumer has or is about to take."""
+        return (*self._pullers, *self._taking)
+
     def committable(self) -> tuple[MessageQueue, ...]:
         """The queues whose offsets may be committed now."""
         return self.queues()

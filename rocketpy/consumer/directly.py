@@ -1,7 +1,9 @@
 """Consuming one message directly, because an administrator asked a broker for it. No offset changes.
 
-The listener runs where listeners of its kind run, in a lane of its own that does not wait behind those of topics. Plays
-the part of consumeMessageDirectly in ConsumeMessageConcurrentlyService.
+The listener runs where listeners of its kind run, in a lane of its own that does not wait behind those of topics. It
+gets no message whose body cannot be unpacked; Java decodes messages before it looks for the listener, too. How many
+such calls there are and the size of their messages are limited, because listeners may hang and brokers may be hostile.
+Plays the part of consumeMessageDirectly in ConsumeMessageConcurrentlyService.
 """
 
 from __future__ import annotations
@@ -13,18 +15,99 @@ import trio
 
 from rocketpy.consumer.listeners import Raised, is_a, is_async_listener
 from rocketpy.consumer.process_queue import ProcessQueue
+from rocketpy.errors import BrokerError, MessageDecodeError
 from rocketpy.logs import get_logger
 from rocketpy.results import ConsumeResult, RetryLater, Suspend
+from rocketpy.services import run_blocking
 from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult
+from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import CMResult
+from rocketpy.wire.sysflag import COMPRESSED
 
 if TYPE_CHECKING:
     from rocketpy.consumer.subscription import Listener
     from rocketpy.message import MessageExt, MessageQueue
 
-__all__ = ["DirectCall", "listener_argument"]
+__all__ = ["DirectCall", "DirectCalls", "listener_argument"]
 
 logger = get_logger(__name__)
+
+MOST_CALLS = 64
+"""Direct calls of one consumer that have not ended, those included for which no broker waits any more."""
+MOST_BYTES = 64 * 1024 * 1024
+"""Bytes of the bodies of their messages, unpacked; the first of them may have more."""
+
+
+class DirectCalls:
+    """The direct calls of one consumer.
+
+    Args:
+        clock: the time in seconds, for any thread.
+        in_loop: has a plain function called in the consumer's loop, from any thread.
+        orderly: whether the consumer is orderly.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        in_loop: Callable[[Callable[[], object]], None],
+        orderly: bool,
+    ) -> None:
+        self._clock = clock
+        self._in_loop = in_loop
+        self._orderly = orderly
+        self._unpacking = trio.Lock()
+        self._calls = 0
+        self._bytes = 0
+
+    async def begin(self, listener: Listener, message: MessageExt, *, batch: bool) -> DirectCall:
+        """Make a call with a message, whose body is unpacked first.
+
+        Args:
+            listener: the listener.
+            message: the message.
+            batch: whether the listener takes lists.
+
+        Raises:
+            BrokerError: the body cannot be unpacked, or too many calls are under way.
+        """
+        async with self._unpacking:
+            problem = await run_blocking(_unpack, message) if message.sys_flag & COMPRESSED else None
+            if problem is not None:
+                raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, f"the message is damaged: {problem}")
+            size = len(message.body)
+            if self._calls >= MOST_CALLS or (self._calls and self._bytes + size > MOST_BYTES):
+                remark = f"{self._calls} messages are being consumed directly, try again later"
+                raise BrokerError.for_code(ResponseCode.SYSTEM_BUSY, remark)
+            self._calls += 1
+            self._bytes += size
+
+        def ended() -> None:
+            self._calls -= 1
+            self._bytes -= size
+
+        return DirectCall(
+            listener,
+            message.queue,
+            batch=batch,
+            orderly=self._orderly,
+            clock=self._clock,
+            in_loop=self._in_loop,
+            on_end=ended,
+        )
+
+
+def _unpack(message: MessageExt) -> str | None:
+    """Unpack the body of a message; returns why it cannot be unpacked.
+
+    The error itself is not returned, as its traceback has the bytes that were unpacked.
+    """
+    try:
+        _ = message.body
+    except MessageDecodeError as exc:
+        return str(exc)
+    return None
 
 
 class DirectCall:
@@ -37,6 +120,7 @@ class DirectCall:
         orderly: whether the consumer is orderly.
         clock: the time in seconds, for any thread.
         in_loop: has a plain function called in the consumer's loop, from any thread.
+        on_end: called in the loop when the listener has returned.
 
     Attributes:
         listener: What a runner calls instead: it calls the listener and records the result.
@@ -52,6 +136,7 @@ class DirectCall:
         orderly: bool = False,
         clock: Callable[[], float],
         in_loop: Callable[[Callable[[], object]], None],
+        on_end: Callable[[], object],
     ) -> None:
         self.listener: Listener = self._call_async if is_async_listener(listener) else self._call
         self.process_queue = ProcessQueue(queue, 0)
@@ -60,14 +145,16 @@ class DirectCall:
         self._orderly = orderly
         self._clock = clock
         self._in_loop = in_loop
+        self._on_end = on_end
         self._ended = trio.Event()
+        self._abandoned = False
         self._outcome: object = None
         self._seconds = 0.0
 
     def _call(self, what: Any) -> None:
         began = self._clock()
         try:
-            outcome = self._inner(what)
+            outcome = None if self._abandoned else self._inner(what)
         except BaseException as exc:  # noqa: BLE001  it is part of the answer to the broker
             outcome = Raised(exc)
         self._note(outcome, began)
@@ -75,7 +162,7 @@ class DirectCall:
     async def _call_async(self, what: Any) -> None:
         began = self._clock()
         try:
-            outcome = await self._inner(what)
+            outcome = None if self._abandoned else await self._inner(what)
         except BaseException as exc:
             self._note(Raised(exc), began)
             if not isinstance(exc, Exception):
@@ -89,11 +176,21 @@ class DirectCall:
             logger.warning("a listener failed that was called for a broker", exc_info=outcome.error)
         self._outcome, self._seconds = outcome, self._clock() - began
         self.process_queue.dropped = True
-        self._in_loop(self._ended.set)
+        self._in_loop(self._end)
+
+    def _end(self) -> None:
+        self._ended.set()
+        self._on_end()
 
     async def wait(self) -> ConsumeMessageDirectlyResult:
-        """Wait for the end of the call, and return its result as it travels to the broker."""
-        await self._ended.wait()
+        """Wait for the end of the call, and return its result as it travels to the broker.
+
+        If this is cancelled before the listener is called, it is not called any more.
+        """
+        try:
+            await self._ended.wait()
+        finally:
+            self._abandoned = not self._ended.is_set()
         result, remark = _judged(self._outcome, batch=self._batch, orderly=self._orderly)
         return ConsumeMessageDirectlyResult(
             order=self._orderly, consume_result=result, remark=remark, spent_time_mills=round(self._seconds * 1000)

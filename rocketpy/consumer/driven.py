@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.directly import DirectCall, listener_argument
+from rocketpy.consumer.directly import DirectCalls, listener_argument
+from rocketpy.consumer.resets import Resets
 from rocketpy.consumer.running_info import info_of, queue_info
 from rocketpy.consumer.stacks import stacks_of
 from rocketpy.errors import BrokerError
-from rocketpy.logs import counted, get_logger
 from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeType
@@ -30,33 +30,9 @@ if TYPE_CHECKING:
     from rocketpy.message import MessageExt, MessageQueue
     from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 
-__all__ = ["QUEUES_AT_ONCE", "DrivenConsumer", "offsets_to_take"]
-
-logger = get_logger(__name__)
+__all__ = ["QUEUES_AT_ONCE", "DrivenConsumer"]
 
 QUEUES_AT_ONCE = 32
-
-
-def offsets_to_take(
-    group: str, topic: str, offsets: Mapping[MessageQueue, int], *, subscribed: bool
-) -> dict[MessageQueue, int]:
-    """The offsets of a broker's reset request that can be used; the others are logged and ignored.
-
-    Args:
-        group: the consumer's group.
-        topic: the topic that the broker names.
-        offsets: the offsets in the request.
-        subscribed: whether the consumer subscribes to the topic.
-    """
-    wanted = {queue: offset for queue, offset in offsets.items() if queue.topic == topic and offset >= 0 and subscribed}
-    if len(wanted) < len(offsets) or not subscribed:
-        logger.warning(
-            "%s: ignoring %d of %s in a reset: their topic is not subscribed, or they are negative",
-            group,
-            len(offsets) - len(wanted),
-            counted(len(offsets), "offset"),
-        )
-    return wanted
 
 
 class DrivenConsumer:
@@ -95,11 +71,11 @@ class DrivenConsumer:
         self._parts = parts
         self._consume = consume
         self._assignment = assignment
-        self._other_offsets = other_offsets
-        self._in_loop = in_loop
         self._now = now
         self._nursery = nursery
         self._started_ms = wall_ms()
+        self._resets = Resets(client, config.group, claimed=assignment.claimed, go_to=other_offsets.go_to)
+        self._direct = DirectCalls(clock=now, in_loop=in_loop, orderly=config.orderly)
 
     # --- offsets --------------------------------------------------------------------------------------
 
@@ -109,13 +85,14 @@ class DrivenConsumer:
         found = {queue: self._parts.offsets.memory(queue) for queue in self._assignment.queues(topic)}
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
-    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Continue at these offsets in the queues that the consumer has; other queues are unaffected."""
+    async def note_reset(self, topic: str, offsets: Mapping[MessageQueue, int], *, sender: str) -> None:
+        """Note that the consumer shall continue at these offsets in the queues that it has."""
         subscribed = self._subscriptions.get(topic) is not None
-        wanted = offsets_to_take(self._config.group, topic, offsets, subscribed=subscribed)
-        if not wanted:
-            return
-        await self._other_offsets.go_to(wanted)
+        await self._resets.note(topic, offsets, sender=sender, subscribed=subscribed)
+
+    async def carry_out_resets(self) -> None:
+        """Continue at the offsets that were noted; other queues are unaffected."""
+        await self._resets.carry_out()
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -158,7 +135,7 @@ class DrivenConsumer:
         It does so even where the listener has consumed a copy of it, and remembers nothing of it.
 
         Raises:
-            BrokerError: the topic is not subscribed.
+            BrokerError: the topic is not subscribed, the body cannot be unpacked, or too many such calls are under way.
         """
         self._subscriptions.show_original_topic([message])
         listener = self._subscriptions.directly(message.topic)
@@ -166,14 +143,7 @@ class DrivenConsumer:
             remark = f"the consumer group {self._config.group} does not subscribe {message.topic[:255]}"
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         batch = self._config.consume_message_batch_max_size > 1
-        call = DirectCall(
-            listener,
-            message.queue,
-            batch=batch,
-            orderly=self._config.orderly,
-            clock=self._now,
-            in_loop=self._in_loop,
-        )
+        call = await self._direct.begin(listener, message, batch=batch)
         self._consume.call_directly((call.listener, call.process_queue, listener_argument(message, batch=batch)))
         result = await call.wait()
         result.order, result.auto_commit = self._config.orderly, self._config.auto_commit

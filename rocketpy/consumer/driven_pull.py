@@ -48,9 +48,12 @@ class DrivenPull:
         """No offsets: it has no queues."""
         return {}
 
-    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+    async def note_reset(self, topic: str, offsets: Mapping[MessageQueue, int], *, sender: str) -> None:
         """Ignore it: only the program knows where it pulls."""
-        logger.info("%s is asked to continue at other offsets, and has no queues", self._config.group)
+        logger.info("%s is asked by %s to continue at other offsets, and has no queues", self._config.group, sender)
+
+    async def carry_out_resets(self) -> None:
+        """Nothing was noted."""
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
         """Its settings, and the stacks of threads that work for consumers if `with_stacks`."""

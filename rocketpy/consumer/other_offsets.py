@@ -36,6 +36,9 @@ _GATHER_SECONDS = 0.05
 """Seconds for which queues that pulls are told of are gathered."""
 LISTENER_SECONDS = 10.0
 """Seconds that listeners get to finish messages of dropped queues. Java always waits that long."""
+_RETAKE_SECONDS = 2.0
+"""Seconds that the consumer gets to take queues again before the next reset, which concerns those that it has."""
+_MOST_ROUNDS = 4
 _LOOK_EVERY = 0.05
 """Seconds between looks at running calls: runners report that calls have ended, but not which ones."""
 
@@ -118,7 +121,17 @@ class OtherOffsets:
             while not self._moving.keys().isdisjoint(wanted):
                 moved |= {queue for queue in wanted if self._moving.get(queue)}
                 await self._moved.wait()
-            await self._finish(self._begin(wanted, moved))
+            move = self._begin(wanted, moved)
+            await self._finish(move)
+            await self._wait_taken(move.queues)
+
+    async def _wait_taken(self, queues: Collection[MessageQueue]) -> None:
+        """Wait until the consumer has these queues again, for a little while at most."""
+        with trio.move_on_after(_RETAKE_SECONDS):
+            for _ in range(_MOST_ROUNDS):
+                if set(queues) <= set(self._assignment.claimed()):
+                    break
+                await self._rebalance.wait_round()
 
     def _begin(self, wanted: Mapping[MessageQueue, int], moved: Collection[MessageQueue] = ()) -> _Move:
         """Drop queues, to commit nothing of them from here on. Some may have `moved` before, and not be back yet."""

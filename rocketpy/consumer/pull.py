@@ -214,9 +214,9 @@ class QueuePuller:
         started = self.process_queue.last_pull = trio.current_time()
         before = self.process_queue.position
         try:
-            self._asked, self._is_asking = subscription, True
             if self._topic_gone:
                 await self._find_position()
+            self._asked, self._is_asking = subscription, True
             result = await self._ask(subscription)
             if self._is_unwanted and result.status is not PullStatus.OFFSET_ILLEGAL:
                 return

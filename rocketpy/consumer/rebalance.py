@@ -38,6 +38,9 @@ HEARTBEAT_PATIENCE = 1.0
 """Seconds for which a rebalance waits for brokers to answer heartbeats with new subscriptions; some may hang."""
 FIRST_RETRY = 1.0
 """Seconds until the next rebalance while something is missing: a route, a list of members, an offset."""
+AT_ONCE, A_SECOND = 32.0, 10.0
+"""How many rebalances may follow each other at once, and how many more there may be in a second from then on: brokers
+that report changes without end must not keep all brokers busy."""
 
 _MOST_SAID = 5
 
@@ -142,12 +145,13 @@ class Rebalance:
         self._round_done = trio.Event()
         self._tell_brokers = True
         self._retry = FIRST_RETRY
+        self._left, self._counted = AT_ONCE, trio.current_time()
         self.filters = FilterCheck(client, config.group, subscriptions.data)
 
     # --- when -----------------------------------------------------------------------------------------
 
     def soon(self) -> None:
-        """Rebalance at once. Several calls lead to one rebalance."""
+        """Rebalance at once, or after a pause if there were many lately. Several calls lead to one rebalance."""
         self._wanted.set()
 
     def subscriptions_changed(self) -> None:
@@ -163,6 +167,7 @@ class Rebalance:
         """Run the service."""
         try:
             while True:
+                await self._wait_for_turn()
                 await self.look()
                 with trio.move_on_after(self._config.rebalance_interval if self.balanced else self._retry):
                     await self._wanted.wait()
@@ -174,6 +179,14 @@ class Rebalance:
         finally:
             # There is no next rebalance: wake those that wait for one, and they find the consumer closed.
             self._round_done.set()
+
+    async def _wait_for_turn(self) -> None:
+        """Wait until there were few enough rebalances lately."""
+        now = trio.current_time()
+        self._left = min(AT_ONCE, self._left + (now - self._counted) * A_SECOND) - 1
+        self._counted = now
+        if self._left < 0:
+            await trio.sleep(-self._left / A_SECOND)
 
     @property
     def _waits_for_locks(self) -> bool:

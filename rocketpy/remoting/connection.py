@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.errors import ConnectionLostError, LocalProtocolError, RemoteProtocolError, RocketMQError
+from rocketpy.errors import ConnectionLostError, RocketMQError
 from rocketpy.logs import get_logger
+from rocketpy.remoting.dispatch import answer_frame
 from rocketpy.remoting.inbound import Handler, Inbound
-from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits
+from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits, too_slow
 from rocketpy.remoting.liveness import Liveness
 from rocketpy.remoting.network import addresses_of
 from rocketpy.remoting.outbound import Outbound
@@ -25,8 +26,7 @@ from rocketpy.remoting.statistics import ConnectionStatistics
 from rocketpy.remoting.timers import Alarm, Timers
 from rocketpy.remoting.transport import transport_of
 from rocketpy.services import open_services
-from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode, SerializeType
-from rocketpy.wire.serialize import encode_command
+from rocketpy.wire.codes import ONEWAY_FLAG, SerializeType
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
@@ -121,15 +121,7 @@ class Connection(Outbound):
         """
         if request.flag & ONEWAY_FLAG:
             return
-        answer.opaque = request.opaque
-        answer.flag |= RESPONSE_FLAG
-        answer.serialize_type = request.serialize_type
-        try:
-            frame = encode_command(answer, limits=self._limits.wire)
-        except LocalProtocolError:
-            _logger.exception("the answer to %s of %s cannot be written", request, self.address)
-            frame = encode_command(request.answer(ResponseCode.SYSTEM_ERROR, "the answer cannot be written"))
-        self.send_answer_frame(request, frame)
+        self.send_answer_frame(request, answer_frame(request, answer, self.address, self._limits.wire))
 
     def send_answer_frame(self, request: RemotingCommand, frame: bytes) -> None:
         """Answer a request with a prebuilt frame, which carries its opaque."""
@@ -351,7 +343,7 @@ class Connection(Outbound):
         What is left of those that a handler gives is counted when they have been sent as far as the peer takes them.
         """
         if self._transport.pending - added > self._limits.max_pending_writes:
-            self.close(self._too_slow())
+            self.close(too_slow(self.address, self._transport.pending))
         elif not self._inbound.serving:
             self.note_kept()
 
@@ -362,11 +354,6 @@ class Connection(Outbound):
             (self.abandon if self._liveness.is_silent else self.close)(error)
         self._note_settled()
         return self._liveness.next_due(now)
-
-    def _too_slow(self) -> RemoteProtocolError:
-        return RemoteProtocolError(
-            f"{self.address} asks and does not read: {self._transport.pending} bytes of answers wait for it"
-        )
 
     def _lost_while_waiting(self) -> ConnectionLostError:
         error = ConnectionLostError(

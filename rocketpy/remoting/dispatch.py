@@ -9,29 +9,32 @@ NettyRemotingAbstract.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from rocketpy.errors import BrokerError, RemoteProtocolError
+from rocketpy.errors import BrokerError, LocalProtocolError, RemoteProtocolError
 from rocketpy.logs import get_logger, quote
 from rocketpy.seams import random_source
-from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.codes import RESPONSE_FLAG, ResponseCode
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
+from rocketpy.wire.serialize import encode_command
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.hooks import RequestHook
 
-__all__ = ["Dispatcher", "Processor", "answer_for_error"]
+__all__ = ["Dispatcher", "Processor", "answer_for_error", "answer_frame"]
 
 _logger = get_logger(__name__)
 
-_LOOK_AFTER = 16
-"""Requests between two looks at the time, while there is some."""
 Processor = Callable[["Connection", RemotingCommand], RemotingCommand | None]
 
 
 class Dispatcher:
     """A Handler that knows a processor for each request code."""
+
+    LOOK_AFTER: ClassVar = 16
+    """Requests between two looks at the time, while there is some."""
 
     def __init__(
         self,
@@ -46,7 +49,7 @@ class Dispatcher:
 
     def handle(self, connection: Connection, requests: list[RemotingCommand], arrived: float) -> int | None:
         """Carry out requests in order, as long as the peer reads the answers and the turn has time."""
-        look_after = _LOOK_AFTER if len(requests) > 1 and connection.has_time() else 1
+        look_after = self.LOOK_AFTER if len(requests) > 1 and connection.has_time() else 1
         for taken, request in enumerate(requests):
             if taken and not (connection.has_room() and (taken % look_after or connection.has_time())):
                 return taken
@@ -81,6 +84,20 @@ def answer_for_error(request: RemotingCommand, exc: Exception, address: str) -> 
     number = f"{random_source().getrandbits(32):08x}"
     _logger.error("error %s: %s of %s failed", number, quote(str(request)), quote(address), exc_info=exc)
     return request.answer(ResponseCode.SYSTEM_ERROR, f"internal error {number}: the log of the server has the details")
+
+
+def answer_frame(
+    request: RemotingCommand, answer: RemotingCommand, address: str, limits: WireLimits = DEFAULT_LIMITS
+) -> bytes:
+    """The frame of an answer, which takes over the opaque and the header encoding of its request."""
+    answer.opaque = request.opaque
+    answer.flag |= RESPONSE_FLAG
+    answer.serialize_type = request.serialize_type
+    try:
+        return encode_command(answer, limits=limits)
+    except LocalProtocolError:
+        _logger.exception("the answer to %s of %s cannot be written", request, address)
+        return encode_command(request.answer(ResponseCode.SYSTEM_ERROR, "the answer cannot be written"))
 
 
 def _refuse(_: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -1,8 +1,8 @@
 """The receiving half of a connection: bytes to frames, answers to their waiters, requests to the handler in turns.
 
 Requests are handed over by up to 64, and while the peer owes us room (too many parked requests, or answers that it does
-not read) nothing more is handed over and nothing more is read. On a server a turn is bounded by processor time too: see
-`rounds`. Plays the part of NettyDecoder and NettyServerHandler.
+not read) nothing more is handed over and nothing more is read. A turn is bounded by processor time too: see `rounds`.
+Plays the part of NettyDecoder and NettyServerHandler.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import trio
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError
 from rocketpy.logs import counted, get_logger
-from rocketpy.remoting.rounds import Turns
+from rocketpy.remoting.rounds import Slice, Turns
 from rocketpy.remoting.transport import MOST_RECEIVED
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from rocketpy.wire.fast_answer import peek
@@ -39,7 +39,7 @@ _OVERHEAD, _OVERHEAD_OF_FIELD = 1024, 200
 _CHUNK = 128 * 1024
 """Bytes that a server receives at a time while time is short."""
 _PIECE = 32 * 1024
-"""A server decodes the frames that begin within so many bytes between two looks at the time."""
+"""The frames that begin within so many bytes are decoded between two looks at the time."""
 
 
 class Handler(Protocol):
@@ -73,7 +73,8 @@ class Inbound:
         self._in_flight = in_flight
         self._handler = handler
         self._limits = limits
-        self._turns = None if share is None else Turns(share)
+        self._shares = share is not None
+        self._turns: Turns | Slice = Slice() if share is None else Turns(share)
         self._decoder = FrameDecoder(limits.wire)
         self._reader = SendReader(limits.wire)
         self._scope = trio.CancelScope()
@@ -144,7 +145,7 @@ class Inbound:
 
     async def _read(self) -> NoReturn:
         turns = self._turns
-        if turns is not None:
+        if self._shares:
             self._transport.before_read = self._before_read
         while True:
             data = await self._transport.receive()
@@ -154,7 +155,7 @@ class Inbound:
             self.last_received = now
             self.received_bytes += len(data)
             self._decoder.receive_data(data)
-            if turns is not None and turns.note_delivered(self._decoder.buffered):
+            if turns.note_delivered(self._decoder.buffered):
                 await self._next_turn(())
             await self._take(now)
 
@@ -170,8 +171,7 @@ class Inbound:
             if not is_more:
                 break
             await self._next_turn(())
-        if turns is not None:
-            turns.end()
+        turns.end()
         self._watch_frame()
 
     def _decode(self) -> tuple[list[RemotingCommand], bool]:
@@ -187,24 +187,23 @@ class Inbound:
             left -= len(frames)
             if self._bad is not None or not self._decoder.buffered:
                 return requests, False
-            if not left or (turns is not None and not turns.has_time_to_decode()):
+            if not left or not turns.has_time_to_decode():
                 return requests, True
 
     def has_time(self) -> bool:
         """Whether another request may be begun in this turn."""
-        return self._turns is None or self._turns.has_time()
+        return self._turns.has_time()
 
     def _before_read(self) -> Awaitable[None] | None:
         """Begin the turn in which new bytes are dealt with. What it returns is waited for before they are read."""
         turns = self._turns
-        assert turns is not None
         if turns.is_short:
             return self._begin_turn(turns, ())
         turns.begin()
         self._transport.most_received = MOST_RECEIVED
         return None
 
-    async def _begin_turn(self, turns: Turns, requests: Sequence[RemotingCommand]) -> None:
+    async def _begin_turn(self, turns: Turns | Slice, requests: Sequence[RemotingCommand]) -> None:
         """Begin a turn of this connection, which may have to be waited for first; `requests` are decoded already."""
         if turns.must_wait:
             await self._wait_for_turn(turns, requests)
@@ -215,15 +214,12 @@ class Inbound:
     async def _next_turn(self, requests: Sequence[RemotingCommand]) -> None:
         """Let others have their turn, and begin the next one; `requests` are decoded already."""
         turns = self._turns
-        if turns is None:
-            await trio.lowlevel.checkpoint()
-            return
         turns.end()
         if not turns.must_wait:
             await trio.lowlevel.checkpoint()
         await self._begin_turn(turns, requests)
 
-    async def _wait_for_turn(self, turns: Turns, requests: Sequence[RemotingCommand]) -> None:
+    async def _wait_for_turn(self, turns: Turns | Slice, requests: Sequence[RemotingCommand]) -> None:
         """Wait in the line of all connections. A frame that has begun is not late by that."""
         self._keep(requests)
         due, self.frame_due = self.frame_due, math.inf
@@ -238,9 +234,9 @@ class Inbound:
         self._connection.note_kept()
 
     def _cut(self, most: int) -> list[Frame]:
-        """So many frames at most; on a server, those that are decoded between two looks at the time."""
+        """So many frames at most, and no more than are decoded between two looks at the time."""
         try:
-            return self._decoder.frames(most) if self._turns is None else self._decoder.frames(most, _PIECE)
+            return self._decoder.frames(most, _PIECE)
         except RemoteProtocolError as exc:
             self._bad = exc
             return []
@@ -297,8 +293,7 @@ class Inbound:
     async def _wait_for_room(self, requests: list[RemotingCommand]) -> None:
         """Wait until the peer has read more or its requests are answered, and for the next turn."""
         turns = self._turns
-        if turns is not None:
-            turns.end()
+        turns.end()
         self._keep(requests)
         while not self._has_room():
             if self.held or self.parked >= self._limits.max_parked:
@@ -306,8 +301,7 @@ class Inbound:
             else:
                 await self._transport.wait_progress()
         self._keep(())
-        if turns is not None:
-            await self._begin_turn(turns, requests)
+        await self._begin_turn(turns, requests)
 
     def _hand_over(self, requests: list[RemotingCommand], arrived: float) -> int:
         """Let the handler work; how many requests it took."""

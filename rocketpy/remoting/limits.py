@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import attrs
 
+from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
 
-__all__ = ["CLIENT_LIMITS", "ConnectionLimits", "ServerLimits"]
+__all__ = ["CLIENT_LIMITS", "ConnectionLimits", "ServerLimits", "too_slow"]
 
 _KIB = 1024
 _MIB = 1024 * 1024
@@ -53,3 +54,8 @@ class ServerLimits:
     max_connections_per_host: int = 2_000
     max_kept: int = 256 * _MIB
     """Bytes that all connections may make the server keep; beyond that, the greediest is closed (see `budget`)."""
+
+
+def too_slow(address: str, pending: int) -> RemoteProtocolError:
+    """The error for a peer that does not read the answers to its requests."""
+    return RemoteProtocolError(f"{address} asks and does not read: {pending} bytes of answers wait for it")

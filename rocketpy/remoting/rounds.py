@@ -11,13 +11,25 @@ and output, and the reads of one channel at a time).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import TypeVar, cast
 
 import trio
 
 from rocketpy.services import runs_blocking_in_place
 
-__all__ = ["LITTLE", "ROUND_SECONDS", "SLICE_SECONDS", "RoundShare", "Steadily", "Turns", "clock_here"]
+__all__ = [
+    "LITTLE",
+    "ROUND_SECONDS",
+    "SLICE_SECONDS",
+    "WORK_SECONDS",
+    "RoundShare",
+    "Slice",
+    "Steadily",
+    "Turns",
+    "clock_here",
+    "in_slices",
+]
 
 ROUND_SECONDS = 0.02
 """Processor time of a round that all connections share, with whatever else the loop does meanwhile. It is renewed by a
@@ -27,9 +39,13 @@ SLICE_SECONDS = 0.002
 the first look at the clock, so a connection that sends one request at a time is charged nothing."""
 LITTLE = 4096
 """A connection that delivered no more bytes than these has its next request carried out in this round in any case."""
+WORK_SECONDS = 0.005
+"""Processor time that work which is done in slices gets in a turn of the loop."""
 _RENEW_AFTER = ROUND_SECONDS / 4
 _STEP_SECONDS = 0.000_01
 """What a look at the clock counts for where time is virtual."""
+
+T = TypeVar("T")
 
 
 class Steadily:
@@ -52,6 +68,20 @@ class Steadily:
 def clock_here() -> Callable[[], float]:
     """The processor time of this thread in seconds, or what stands for it under a mock clock."""
     return Steadily() if runs_blocking_in_place() else time.thread_time
+
+
+async def in_slices(steps: Generator[object, None, T]) -> T:
+    """Do work in the running task, which others interrupt after each slice; what it returns. Always a checkpoint."""
+    clock = clock_here()
+    while True:
+        await trio.lowlevel.checkpoint()
+        # A slice ends after twice its time by the wall, too: its steps may wait for the disk.
+        end, latest = clock() + WORK_SECONDS, trio.current_time() + 2 * WORK_SECONDS
+        try:
+            while clock() < end and trio.current_time() < latest:
+                next(steps)
+        except StopIteration as stop:
+            return cast("T", stop.value)
 
 
 class RoundShare:
@@ -178,3 +208,46 @@ class Turns:
         """End the turn. After one of a single small request nobody looks at the clock: a later turn sees its time."""
         if self._end is not None or not self._is_little:
             self._share.note()
+
+
+class Slice:
+    """The turns of a connection that shares no rounds with others: a client's, whose servers ask for little.
+
+    Nobody waits for a turn, and each turn is bounded by its own time.
+    """
+
+    __slots__ = ("_clock", "_end")
+
+    is_short = False
+    must_wait = False
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or clock_here()
+        self._end: float | None = None
+
+    async def wait(self) -> None:
+        """Do nothing: there is no line to wait in."""
+
+    def begin(self) -> None:
+        """Begin a turn."""
+        self._end = None
+
+    end = begin
+
+    def note_delivered(self, size: int) -> bool:
+        """So many bytes are there; never should the turn have been waited for."""
+        return False
+
+    def _left(self) -> float:
+        now = self._clock()
+        if self._end is None:
+            self._end = now + SLICE_SECONDS
+        return self._end - now
+
+    def has_time(self) -> bool:
+        """Whether another request may be begun."""
+        return self._left() > 0
+
+    def has_time_to_decode(self) -> bool:
+        """Whether more may be decoded before what there is has been carried out."""
+        return self._left() > SLICE_SECONDS / 2

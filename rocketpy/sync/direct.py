@@ -10,9 +10,9 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from rocketpy.client.data_links import DataConnection, PeerRequests
+from rocketpy.client.peer_requests import PeerRequests
 from rocketpy.client.waiting import too_late_for
 from rocketpy.errors import ConfigError, RocketMQError
 from rocketpy.portal.waiting import wait
@@ -20,12 +20,12 @@ from rocketpy.producer.pending import PendingResume, PendingSend
 from rocketpy.remoting.data.thread import ThreadConnection
 
 if TYPE_CHECKING:
+    from rocketpy.client.data_links import DataConnection
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.portal import Portal
     from rocketpy.producer import Producer
     from rocketpy.producer.outside import Terms
     from rocketpy.results import SendResult
-    from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["DirectSends"]
 
@@ -77,9 +77,8 @@ class DirectSends:
         """In the portal: a connection of a socket."""
         pool, home, handler = self.outside.client.pool, self.home, self.outside.client.callbacks
 
-        def ask(requests: list[RemotingCommand]) -> None:
-            peer = PeerRequests(made, made.send_frame)
-            home.post(lambda: handler.handle(cast("Any", peer), requests, made.clock()))
+        def answer(frame: bytes) -> None:
+            made.send_answer(frame)
 
         made = ThreadConnection(
             connection,
@@ -88,7 +87,7 @@ class DirectSends:
             serialize_type=pool.serialize_type,
             hooks=pool.hooks,
             clock=self.core.clock,
-            on_requests=ask,
+            on_requests=PeerRequests(address, handler, post=home.post, deliver=answer).take,
         )
         stands(made)
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 from inspect import isgeneratorfunction
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
 from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.dispatch import answer_for_error
-from rocketpy.remoting.rounds import Steadily, clock_here
+from rocketpy.remoting.rounds import WORK_SECONDS, Steadily, clock_here, in_slices
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.serving.memory import WORK, MemoryBudget, size_of
 
@@ -51,7 +51,7 @@ MUST_END = True
 """Yielded by work that shall be done to its end from now on, though the connection that asked for it may close."""
 PAUSE = "pause"
 """Yielded before a step that takes longer than a slice: it gets a turn for itself if anything was done before it."""
-SLICE_SECONDS = 0.005
+SLICE_SECONDS = WORK_SECONDS
 """Processor time that all work together gets in a turn of the loop."""
 MOST_SECONDS = 2 * SLICE_SECONDS
 """Seconds after which a slice ends though it took less processor time: its steps wait for the disk."""
@@ -60,21 +60,6 @@ _RENEW_AFTER = 0.001
 _GROWTH = 4
 """How many times its size a request takes while it is carried out: what was read from it, and what is made of that."""
 _TOO_MUCH = "[OVERLOAD]the server keeps as much for its peers as it may (maxKeptBytes), slow down for a while"
-
-T = TypeVar("T")
-
-
-async def in_slices(steps: Generator[object, None, T]) -> T:
-    """Do work in the running task, which others interrupt after each slice; what it returns. Always a checkpoint."""
-    clock = clock_here()
-    while True:
-        await trio.lowlevel.checkpoint()
-        end, latest = clock() + SLICE_SECONDS, trio.current_time() + MOST_SECONDS
-        try:
-            while clock() < end and trio.current_time() < latest:
-                next(steps)
-        except StopIteration as stop:
-            return cast("T", stop.value)
 
 
 def kept_for(request: RemotingCommand, growth: int = _GROWTH) -> int:

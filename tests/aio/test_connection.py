@@ -9,6 +9,7 @@ import pytest
 from rocketpy.aio.connection import LoopConnection
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError
 from rocketpy.remoting.limits import CLIENT_LIMITS
+from rocketpy.remoting.rounds import SLICE_SECONDS, Slice, Steadily
 from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.frame import Frame
 from tests.aio.running import in_asyncio
@@ -191,3 +192,46 @@ async def test_while_the_peer_does_not_read_it_is_not_usable(scene):
     scene.peer.answer(request)
     assert (await future).body == b"small"
     assert scene.connection.is_usable
+
+
+@with_scene
+async def test_a_peer_that_sends_many_requests_is_read_on_in_later_turns_of_the_loop(scene):
+    scene.connection._turn = Slice(Steadily(SLICE_SECONDS))  # there is time for two pieces
+    frames = [request_frame(number, b"x" * 1000) for number in range(400)]
+    data = b"".join(frames)
+    per_piece = -(-32 * 1024 // len(frames[0]))
+    answer = scene.start()
+    scene.connection.data_received(data)
+    counts = [len(scene.asked)]
+    assert not scene.connection._transport.is_reading()
+    while counts[-1] < len(frames):
+        await asyncio.sleep(0)
+        counts.append(len(scene.asked))
+        assert counts[-1] - counts[-2] <= 2 * per_piece + 2
+    assert counts[0] <= 2 * per_piece + 2
+    assert [each.opaque for each in scene.asked] == list(range(400))
+    assert scene.connection._transport.is_reading()
+    scene.peer.answer(*await scene.read())
+    assert (await answer).body == b"x"
+
+
+@with_scene
+async def test_one_that_is_closed_meanwhile_is_read_no_more(scene):
+    scene.connection._turn = Slice(Steadily(SLICE_SECONDS))
+    scene.connection.data_received(b"".join(request_frame(number, b"x" * 1000) for number in range(400)))
+    taken = len(scene.asked)
+    scene.connection.close()
+    await asyncio.sleep(0.0)
+    await asyncio.sleep(0.0)
+    assert len(scene.asked) == taken
+
+
+@with_scene
+async def test_bytes_that_are_no_frame_end_it_also_in_a_later_turn(scene):
+    scene.connection._turn = Slice(Steadily(SLICE_SECONDS))
+    frames = [request_frame(number, b"x" * 1000) for number in range(200)]
+    scene.connection.data_received(b"".join(frames) + b"GET / HTTP/1.1")
+    assert scene.connection.error is None
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert isinstance(scene.connection.error, RemoteProtocolError)

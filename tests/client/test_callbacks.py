@@ -13,11 +13,12 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.client.api import group as group_api
-from rocketpy.client.callbacks import LONGEST, MOST_AT_A_TIME
+from rocketpy.client.callbacks import LONGEST, MOST_AT_A_TIME, MOST_BYTES
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.errors import BrokerError
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.memory import MemoryNetwork
+from rocketpy.remoting.rounds import SLICE_SECONDS
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from tests.client.fakes import FakeBroker, FakeConsumer, FakeNameServer, FakeProducer, route_to
@@ -110,6 +111,65 @@ async def test_more_than_run_at_a_time_are_refused_and_the_reader_goes_on(
         # There is room again.
         link.client.callbacks.async_processors[INFO] = quick
         assert (await link.ask()).code == ResponseCode.SUCCESS
+
+
+async def test_what_they_work_on_is_bounded_in_bytes_too(autojump_clock: MockClock) -> None:
+    async with linked() as link, trio.open_nursery() as nursery:
+        codes: list[int] = []
+        gate = trio.Event()
+
+        async def wait(connection: Connection, request: RemotingCommand) -> RemotingCommand:
+            await gate.wait()
+            return request.answer()
+
+        async def ask(size: int) -> None:
+            request = RemotingCommand(INFO, body=bytes(size))
+            codes.append((await link.to_client.request(request, timeout=100)).code)
+
+        link.client.callbacks.async_processors[INFO] = wait
+        for _ in range(4):
+            nursery.start_soon(ask, MOST_BYTES // 3)
+        await trio.sleep(1)
+        assert codes == [ResponseCode.SYSTEM_BUSY]
+        gate.set()
+        await trio.sleep(1)
+        assert codes[1:] == [ResponseCode.SUCCESS] * 3
+        # One alone is taken, however large it is, and those before it count no more.
+        await ask(MOST_BYTES * 2 // 5)
+        assert codes[-1] == ResponseCode.SUCCESS
+
+
+async def test_plain_processors_that_take_long_share_the_loop(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("rocketpy.remoting.rounds.clock_here", lambda: lambda: now)
+    async with linked() as link:
+        done = 0
+
+        def heavy(connection: Connection, request: RemotingCommand) -> None:
+            nonlocal now, done
+            now += SLICE_SECONDS
+            done += 1
+
+        link.client.callbacks.processors[INFO] = heavy
+        for _ in range(40):
+            link.to_client.send_oneway(RemotingCommand.oneway(INFO))
+        most = 0
+        while done < 40:
+            before = done
+            await trio.lowlevel.checkpoint()
+            most = max(most, done - before)
+        assert most <= 2  # of two turns, in any order with this task
+
+
+async def test_when_the_client_is_closed_nothing_is_begun(autojump_clock: MockClock) -> None:
+    async with linked() as link:
+        link.client.callbacks.async_processors[INFO] = quick
+        callbacks = link.client.callbacks
+    answer = callbacks.process(link.to_client, RemotingCommand(INFO))
+    assert answer is not None
+    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "the client is not open")
 
 
 async def quick(connection: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -35,8 +35,21 @@ _HEADER_ROOM = 1024
 
 
 def attacks(code: RequestCode) -> list[Attack]:
-    """All attacks of a code."""
-    return [*_headers(code), *_any_body(code), *_declared_body(code), *special(code), *bounds(code)]
+    """All attacks of a code on a server."""
+    return [*of_any(code, small_fields(code), small_body(code)), *special(code), *bounds(code)]
+
+
+def of_any(code: RequestCode, fields: dict[str, str], body: bytes) -> Iterator[Attack]:
+    """The attacks that any code can be made with, by what its header and its body are declared to be.
+
+    Args:
+        code: Of the request.
+        fields: Of a small request.
+        body: The same.
+    """
+    yield from _headers(code, fields, body)
+    yield from _any_body(code, fields)
+    yield from _declared_body(code, fields)
 
 
 def small(code: RequestCode) -> Callable[[], bytes]:
@@ -54,9 +67,7 @@ def _fields(code: RequestCode) -> list[tuple[str, WireField]]:
     return [(field.short or field.name if code in SHORT_CODES else field.name, field) for field in kind.wire_fields]
 
 
-def _headers(code: RequestCode) -> Iterator[Attack]:
-    fields = small_fields(code)
-    body = small_body(code)
+def _headers(code: RequestCode, fields: dict[str, str], body: bytes) -> Iterator[Attack]:
     own = _fields(code)
     texts = [name for name, field in own if field.kind == "text"]
 
@@ -103,19 +114,17 @@ def _single_quoted(code: RequestCode, fields: dict[str, str], body: bytes) -> by
 # --- bodies ------------------------------------------------------------------------------------------------
 
 
-def _any_body(code: RequestCode) -> Iterator[Attack]:
-    fields = small_fields(code)
+def _any_body(code: RequestCode, fields: dict[str, str]) -> Iterator[Attack]:
     beyond = (MAX_FRAME + 1).to_bytes(4, "big") + b"\0\0\0\x10{}"
     yield Attack(name="largest body", call="copy", frames=lambda: [request(code, fields, bytes(LARGEST_BODY))])
     yield Attack(name="a body too large", frames=lambda: [beyond])
     yield Attack(name="a body of one byte", frames=lambda: [request(code, fields, b"\xff")])
 
 
-def _declared_body(code: RequestCode) -> Iterator[Attack]:
+def _declared_body(code: RequestCode, fields: dict[str, str]) -> Iterator[Attack]:
     kind = _json_kind(code)
     if kind is None:
         return
-    fields = small_fields(code)
 
     def framed(name: str, make: Callable[[], bytes], call: str) -> Attack:
         return Attack(name=name, frames=lambda: [request(code, fields, make())], call=call)

@@ -1,17 +1,21 @@
-"""All attacks of one request code on one server, and what became of them."""
+"""All attacks of one request code on one server or client, and what became of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from rocketpy.wire.codes import RequestCode, ResponseCode
+from tests.hostile import attacks_on_clients
 from tests.hostile.attacks import attacks, small
 from tests.hostile.frames import request
 from tests.hostile.known import KNOWN
-from tests.hostile.measure import SLACK, TRIES, Reading, attack, later
+from tests.hostile.measure import SLACK, TRIES, Attack, Reading, attack, kept, later
+from tests.hostile.measured import Measured
 from tests.hostile.peer import Peer, wait_until
 from tests.hostile.routed import Routed
 from tests.hostile.samples import ATTACKED, small_fields
+from tests.hostile.served_client import client_of, unknown
 from tests.hostile.shapes import dump
 from tests.hostile.world import World
 
@@ -44,28 +48,55 @@ class Result(NamedTuple):
 
 
 def run(world: World, each: Routed, *, most_tries: int = TRIES) -> Result:
-    """Attack one code with everything; servers that do not survive are started again."""
+    """Attack one code with everything; who does not survive is started again."""
+    if each.role == "client":
+        return _run_on_client(world, each, most_tries)
     served = world.served[each.role]
+    world.is_fresh = False
     if each.code in _WHOLE_TABLES or not served.lives or not served.answers():
         world.restart()
     prepare(world)
-    known = KNOWN.get(str(each), frozenset())
     with Peer(served.address) as peer:
         expected = peer.ask(small(each.code)()).code
-    readings = []
 
     def afresh() -> None:
         world.restart()
         prepare(world)
 
-    for one in attacks(each.code):
+    readings = _readings(served, each, attacks(each.code), small(each.code), expected, afresh, most_tries)
+    return Result(each, [*readings, later(served)])
+
+
+def _run_on_client(world: World, each: Routed, most_tries: int) -> Result:
+    """The same of a client, and what it has kept."""
+    client = client_of(world)
+    found = attacks_on_clients.attacks(each.code)
+    expected = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    readings = _readings(client, each, found, unknown, expected, client.restart, most_tries)
+    readings += [later(client), kept(client.lost())]
+    if readings[-1].faults:
+        client.restart()
+    return Result(each, readings)
+
+
+def _readings(
+    served: Measured,
+    each: Routed,
+    found: list[Attack],
+    last: Callable[[], bytes],
+    expected: int,
+    afresh: Callable[[], None],
+    most_tries: int,
+) -> list[Reading]:
+    known = KNOWN.get(str(each), frozenset())
+    readings = []
+    for one in found:
         tries = 1 if one.name in known else most_tries
-        reading = attack(served, one, small(each.code), expected, tries=tries, afresh=afresh)
+        reading = attack(served, one, last, expected, tries=tries, afresh=afresh)
         readings.append(reading)
         if reading.is_end or reading.left > SLACK or any(fault.startswith("afterwards") for fault in reading.faults):
             afresh()
-    readings.append(later(served))
-    return Result(each, readings)
+    return readings
 
 
 def prepare(world: World) -> None:

@@ -1,4 +1,4 @@
-"""python -m tests.hostile.launch BOARD PROGRAM ARGUMENTS: a server command whose loop is measured."""
+"""python -m tests.hostile.launch BOARD PROGRAM ARGUMENTS: a server command, or a module, whose loop is measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main() -> int:
     path, program, *arguments = sys.argv[1:]
     # The command runs trio by itself: it is handed the instrument where it asks for a loop.
     trio.run = partial(trio.run, instruments=[Meter(Board(Path(path), WORDS))])
-    return int(importlib.import_module(MODULES[program]).main(arguments))
+    return int(importlib.import_module(MODULES.get(program, program)).main(arguments))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from typing import NamedTuple, Self
 import attrs
 
 from tests.hostile.frames import MIB, opaque_of
+from tests.hostile.measured import Measured
 from tests.hostile.peer import Answer, Closed, Peer, wait_until
-from tests.hostile.world import Served
 from tests.pace import slowness, slowness_of_collections
 
 TURN = 0.020
@@ -31,6 +31,8 @@ TIMES = 4
 TRIES = 3
 BETWEEN = "between attacks"
 """The name of a reading of what attacks left for later."""
+AFTERWARDS = "afterwards"
+"""The name of a reading of what a client has lost by attacks."""
 HELD, CLOSED = -1, -2
 """Instead of the code of an answer: there is none, and the connection is open; there is none, and it is closed."""
 _SETTLES_WITHIN = 3.0
@@ -93,7 +95,7 @@ class Reading(NamedTuple):
 
 
 def attack(
-    served: Served,
+    served: Measured,
     attack: Attack,
     small: Callable[[], bytes],
     expected: int,
@@ -127,7 +129,7 @@ def attack(
     return last._replace(faults=(*last.faults, *judge_wait(last)))
 
 
-def _attack(served: Served, attack: Attack, small: Callable[[], bytes], expected: int) -> Reading:
+def _attack(served: Measured, attack: Attack, small: Callable[[], bytes], expected: int) -> Reading:
     before = served.memory().now
     frames = list(attack.frames())
     size = max(map(len, frames), default=0)
@@ -206,7 +208,7 @@ def _code_of_last(frames: Sequence[bytes], answers: Iterable[Answer], *, closed:
     return next((answer.code for answer in answers if answer.opaque == opaque), CLOSED if closed else HELD)
 
 
-def _dead(served: Served, attack: Attack, size: int) -> Reading:
+def _dead(served: Measured, attack: Attack, size: int) -> Reading:
     how = f"ended with {served.process.returncode}" if not served.lives else "does not answer any more"
     fault = f"the server {how}\n{served.said()}"
     return Reading(attack.name, size, 0, 0, "", 0, 0, 0, (), True, (fault,), is_end=True)
@@ -244,7 +246,7 @@ def bound_of(call: str) -> float:
     return CALL if call else TURN
 
 
-def later(served: Served) -> Reading:
+def later(served: Measured) -> Reading:
     """What was left for later: the longest turn between attacks, by timers and by what they had put off.
 
     It cannot be measured again, and so what the machine may do to a turn is allowed.
@@ -254,10 +256,15 @@ def later(served: Served) -> Reading:
     return Reading(BETWEEN, 0, turn, 0.0, "", 0.0, 0, 0, (), False, (fault,) if turn > 2 * TURN else ())
 
 
+def kept(lost: Iterable[str]) -> Reading:
+    """What a client has lost of what it should have kept."""
+    return Reading(AFTERWARDS, 0, 0.0, 0.0, "", 0.0, 0, 0, (), False, tuple(lost))
+
+
 class Watch:
     """Readings of an attack that is more than one request on one connection: a flood, a crowd, a silent peer."""
 
-    def __init__(self, served: Served, name: str, *, size: int = 0) -> None:
+    def __init__(self, served: Measured, name: str, *, size: int = 0) -> None:
         self.served, self.name, self.size = served, name, size
 
     def __enter__(self) -> Self:

@@ -9,15 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from rocketpy.wire.codes import RequestCode
 from tests.hostile.calls import CALLS, seconds
 from tests.hostile.codes import Result
 from tests.hostile.known import KNOWN
-from tests.hostile.measure import AT_LIMIT, BETWEEN, CALL, REPORTED, SLACK, TIMES, TURN, WAIT, Reading, worst
-from tests.hostile.routed import routed
+from tests.hostile.measure import (
+    AFTERWARDS,
+    AT_LIMIT,
+    BETWEEN,
+    CALL,
+    REPORTED,
+    SLACK,
+    TIMES,
+    TURN,
+    WAIT,
+    Reading,
+    worst,
+)
+from tests.hostile.routed import UNKNOWN_TO_CLIENTS, Routed, routed
 
 MIB = 1024 * 1024
-_SERVERS = {"broker": "the broker", "namesrv": "the name server"}
+_STRICTER = Path(__file__).with_name("clients.md")
+_ANY_OTHER = "SEND_MESSAGE (10), as any that clients do not know"
+_ROLES = {"broker": "the broker", "namesrv": "the name server", "client": "clients"}
 
 
 class Report:
@@ -46,7 +59,7 @@ class Report:
 
     def page(self) -> str:
         """The page as it stands in the documentation."""
-        parts = [_INTRODUCTION + self._calls(), *(self._codes(role) for role in _SERVERS)]
+        parts = [_INTRODUCTION + self._calls(), *(self._codes(role) for role in _ROLES)]
         if self.named:
             parts.append(self._attacks())
         return "\n".join([*parts, *open_ends()])
@@ -56,14 +69,16 @@ class Report:
 
     def _codes(self, role: str) -> str:
         lines = [
-            f"## Requests to {_SERVERS[role]}\n",
+            f"## Requests to {_ROLES[role]}\n",
             "| request | attacks | longest turn, ms | with | collection, ms | worst wait, ms | memory, MiB | with |",
             "|---|---:|---:|---|---:|---:|---:|---|",
         ]
         for each in routed():
             result = self.results.get(str(each))
             if each.role == role and result is not None:
-                lines.append(code_row(each.code, result.readings))
+                lines.append(code_row(each, result.readings))
+        if role == "client":
+            lines += ["", _STRICTER.read_text("utf-8").rstrip()]
         return "\n".join([*lines, ""])
 
     def _attacks(self) -> str:
@@ -110,12 +125,12 @@ def open_ends() -> list[str]:
     return ["\n".join([*lines, ""])]
 
 
-def code_row(code: RequestCode, readings: list[Reading]) -> str:
+def code_row(each: Routed, readings: list[Reading]) -> str:
     longest = worst(readings)
     largest = max(readings, key=lambda reading: reading.grown)
     cells = [
-        f"{code.name} ({int(code)})",
-        str(sum(reading.name != BETWEEN for reading in readings)),
+        _ANY_OTHER if each == ("client", UNKNOWN_TO_CLIENTS) else f"{each.code.name} ({int(each.code)})",
+        str(sum(reading.name not in (BETWEEN, AFTERWARDS) for reading in readings)),
         ms(longest.turn),
         longest.name,
         ms(longest.collecting),
@@ -137,11 +152,11 @@ def wait(seconds: float) -> str:
 
 _INTRODUCTION = f"""# Hostile peers
 
-Whatever one peer sends, name server and broker go on serving everybody else. `tests/hostile` tests that with a server
-process, an innocent pair of connections, and an attacker. The pair sends and pulls ten times a second (at the name
-server it asks for routes). The attacker sends every request there is, at the limits of what is accepted and just
-beyond: the largest body, the most members and names, the deepest nesting, the longest texts, nothing at all, every
-number at its ends.
+Whatever one peer sends, name server and broker go on serving everybody else, and whatever a broker sends to a client,
+the client goes on with everything else. `tests/hostile` tests that with a server process, an innocent pair of
+connections, and an attacker. The pair sends and pulls ten times a second (at the name server it asks for routes). The
+attacker sends every request there is, at the limits of what is accepted and just beyond: the largest body, the most
+members and names, the deepest nesting, the longest texts, nothing at all, every number at its ends.
 
 What is demanded of each attack:
 
@@ -159,6 +174,11 @@ What is demanded of each attack:
   served, and afterwards comes back to within {SLACK // MIB} MiB of what it was.
 * Between attacks no turn takes more than {2 * TURN * 1e3:.0f} ms: what they leave for later counts.
 * The server lives, and a small request of the same kind works afterwards.
+
+A client is attacked by its broker: through a gate that lets all else pass, an attacker puts requests between the frames
+of a real broker. The client has consumers of every kind and a producer, and in the same loop an innocent producer sends
+to an innocent consumer through a client of their own, ten times a second. The same is demanded as of servers, and that
+afterwards every consumer has its queues, gets every message that is sent from then on, and has committed it.
 
 Each bound that is declared in the code is tried twice: a request at the bound is accepted, and one just beyond it is
 refused with the code that is expected. Bounds of tables are reached by many requests together, and a few of them are

@@ -11,6 +11,8 @@ from tests.hostile.shapes import dump, fresh
 SHORT_CODES = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
 ATTACKED = "Attacked"
 """A topic of its own, so that what is done to it does not touch the innocent."""
+DRIVEN = "Driven"
+"""The topic of consumers that are attacked."""
 
 _TEXTS = {
     "topic": ATTACKED,
@@ -45,6 +47,11 @@ _NUMBERS = {
     "sysFlag": "0",
     "brokerId": "0",
 }
+
+
+def group_of(kind: str) -> str:
+    """The group of the consumer of a kind that is attacked."""
+    return f"attacked-{kind}"
 
 
 def value_of(field: WireField) -> str:

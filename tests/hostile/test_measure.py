@@ -11,8 +11,8 @@ import pytest
 from tests.hostile import measure
 from tests.hostile.frames import MIB, opaque_of, request
 from tests.hostile.measure import Attack, Reading, attack
+from tests.hostile.measured import Memory
 from tests.hostile.peer import Answer, Closed, Peer
-from tests.hostile.world import Memory
 
 WAITED, TURNED, LEFT, GROWN, FAILED = "wait", "turn", "left", "grown", "failed"
 GOOD = {WAITED: 0.0, TURNED: 0.001, LEFT: 0, GROWN: 0, FAILED: 0}

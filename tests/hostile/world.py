@@ -1,21 +1,19 @@
-"""A name server and a broker as processes, an innocent pair at each, and what can be read of them from outside."""
+"""A name server and a broker as processes, and an innocent pair at each."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from tests.broker_sim.cli.servers import ADDRESS, ROOT
+from tests.broker_sim.cli.servers import ADDRESS
 from tests.hostile import innocent, meter
 from tests.hostile.board import Board
 from tests.hostile.innocent import route_request, send_request
+from tests.hostile.measured import Measured
 from tests.hostile.peer import Closed, ask_once, wait_until
 
 PROGRAMS = {"broker": "rocketpy-broker", "namesrv": "rocketpy-namesrv"}
@@ -33,48 +31,19 @@ enablePropertyFilter=true
 """
 
 
-class Memory(NamedTuple):
-    """Bytes of a process that are its own: pages of files that it maps belong to the system."""
-
-    now: int
-    peak: int
-    """The most since the last reset."""
-
-
-class Served:
-    """One server process, what it says of its loop, and the innocent pair beside it.
-
-    Attributes:
-        role: "broker" or "namesrv".
-        home: Its directory; the log of the server is `log` there.
-        address: Where it listens.
-        starts: How often it has been started.
-        resting: The longest turn between attacks, in seconds: what attacks have left for later.
-    """
+class Served(Measured):
+    """One server process, and the innocent pair beside it."""
 
     def __init__(self, role: str, home: Path, settings: str = "") -> None:
-        self.role, self.home = role, home
-        self.address = ""
-        self.starts = 0
-        self.resting = 0.0
-        self._is_resting = False
+        super().__init__(role, home)
         self._store = home
         self._settings = settings
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._environment = {name: value for name, value in os.environ.items() if name != "NAMESRV_ADDR"} | {
-            "HOME": str(home),
-            "XDG_RUNTIME_DIR": str(home),
-            "PYTHONPATH": str(ROOT),
-        }
-        home.mkdir()
 
     # --- its life ---
 
     def start(self, *, with_pair: bool = True, name_server: str = "", same_store: bool = False) -> None:
         """Start it, on an empty store unless it shall have its own again, and the pair beside it."""
-        self.starts += 1
-        self._is_resting = False
-        number = self.starts
+        number = self._begin()
         if not same_store:
             self._store = self.home / f"store{number}"
         store = self._store
@@ -103,14 +72,6 @@ class Served:
         self._run(["tests.hostile.innocent", str(board), self.role, self.address])
         assert wait_until(lambda: self.pair["answered 0"] and self.pair["answered 1"], 20), self.pair.line
 
-    def _run(self, command: list[str], **more: int) -> subprocess.Popen[bytes]:
-        with (self.home / "errors").open("ab") as errors:
-            process = subprocess.Popen(
-                [sys.executable, "-m", *command], cwd=self.home, env=self._environment, stderr=errors, **more
-            )
-        self._processes.append(process)
-        return process
-
     def stop(self) -> float:
         """Ask the server to end, and return the seconds that took; what does not end is killed."""
         began = time.monotonic()
@@ -122,75 +83,6 @@ class Served:
         self.kill()
         return seconds
 
-    def kill(self) -> None:
-        """End everything of it at once."""
-        for process in reversed(self._processes):
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
-        self._processes.clear()
-
-    @property
-    def lives(self) -> bool:
-        return self.process.poll() is None
-
-    def said(self) -> str:
-        """The end of what it wrote to its log and to standard error."""
-        files = [self.home / "log", self.home / "errors"]
-        return "\n".join(file.read_text("utf-8", "replace")[-3000:] for file in files if file.exists())
-
-    # --- what it is asked from outside ---
-
-    def memory(self) -> Memory:
-        """What it holds, and held at most. The peak of own pages is that of all without the pages of files."""
-        text = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
-        found = {line.split()[0]: int(line.split()[1]) * 1024 for line in text.splitlines() if line.endswith(" kB")}
-        now = found["RssAnon:"]
-        return Memory(now, max(now, found["VmHWM:"] - found["RssFile:"] - found["RssShmem:"]))
-
-    def processor_seconds(self) -> float:
-        """Processor time that the process has used, all threads together."""
-        words = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
-        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
-
-    def begin(self) -> None:
-        """Forget the longest turn, the most memory and the longest wait."""
-        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5", "ascii")
-        self._note_rest()
-        self._is_resting = False
-        self.meter["longest"] = 0
-        self.meter["collecting"] = 0
-        for number in (0, 1):
-            self.pair[f"worst {number}"] = 0
-            self.pair[f"failed {number}"] = 0
-        self.pair.line = ""
-
-    def rest(self) -> None:
-        """An attack is over, and its turns have been read: what comes now is what it has left for later."""
-        self.meter["longest"] = 0
-        self._is_resting = True
-
-    def rested(self) -> float:
-        """The longest turn between attacks since this was asked last, in seconds."""
-        self._note_rest()
-        longest, self.resting = self.resting, 0.0
-        return longest
-
-    def _note_rest(self) -> None:
-        if self._is_resting:
-            self.resting = max(self.resting, self.meter["longest"] / 1e9)
-
-    def waited(self) -> float:
-        """Seconds of the longest wait of the pair, one that has not ended included."""
-        worst = max(self.pair["worst 0"], self.pair["worst 1"])
-        asked = [at for at in (self.pair["asked 0"], self.pair["asked 1"]) if at]
-        return max(worst, *(time.monotonic_ns() - at for at in asked), 0) / 1e9
-
-    def failures(self) -> int:
-        """Answers to the pair that were refusals, and connections of theirs that were closed."""
-        return self.pair["failed 0"] + self.pair["failed 1"]
-
     def answers(self) -> bool:
         """Whether somebody new is served."""
         frame = send_request() if self.role == "broker" else route_request()
@@ -201,11 +93,20 @@ class Served:
 
 
 class World:
-    """Both servers."""
+    """Both servers.
+
+    Attributes:
+        home: Where their directories are.
+        beside: What runs beside them and ends with them, by role.
+        is_fresh: Whether nobody has attacked a code of theirs since they were started.
+    """
 
     def __init__(self, home: Path, settings: dict[str, str] | None = None) -> None:
         wanted = settings or {}
+        self.home = home
         self.served = {role: Served(role, home / role, wanted.get(role, "")) for role in ROLES}
+        self.beside: dict[str, Measured] = {}
+        self.is_fresh = True
 
     @property
     def broker(self) -> Served:
@@ -222,6 +123,7 @@ class World:
         frame_is_answered = lambda: ask_once(self.namesrv.address, route_request()).code == 0  # noqa: E731
         assert wait_until(frame_is_answered, 20)
         self.namesrv.start_pair()
+        self.is_fresh = True
 
     def restart(self) -> None:
         """Begin again with empty stores: what one attack has left behind is not held against the next."""
@@ -229,7 +131,7 @@ class World:
         self.start()
 
     def kill(self) -> None:
-        for served in self.served.values():
+        for served in (*self.beside.values(), *self.served.values()):
             served.kill()
 
 

@@ -10,14 +10,15 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from rocketpy.remoting.dispatch import Dispatcher
 from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.memory import MemoryNetwork
-from rocketpy.remoting.rounds import LITTLE, ROUND_SECONDS, SLICE_SECONDS, RoundShare
+from rocketpy.remoting.rounds import LITTLE, ROUND_SECONDS, SLICE_SECONDS, WORK_SECONDS, RoundShare, Slice, in_slices
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import Frame
 from rocketpy.wire.send_layout import SendReader
 from rocketpy.wire.serialize import encode_command
-from tests.remoting.helpers import ECHO, SINK, Peer, connect, read_command, running_server
+from tests.remoting.helpers import ECHO, SINK, Peer, connect, connection_pair, read_command, running_server
 
 CROWD = 60
 EACH = 40
@@ -381,3 +382,71 @@ async def test_a_stop_does_not_wait_for_those_in_the_line(memory: MemoryNetwork,
             assert not server.connections
             assert not server.budget.kept
             nursery.cancel_scope.cancel()
+
+
+# --- a client, which shares no rounds ------------------------------------------------------------------
+
+
+async def test_a_client_carries_out_what_a_turn_has_time_for_and_then_lets_others_go(
+    memory: MemoryNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with measured() as rounds:
+        monkeypatch.setattr("rocketpy.remoting.rounds.clock_here", lambda: rounds)
+        busy = Busy(rounds)
+        async with connection_pair(memory, client=busy) as (ours, theirs):
+            for _ in range(EACH):
+                theirs.send_oneway(RemotingCommand.oneway(SINK))
+            while busy.done < EACH:
+                await trio.lowlevel.checkpoint()
+            assert ours.is_open
+        assert max(rounds.each) <= SLICE_SECONDS + Dispatcher.LOOK_AFTER * COST
+
+
+async def test_a_client_decodes_no_more_at_a_time_than_a_turn_has_time_for(
+    memory: MemoryNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Headers may take long to read, even of requests that are refused."""
+    read = SendReader.read
+    with measured() as rounds:
+        monkeypatch.setattr("rocketpy.remoting.rounds.clock_here", lambda: rounds)
+
+        def slow(self: SendReader, frame: Frame) -> RemotingCommand:
+            rounds.work(SLICE_SECONDS)
+            return read(self, frame)
+
+        monkeypatch.setattr(SendReader, "read", slow)
+        busy = Busy(rounds, 0.0)
+        async with connection_pair(memory, client=busy) as (_, theirs):
+            large = {"k": "v" * 40_000}
+            for _ in range(8):
+                theirs.send_oneway(RemotingCommand.oneway(SINK, large))
+            while busy.done < 8:
+                await trio.lowlevel.checkpoint()
+        assert max(rounds.each) <= 2 * SLICE_SECONDS
+
+
+async def test_a_slice_ends_and_another_one_begins() -> None:
+    now = 0.0
+    turn = Slice(lambda: now)
+    assert turn.has_time()
+    now += SLICE_SECONDS / 2
+    assert turn.has_time()
+    assert not turn.has_time_to_decode()
+    now += SLICE_SECONDS / 2
+    assert not turn.has_time()
+    turn.end()
+    assert turn.has_time()
+
+
+async def test_work_in_slices_gives_the_loop_back_and_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    with measured() as rounds:
+        monkeypatch.setattr("rocketpy.remoting.rounds.clock_here", lambda: rounds)
+
+        def steps() -> Iterator[None]:
+            for _ in range(100):
+                rounds.work(WORK_SECONDS / 4)
+                yield
+            return "done"  # type: ignore[return-value]
+
+        assert await in_slices(steps()) == "done"  # type: ignore[arg-type]
+        assert max(rounds.each) <= WORK_SECONDS * 1.25

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from contextlib import suppress
+from functools import partial
 
+import attrs
 import pytest
 
 import rocketpy.aio
 import rocketpy.sync
+from rocketpy import Message
 from rocketpy.wire.codes import ONEWAY_FLAG, RequestCode, ResponseCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.serialize import encode_command
@@ -79,3 +84,95 @@ def test_what_comes_when_the_client_is_closed_hurts_nobody(namesrv):
         assert another.queues("TBW102")
     made[0].close()
     peer.close()
+
+
+# --- a hostile broker --------------------------------------------------------------------------------------
+
+FLOOD = 5_000
+REFUSALS = {ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ResponseCode.SYSTEM_BUSY}
+
+
+def flood(peer):
+    """Thousands of requests, while the answers are read; their codes, and whether their opaques were in order."""
+    writer = threading.Thread(target=peer.socket.sendall, args=(b"".join(map(partial(asking, UNKNOWN), range(FLOOD))),))
+    writer.start()
+    answers = peer.read(FLOOD)
+    writer.join()
+    return {each.code for each in answers}, sorted(each.opaque for each in answers) == list(range(FLOOD))
+
+
+def test_a_flood_on_a_connection_of_threads_is_answered_or_refused(namesrv):
+    peer, made = Peer(), []
+    with rocketpy.sync.Producer("flooded", namesrv=namesrv) as producer:
+        producer._direct._make(peer.ours, "broker:10911", made.append)
+        made[0]._reading.call_thread()
+        codes, complete = flood(peer)
+        assert complete
+        assert codes <= REFUSALS
+        assert ask(peer) == ANSWERS
+        assert producer.send(Message("Flooded", b"x")).queue.topic == "Flooded"
+        made[0].close()
+    peer.close()
+
+
+def test_a_flood_on_a_connection_of_an_event_loop_is_answered_or_refused(namesrv):
+    async def main():
+        peer, stands, made = Peer(), asyncio.Event(), []
+
+        def stood(connection):
+            made.append(connection)
+            stands.set()
+
+        async with rocketpy.aio.Producer("flooded", namesrv=namesrv) as producer:
+            producer._bridge.portal.post(producer._direct._make, peer.ours, "broker:10911", stood)
+            await stands.wait()
+            codes, complete = await asyncio.to_thread(flood, peer)
+            assert complete
+            assert codes <= REFUSALS
+            assert await asyncio.to_thread(ask, peer) == ANSWERS
+            assert (await producer.send(Message("Flooded", b"x"))).queue.topic == "Flooded"
+            made[0].close()
+            await asyncio.sleep(0)
+        peer.close()
+
+    run(main)
+
+
+def unread(peer, closed):
+    """Ask without reading, until the client has had enough."""
+    frames = asking(UNKNOWN, 7) * 1000
+    with suppress(OSError):
+        while not closed():
+            peer.socket.sendall(frames)
+
+
+def test_one_that_does_not_read_is_cut_off_by_threads(namesrv):
+    peer, made = Peer(), []
+    with rocketpy.sync.Producer("unread", namesrv=namesrv) as producer:
+        client = producer._direct.outside.client
+        client.pool._limits = attrs.evolve(client.pool.limits, max_pending_writes=1024 * 1024)
+        producer._direct._make(peer.ours, "broker:10911", made.append)
+        made[0]._reading.call_thread()
+        unread(peer, lambda: made[0].error)
+        assert "asks and does not read" in str(made[0].error)
+    peer.close()
+
+
+def test_one_that_does_not_read_is_cut_off_by_an_event_loop(namesrv):
+    async def main():
+        peer, stands, made = Peer(), asyncio.Event(), []
+
+        def stood(connection):
+            made.append(connection)
+            stands.set()
+
+        async with rocketpy.aio.Producer("unread", namesrv=namesrv) as producer:
+            client = producer._direct.outside.client
+            client.pool._limits = attrs.evolve(client.pool.limits, max_pending_writes=1024 * 1024)
+            producer._bridge.portal.post(producer._direct._make, peer.ours, "broker:10911", stood)
+            await stands.wait()
+            await asyncio.to_thread(unread, peer, lambda: made[0].error)
+            assert "asks and does not read" in str(made[0].error)
+        peer.close()
+
+    run(main)

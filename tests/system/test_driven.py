@@ -178,7 +178,8 @@ async def test_OF4_a_queue_that_is_just_being_taken_begins_at_the_new_offset(
             driven = consumer.driven
             assert driven is not None
             queues = [MessageQueue("Orders", w.cluster.brokers[0].config.broker_name, n) for n in range(4)]
-            await driven.reset_offsets("Orders", dict.fromkeys(queues, 4))
+            await driven.note_reset("Orders", dict.fromkeys(queues, 4), sender=w.cluster.brokers[0].address)
+            await driven.carry_out_resets()
             await recorder.wait_count(4)
             await trio.sleep(30)
         assert {message.queue_offset for message in recorder.messages} == {4}
@@ -461,7 +462,8 @@ async def test_threat_M16_a_message_of_a_topic_that_is_not_subscribed_is_not_con
             assert damaged.code == ResponseCode.SYSTEM_ERROR
         record = s.broker.store.get("Orders", 0, 0, 2).records
         two = await s.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(record))
-        assert two.remark == "the request has 2 messages, it must have one"
+        assert two.remark is not None
+        assert "bytes follow the message: the request must have one message" in two.remark
         assert len(s.recorder.messages) == 20
 
 

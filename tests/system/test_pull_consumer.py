@@ -192,5 +192,6 @@ async def test_PC7_it_says_how_it_is_inside_and_does_nothing_else_that_brokers_a
         driven = consumer.driven
         assert driven is not None
         assert driven.offsets_of("Orders") == {}
-        await driven.reset_offsets("Orders", {QUEUE: 0})
+        await driven.note_reset("Orders", {QUEUE: 0}, sender=broker.address)
+        await driven.carry_out_resets()
     assert consumer.driven is None

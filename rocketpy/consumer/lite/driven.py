@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.driven import QUEUES_AT_ONCE, offsets_to_take
+from rocketpy.consumer.driven import QUEUES_AT_ONCE
 from rocketpy.consumer.other_offsets import SETTLE_SECONDS
+from rocketpy.consumer.resets import Resets
 from rocketpy.consumer.running_info import info_of, queue_info
 from rocketpy.consumer.stacks import stacks_of
 from rocketpy.errors import BrokerError
@@ -61,7 +62,7 @@ class DrivenLitePull:
         self._running = running
         self._nursery = nursery
         self._started_ms = wall_ms()
-        self._one_at_a_time = trio.Lock()
+        self._resets = Resets(client, config.group, claimed=running.assignment.claimed, go_to=self._reset)
 
     # --- offsets --------------------------------------------------------------------------------------
 
@@ -72,28 +73,31 @@ class DrivenLitePull:
         found = {queue: running.offsets.memory(queue) for queue in running.assignment.queues(topic)}
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
-    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Continue at these offsets in the queues that the consumer has, and commit them, automatic commits or not.
+    async def note_reset(self, topic: str, offsets: Mapping[MessageQueue, int], *, sender: str) -> None:
+        """Note that the consumer shall continue at these offsets in the queues that it has."""
+        await self._resets.note(topic, offsets, sender=sender, subscribed=topic in self._selection.topics)
+
+    async def carry_out_resets(self) -> None:
+        """Continue at the offsets that were noted, and commit them, automatic commits or not.
 
         Messages handed out before do not count any more: acknowledging them has no effect.
         """
-        wanted = offsets_to_take(self._config.group, topic, offsets, subscribed=topic in self._selection.topics)
-        if not wanted:
-            return
-        async with self._one_at_a_time:
-            queues = [queue for queue in sorted(wanted) if self._go_to(queue, wanted[queue])]
-            self._running.cache.forget_dropped()
-            # A commit of the user's may be on its way with the old offsets, and brokers may process them in any order.
-            await trio.sleep(SETTLE_SECONDS)
-            self._running.cache.collect()
-            deadline = trio.current_time() + self._client.config.request_timeout
-            left = await self._running.offsets.commit_all(queues, deadline=deadline)
-            logger.warning(
-                "%s continues at other offsets, as a broker asked: %s%s",
-                self._config.group,
-                {str(queue): wanted[queue] for queue in queues[:5]},
-                f"; {len(left)} of {len(queues)} are not committed yet and will be tried again" if left else "",
-            )
+        await self._resets.carry_out()
+
+    async def _reset(self, wanted: Mapping[MessageQueue, int]) -> None:
+        queues = [queue for queue in sorted(wanted) if self._go_to(queue, wanted[queue])]
+        self._running.cache.forget_dropped()
+        # A commit of the user's may be on its way with the old offsets, and brokers may process them in any order.
+        await trio.sleep(SETTLE_SECONDS)
+        self._running.cache.collect()
+        deadline = trio.current_time() + self._client.config.request_timeout
+        left = await self._running.offsets.commit_all(queues, deadline=deadline)
+        logger.warning(
+            "%s continues at other offsets, as a broker asked: %s%s",
+            self._config.group,
+            {str(queue): wanted[queue] for queue in queues[:5]},
+            f"; {len(left)} of {len(queues)} are not committed yet and will be tried again" if left else "",
+        )
 
     def _go_to(self, queue: MessageQueue, offset: int) -> bool:
         """Pull from an offset next. False if the consumer does not have the queue."""

@@ -25,6 +25,7 @@ from rocketpy.remoting.data.output import ThreadOutput
 from rocketpy.remoting.data.reading import Reading
 from rocketpy.remoting.data.waiting import Answer, Slot, Waiting
 from rocketpy.remoting.fork import no_fork
+from rocketpy.remoting.limits import too_slow
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
@@ -173,6 +174,14 @@ class ThreadConnection:
         self._check_open()
         self._output.append(frame)
         self._output.flush_later()
+
+    def send_answer(self, frame: bytes) -> None:
+        """Answer a request of the peer; one that does not read its answers is disconnected."""
+        if self._output.pending > self._limits.max_pending_writes:
+            self.close(too_slow(self.address, self._output.pending))
+        elif self.error is None:
+            self._output.append(frame)
+            self._output.flush_later()
 
     def give_up(self, opaque: int) -> bool:
         """Forget a request. False when it has ended."""

@@ -19,12 +19,16 @@ from rocketpy.wire.serialize import decode_command
 
 if TYPE_CHECKING:
     from rocketpy.errors import RocketMQError
+    from rocketpy.remoting.rounds import Slice
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.limits import WireLimits
 
 __all__ = ["Answer", "Slot", "Waiting"]
 
 _MAX_OPAQUE = 0x7FFFFFFF
+_ALL = 0x7FFFFFFF
+_PIECE = 32 * 1024
+"""The frames that begin within so many bytes are taken between two looks at the time."""
 
 
 Answer: TypeAlias = "Frame | SendAnswer"
@@ -60,6 +64,7 @@ class Waiting:
         answers: that somebody waited for.
         unknown_answers: that nobody waited for any more.
         earliest: a lower bound on the deadlines.
+        has_more: whether `take` left frames for the next turn.
     """
 
     def __init__(self, limits: WireLimits, *, scan: bool = True) -> None:
@@ -72,6 +77,7 @@ class Waiting:
         self._scan = scan
         self._decoder = FrameDecoder(limits)
         self._opaques = itertools.count()
+        self.has_more = False
 
     def __len__(self) -> int:
         """How many requests wait."""
@@ -85,8 +91,13 @@ class Waiting:
         """Let nobody wait for an answer any more; False when nobody did."""
         return self.slots.pop(opaque, None) is not None
 
-    def take(self, data: bytes) -> list[RemotingCommand]:
+    def take(self, data: bytes, turn: Slice | None = None) -> list[RemotingCommand]:
         """Complete those whose answers came; gives the requests of the peer that came with them.
+
+        Args:
+            data: what has come.
+            turn: the time for it, where a peer that sends many requests must not hold up others. Then `has_more` says
+                whether frames are left, which another call with no data takes.
 
         Raises:
             RemoteProtocolError: these are no valid bytes; the connection is of no more use.
@@ -94,13 +105,25 @@ class Waiting:
         self.received_bytes += len(data)
         self._decoder.receive_data(data)
         requests: list[RemotingCommand] = []
+        self.has_more = False
+        while frames := self._decoder.frames(within=_ALL if turn is None else _PIECE):
+            self._sort(frames, requests)
+            if not self._decoder.buffered:
+                break
+            if turn is not None and requests and not turn.has_time():
+                self.has_more = True
+                break
+        return requests
+
+    def _sort(self, frames: list[Frame], requests: list[RemotingCommand]) -> None:
+        """Complete those whose answers these are, and append those that are requests."""
         slots = self.slots
         scan, answers = self._scan, 0
         slot: Slot | None = None
         opaque: int
         answer: Answer
         try:
-            for frame in self._decoder.frames():
+            for frame in frames:
                 if scan and (sent := sent_answer(frame)) is not None:
                     opaque, answer = sent
                 else:
@@ -122,9 +145,6 @@ class Waiting:
                 slot.complete(answer)
             raise
         self.answers += answers
-        if self._decoder.buffered:
-            self._decoder.frames()  # nothing whole is left: this raises where what follows is no frame
-        return requests
 
     def sweep(self, now: float, error: Callable[[], RocketMQError]) -> int:
         """Fail what is due, each with an error of its own; how many those were."""

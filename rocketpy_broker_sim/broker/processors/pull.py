@@ -122,10 +122,10 @@ def _pull(
 
 
 def _reset(broker: PullView, connection: Connection, header: PullMessageRequestHeader) -> GetMessageResult | None:
-    """The result that tells a group to go on elsewhere; None if it need not.
+    """The result that tells a group to go on elsewhere; None if the pull may go on.
 
-    It is told that an administrator has reset its offset, until it takes that up; and as long as it asks for what lies
-    beyond the end that a queue had after an unclean stop.
+    It is told that an administrator has reset its offset; and as long as it asks for what lies beyond the end that a
+    queue had after an unclean stop.
     """
     place = header.consumer_group, header.topic, header.queue_id
     offset = None

@@ -68,8 +68,8 @@ class ConsumerOffsetTable(StoredTable):
         self.data_version = DataVersion()
         self.backward_commits = 0
         self._room = room or TableRoom()
-        self._resets = PendingResets(self._room)
         self._ends = EndsAtStart(self._room.note)
+        self._resets = PendingResets(self._room)
 
     # --- committing and asking -------------------------------------------------------------------------
 
@@ -255,8 +255,8 @@ class ConsumerOffsetTable(StoredTable):
             count = len(self._offsets.pop(key))
             self._count -= count
             self._room.note(-size_of_offsets(key, count))
-            self._resets.remove(key)
             self._ends.forget(key)
+            self._resets.remove(key)
             for table, name, other in ((self._topics, group, topic), (self._groups, topic, group)):
                 names = table[name]
                 del names[other]

@@ -1,0 +1,115 @@
+"""PeerRequests: what a broker asks over a data connection, carried out in the loop of the client.
+
+The connection is read elsewhere, in a thread or in the user's event loop, and its reader never waits for the client. So
+what waits to be carried out is bounded, and the rest is refused as busy.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+
+import trio
+
+from rocketpy.errors import RocketMQError
+from rocketpy.logs import Seldom, get_logger
+from rocketpy.remoting.dispatch import answer_frame
+from rocketpy.remoting.rounds import Slice
+from rocketpy.wire.codes import ONEWAY_FLAG, ResponseCode
+
+if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.inbound import Handler
+    from rocketpy.wire.command import RemotingCommand
+
+__all__ = ["PeerRequests"]
+
+logger = get_logger(__name__)
+
+MOST_WAITING = 1024
+"""Requests of one connection that wait to be carried out."""
+MOST_BYTES = 32 * 1024 * 1024
+"""Bytes of their bodies; the first of them may have more."""
+
+
+class PeerRequests:
+    """The requests of one connection. Plays the part of a Connection for the handler of the client.
+
+    Args:
+        address: of the broker.
+        handler: carries out requests.
+        post: has a function called in the loop of the client, from any thread.
+        deliver: sends the frame of an answer, from any thread.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        handler: Handler,
+        *,
+        post: Callable[[Callable[[], object]], object],
+        deliver: Callable[[bytes], object],
+    ) -> None:
+        self.address = address
+        self._handler = handler
+        self._post = post
+        self._deliver = deliver
+        self._waiting: deque[RemotingCommand] = deque()
+        self._is_asked = False
+        self._turn: Slice | None = None
+        self._seldom = Seldom(logger)
+
+    def take(self, requests: list[RemotingCommand]) -> None:
+        """Have requests carried out soon. In the thread that reads."""
+        held = sum(len(each.body) for each in list(self._waiting))
+        for request in requests:
+            held += len(request.body)
+            if self._waiting and (len(self._waiting) >= MOST_WAITING or held > MOST_BYTES):
+                self._refuse(request)
+            else:
+                self._waiting.append(request)
+        self._ask()
+
+    def _refuse(self, request: RemotingCommand) -> None:
+        self._seldom.warning(
+            "busy", "requests of %s over a data connection are refused: too many wait already", self.address
+        )
+        self.send_answer(request, request.answer(ResponseCode.SYSTEM_BUSY, "the client has too many requests already"))
+
+    def _ask(self) -> None:
+        if self._waiting and not self._is_asked:
+            self._is_asked = True
+            with suppress(RocketMQError):  # the process ends
+                self._post(self._serve)
+
+    # --- in the loop of the client ----------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """Carry out what waits, as far as one turn of the loop has time for; the rest follows."""
+        self._is_asked = False  # first: what is appended from here on asks again
+        self._turn = Slice()
+        requests = list(self._waiting)
+        taken = self._handler.handle(cast("Connection", self), requests, trio.current_time())
+        for _ in requests[:taken]:
+            self._waiting.popleft()
+        self._ask()
+
+    def has_room(self) -> bool:
+        """Whether the peer may be served: one that does not read its answers is disconnected."""
+        return True
+
+    def has_time(self) -> bool:
+        """Whether another request may be begun in this turn of the loop."""
+        return self._turn is None or self._turn.has_time()
+
+    def send_answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
+        """Answer a request; nothing is sent for a one-way request."""
+        if request.flag & ONEWAY_FLAG:
+            return
+        with suppress(RocketMQError):  # the connection has ended
+            self._deliver(answer_frame(request, answer, self.address))
+
+    def forget_request(self, request: RemotingCommand) -> None:
+        """It will never be answered."""

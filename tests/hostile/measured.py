@@ -1,0 +1,144 @@
+"""A process whose loop and memory are measured, with an innocent pair beside it, and what outsiders can read of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.broker_sim.cli.servers import ROOT
+from tests.hostile.board import Board
+
+
+class Memory(NamedTuple):
+    """Bytes of a process that are its own: pages of files that it maps belong to the system."""
+
+    now: int
+    peak: int
+    """The most since the last reset."""
+
+
+class Measured(ABC):
+    """One process, what it says of its loop, and the innocent pair beside it.
+
+    Attributes:
+        role: What it is: "broker", "namesrv" or "client".
+        home: Its directory; the log is `log` there.
+        address: Where attackers connect.
+        starts: How often it has been started.
+        resting: The longest turn between attacks, in seconds: what attacks have left for later.
+        process: The process, once it was started.
+        meter: What it says of its loop.
+        pair: What the innocent pair says.
+    """
+
+    process: subprocess.Popen[bytes]
+    meter: Board
+    pair: Board
+
+    def __init__(self, role: str, home: Path) -> None:
+        self.role, self.home = role, home
+        self.address = ""
+        self.starts = 0
+        self.resting = 0.0
+        self._is_resting = False
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._environment = {name: value for name, value in os.environ.items() if name != "NAMESRV_ADDR"} | {
+            "HOME": str(home),
+            "XDG_RUNTIME_DIR": str(home),
+            "PYTHONPATH": str(ROOT),
+        }
+        home.mkdir()
+
+    # --- its life ---
+
+    def _begin(self) -> int:
+        """Say that it is being started; for the how-manieth time."""
+        self.starts += 1
+        self._is_resting = False
+        return self.starts
+
+    def _run(self, command: list[str], **more: int) -> subprocess.Popen[bytes]:
+        with (self.home / "errors").open("ab") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *command], cwd=self.home, env=self._environment, stderr=errors, **more
+            )
+        self._processes.append(process)
+        return process
+
+    def kill(self) -> None:
+        """End everything of it at once."""
+        for process in reversed(self._processes):
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        self._processes.clear()
+
+    @property
+    def lives(self) -> bool:
+        return bool(self._processes) and self.process.poll() is None
+
+    def said(self) -> str:
+        """The end of what it wrote to its log and to standard error."""
+        files = [self.home / "log", self.home / "errors"]
+        return "\n".join(file.read_text("utf-8", "replace")[-3000:] for file in files if file.exists())
+
+    # --- what it is asked from outside ---
+
+    def memory(self) -> Memory:
+        """What it holds, and held at most. The peak of own pages is that of all without the pages of files."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
+        found = {line.split()[0]: int(line.split()[1]) * 1024 for line in text.splitlines() if line.endswith(" kB")}
+        now = found["RssAnon:"]
+        return Memory(now, max(now, found["VmHWM:"] - found["RssFile:"] - found["RssShmem:"]))
+
+    def processor_seconds(self) -> float:
+        """Processor time that the process has used, all threads together."""
+        words = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def begin(self) -> None:
+        """Forget the longest turn, the most memory and the longest wait."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5", "ascii")
+        self._note_rest()
+        self._is_resting = False
+        self.meter["longest"] = 0
+        self.meter["collecting"] = 0
+        for number in (0, 1):
+            self.pair[f"worst {number}"] = 0
+            self.pair[f"failed {number}"] = 0
+        self.pair.line = ""
+
+    def rest(self) -> None:
+        """An attack is over, and its turns have been read: what comes now is what it has left for later."""
+        self.meter["longest"] = 0
+        self._is_resting = True
+
+    def rested(self) -> float:
+        """The longest turn between attacks since this was asked last, in seconds."""
+        self._note_rest()
+        longest, self.resting = self.resting, 0.0
+        return longest
+
+    def _note_rest(self) -> None:
+        if self._is_resting:
+            self.resting = max(self.resting, self.meter["longest"] / 1e9)
+
+    def waited(self) -> float:
+        """Seconds of the longest wait of the pair, one that has not ended included."""
+        worst = max(self.pair["worst 0"], self.pair["worst 1"])
+        asked = [at for at in (self.pair["asked 0"], self.pair["asked 1"]) if at]
+        return max(worst, *(time.monotonic_ns() - at for at in asked), 0) / 1e9
+
+    def failures(self) -> int:
+        """Answers to the pair that were refusals, and connections of theirs that were closed."""
+        return self.pair["failed 0"] + self.pair["failed 1"]
+
+    @abstractmethod
+    def answers(self) -> bool:
+        """Whether somebody new is served."""
