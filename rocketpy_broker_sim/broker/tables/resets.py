@@ -21,38 +21,23 @@ __all__ = ["PendingResets", "size_of_resets"]
 _MOST_TELLINGS = 5
 """How often one client is told of a reset. A client that goes on elsewhere after that ignores it."""
 _BYTES_OF_RESETTING = 256
-_BYTES_A_RESET = 112
-_BYTES_OF_TELLING = 288
+_BYTES_A_RESET = 48
+_BYTES_OF_TELLING = 352
 _BYTES_A_TELLING = 128
 
 
-def size_of_resets(key: str, tellings: Iterable[int]) -> int:
+def size_of_resets(key: str, count: int, tellings: Iterable[int] = ()) -> int:
     """The estimated bytes of the resets of a group on a topic.
 
     Args:
         key: the topic and the group.
-        tellings: for each reset, how many clients were told of it.
+        count: how many resets there are.
+        tellings: for each of them that clients were told of, how many clients.
     """
-    sizes = [_size_of_one(told) for told in tellings]
-    return _size_of_key(key) + sum(sizes) if sizes else 0
-
-
-def _size_of_key(key: str) -> int:
-    return _BYTES_OF_RESETTING + len(key)
-
-
-def _size_of_one(told: int) -> int:
-    return _BYTES_A_RESET + (_BYTES_OF_TELLING + _BYTES_A_TELLING * told if told else 0)
-
-
-class _Reset:
-    """A position to take up, and how often each client was told of it, by address."""
-
-    __slots__ = ("offset", "told")
-
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
-        self.told: dict[str, int] | None = None
+    if not count:
+        return 0
+    told = sum(_BYTES_OF_TELLING + _BYTES_A_TELLING * clients for clients in tellings)
+    return _BYTES_OF_RESETTING + len(key) + _BYTES_A_RESET * count + told
 
 
 class PendingResets:
@@ -64,35 +49,39 @@ class PendingResets:
 
     def __init__(self, room: TableRoom) -> None:
         self._room = room
-        self._by_key: dict[str, dict[int, _Reset]] = {}
+        self._offsets: dict[str, dict[int, int]] = {}
+        self._told: dict[str, dict[int, dict[str, int]]] = {}
+        """For each reset that clients were told of: how often, by their addresses."""
 
     # --- looking ---------------------------------------------------------------------------------------
 
     def get(self, key: str, queue_id: int) -> int | None:
         """The position that a group has to take up in a queue; None without a reset."""
-        queues = self._by_key.get(key)
-        reset = None if queues is None else queues.get(queue_id)
-        return None if reset is None else reset.offset
+        queues = self._offsets.get(key)
+        return None if queues is None else queues.get(queue_id)
 
     def size(self, key: str) -> int:
         """The estimated bytes of the resets of a group on a topic."""
-        return size_of_resets(key, (len(reset.told or ()) for reset in self._by_key.get(key, {}).values()))
+        return size_of_resets(key, len(self._offsets.get(key, ())), map(len, self._told.get(key, {}).values()))
 
     def size_of_all(self) -> int:
         """The estimated bytes of all resets."""
-        return sum(map(self.size, self._by_key))
-
-    def growth(self, key: str, offsets: Mapping[int, int]) -> int:
-        """How many bytes more there would be with these resets."""
-        others = [reset for queue_id, reset in self._by_key.get(key, {}).items() if queue_id not in offsets]
-        told = [*(len(reset.told or ()) for reset in others), *(0 for _ in offsets)]
-        return size_of_resets(key, told) - self.size(key)
+        return sum(map(self.size, self._offsets))
 
     # --- changing --------------------------------------------------------------------------------------
 
+    def growth(self, key: str, offsets: Mapping[int, int]) -> int:
+        """How many bytes more there will be when `put` has set these positions."""
+        known, told = self._offsets.get(key, {}), self._told.get(key, {})
+        count = len(known) + len(offsets.keys() - known.keys())
+        stays = (len(clients) for queue_id, clients in told.items() if queue_id not in offsets)
+        return size_of_resets(key, count, stays) - self.size(key)
+
     def put(self, key: str, offsets: Mapping[int, int]) -> None:
         """Set positions by queue, in place of those set before. The caller has taken the room for `growth`."""
-        self._by_key.setdefault(key, {}).update((queue_id, _Reset(offset)) for queue_id, offset in offsets.items())
+        self._offsets.setdefault(key, {}).update(offsets)
+        for queue_id in [each for each in self._told.get(key, ()) if each in offsets]:
+            self._forget_tellings(key, queue_id)
 
     def tell(self, key: str, queue_id: int, client: str, offset: int) -> int | None:
         """The position that a pull must be answered with; None if it may go on, perhaps because it takes up the reset.
@@ -103,41 +92,51 @@ class PendingResets:
             client: the address that the pull comes from.
             offset: what it asks for.
         """
-        queues = self._by_key.get(key)
-        if queues is None or queue_id not in queues:
+        position = self.get(key, queue_id)
+        if position is None:
             return None
-        reset = queues[queue_id]
-        times = 0 if reset.told is None else reset.told.get(client, 0)
-        if times and offset == reset.offset:
-            self._forget(key, queue_id)
+        times = self._told.get(key, {}).get(queue_id, {}).get(client, 0)
+        if times and offset == position:
+            self._end(key, queue_id)
             return None
-        if times + 1 == _MOST_TELLINGS or not self._note(reset, client, times + 1):
-            self._forget(key, queue_id)
-        return reset.offset
+        if times + 1 == _MOST_TELLINGS or not self._note(key, queue_id, client, times + 1):
+            self._end(key, queue_id)
+        return position
 
-    def _note(self, reset: _Reset, client: str, times: int) -> bool:
+    def _note(self, key: str, queue_id: int, client: str, times: int) -> bool:
         """Remember how often a client was told. False if there is no room for that."""
-        told = reset.told
-        if told is None or client not in told:
+        told = self._told.get(key, {}).get(queue_id, {})
+        if client not in told:
             try:
                 self._room.take(_BYTES_A_TELLING if told else _BYTES_OF_TELLING + _BYTES_A_TELLING)
             except BrokerError:
                 return False
-            if told is None:
-                told = reset.told = {}
+            told = self._told.setdefault(key, {}).setdefault(queue_id, {})
         told[client] = times
         return True
 
-    def _forget(self, key: str, queue_id: int) -> None:
-        queues = self._by_key[key]
-        reset = queues.pop(queue_id)
-        size = _size_of_one(len(reset.told or ()))
+    def _end(self, key: str, queue_id: int) -> None:
+        """A reset is not pending any more."""
+        clients = self._forget_tellings(key, queue_id)
+        queues = self._offsets[key]
+        before = size_of_resets(key, len(queues), [clients] if clients else ())
+        del queues[queue_id]
         if not queues:
-            del self._by_key[key]
-            size += _size_of_key(key)
-        self._room.note(-size)
+            del self._offsets[key]
+        self._room.note(size_of_resets(key, len(queues)) - before)
+
+    def _forget_tellings(self, key: str, queue_id: int) -> int:
+        """Returns how many clients were told."""
+        told = self._told.get(key)
+        if told is None or queue_id not in told:
+            return 0
+        clients = len(told.pop(queue_id))
+        if not told:
+            del self._told[key]
+        return clients
 
     def remove(self, key: str) -> None:
         """Forget all resets of a group on a topic."""
         self._room.note(-self.size(key))
-        self._by_key.pop(key, None)
+        self._offsets.pop(key, None)
+        self._told.pop(key, None)

@@ -113,8 +113,14 @@ def test_another_reset_is_told_to_all_again() -> None:
     table.assign_resets("G", "T", {0: 3})
     assert tell(table, "owner", 10) == 3
     table.assign_resets("G", "T", {0: 5})
-    assert tell(table, "owner", 3) == 5
+    assert tell(table, "owner", 5) == 5
     assert tell(table, "owner", 5) is None
+    table.assign_resets("G", "T", {0: 3})
+    assert tell(table, "owner", 5) == 3
+    table.remove_group("G")
+    assert tell(table, "owner", 5) is None
+    table.assign_resets("G", "T", {0: 3})
+    assert tell(table, "owner", 3) == 3
 
 
 def test_a_reset_is_told_once_where_there_is_no_room_to_remember_it() -> None:

@@ -192,9 +192,11 @@ class TablesOfABroker(RuleBasedStateMachine):
         forbidden = sum(size_of_forbidden(group, bits) for group, bits in self.groups.forbidden().items())
         assert taken[1] == forbidden + sum(map(size_of_group, self.groups.all().values()))
         offsets = sum(size_of_offsets(key, len(queues)) for key, queues in self.offsets.table().items())
+        pending = self.offsets._resets
+        assert pending._told.keys() <= pending._offsets.keys()
         resets = sum(
-            size_of_resets(key, [len(reset.told or ()) for reset in queues.values()])
-            for key, queues in self.offsets._resets._by_key.items()
+            size_of_resets(key, len(queues), [len(told) for told in pending._told.get(key, {}).values()])
+            for key, queues in pending._offsets.items()
         )
         assert taken[2] == offsets + resets
         assert self.budget.tables == sum(taken)
