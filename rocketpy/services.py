@@ -8,6 +8,7 @@ and of ScheduledExecutorService, without their polling.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TypeVar
@@ -20,12 +21,14 @@ from rocketpy.logs import get_logger
 __all__ = [
     "Ticks",
     "heard",
+    "is_telling_loop",
     "only_cancelled",
     "open_services",
     "outliving",
     "run_blocking",
     "runs_blocking_in_place",
     "side_by_side",
+    "tell_loop",
     "ticks",
 ]
 
@@ -252,3 +255,33 @@ async def run_blocking(function: Callable[..., T], *args: object) -> T:
         await trio.lowlevel.checkpoint()
         return function(*args)
     return await trio.to_thread.run_sync(function, *args)
+
+
+# --- from other threads --------------------------------------------------------------------------------
+
+_telling: set[int] = set()
+"""The threads that are within `tell_loop`."""
+
+
+def tell_loop(token: trio.lowlevel.TrioToken, function: Callable[[], object], *, idempotent: bool = False) -> None:
+    """Have a plain function called in a loop soon, from any thread; with `idempotent`, once for several such calls.
+
+    Raises:
+        trio.RunFinishedError: the loop has ended.
+    """
+    me = threading.get_ident()
+    struck = me in _telling
+    _telling.add(me)
+    try:
+        token.run_sync_soon(function, idempotent=idempotent)
+    finally:
+        if not struck:
+            _telling.discard(me)
+
+
+def is_telling_loop() -> bool:
+    """Whether this is a finalizer or a signal handler that has struck while its thread tells a loop something.
+
+    A lock of trio's is held then that every thread wants which ends: to wait for one here is to wait for oneself.
+    """
+    return bool(_telling) and threading.get_ident() in _telling

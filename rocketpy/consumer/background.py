@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.logs import counted, get_logger
-from rocketpy.services import heard
+from rocketpy.services import heard, tell_loop
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -156,7 +156,7 @@ class Background(ABC):
         a lock which the function needs.
         """
         with suppress(trio.RunFinishedError):
-            self._token.run_sync_soon(function)
+            tell_loop(self._token, function)
 
     async def _commit_and_leave(self, queues: Collection[MessageQueue], deadline: float) -> None:
         """Commit, then leave the group, so that the next owners of the queues find the offsets.

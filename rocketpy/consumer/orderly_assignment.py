@@ -223,9 +223,12 @@ class OrderlyAssignment(Assignment):
     # --- closing --------------------------------------------------------------------------------------
 
     async def release(self, deadline: float) -> None:
-        """Unlock all queues but those whose listener is still running: their locks expire by themselves."""
+        """Unlock all queues but those whose listener is still running: their locks expire by themselves.
+
+        A rebalance that was cut off may have locked some that this consumer does not have.
+        """
         busy = {call[1].queue for call, _ in self._service.running()}
-        ours = [queue for queue in (*self._pullers, *self._leaving) if queue not in busy]
+        ours = self._locks.held() - busy
         if busy:
             logger.warning(
                 "listeners of %s are still running on %s: the broker keeps these queues locked for up to 60 s more",

@@ -138,6 +138,8 @@ class QueueLocks:
         self._owner = owner
         self._locks: dict[MessageQueue, _Lock] = {}
         self._refused: dict[MessageQueue, float] = {}
+        self._unanswered: set[MessageQueue] = set()
+        """Queues that were asked for, and whose broker has not answered: it may have locked them all the same."""
         self._watched: dict[str, Connection] = {}
         """By broker name, the connection over which the broker has confirmed locks."""
         self._ended: set[str] = set()
@@ -173,6 +175,10 @@ class QueueLocks:
             free_in = max(0.0, BROKER_FREES_AFTER - waited)
             known[queue] = LockStatus(held=False, expires_in=None, refused_for=waited, free_in=free_in)
         return known
+
+    def held(self) -> set[MessageQueue]:
+        """The queues that brokers have locked, or may have locked."""
+        return {*self._locks, *self._unanswered}
 
     # --- locking and unlocking --------------------------------------------------------------------------
 
@@ -241,6 +247,7 @@ class QueueLocks:
         for queue in queues:
             self._locks.pop(queue, None)
             self._refused.pop(queue, None)
+            self._unanswered.discard(queue)
 
     def want_only(self, topic: str, queues: Collection[MessageQueue]) -> None:
         """Stop waiting for the locks of this topic's other queues."""
@@ -252,7 +259,8 @@ class QueueLocks:
 
         A broker that is not reached frees them by itself after a while.
         """
-        ours = [queue for queue in queues if queue in self._locks]
+        held = self.held()
+        ours = [queue for queue in queues if queue in held]
         self.forget(queues)
 
         async def unlock(name: str) -> None:
@@ -355,10 +363,12 @@ class QueueLocks:
             pool, client_id = self._client.pool, self._client.client_id
             connection = await pool.get(address, timeout=TIMEOUT)
             asked = trio.current_time()
+            self._unanswered.update(wanted)
             given = await group_api.lock_batch(pool, address, self._group, client_id, wanted, timeout=TIMEOUT)
             if pool.nowait(address) is not connection:
                 raise ConnectionLostError(f"the connection to {address} ended while it locked queues", address=address)
             self._watch(name, connection)
+        self._unanswered.difference_update(wanted)
         for queue in wanted:
             if queue not in given:
                 self._refused.setdefault(queue, asked)

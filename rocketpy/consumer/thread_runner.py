@@ -18,6 +18,7 @@ from rocketpy.consumer.crew import Call, Crew, Finished, Worker
 from rocketpy.consumer.inside import mark
 from rocketpy.consumer.listeners import Raised
 from rocketpy.consumer.runners import ListenerRunner, TaskRunner
+from rocketpy.services import tell_loop
 
 if TYPE_CHECKING:
     from rocketpy.consumer.lanes import Lane
@@ -101,7 +102,7 @@ class ThreadRunner(Crew[_Thread]):
 
     def _in_trio_thread(self, function: Callable[[], None]) -> bool:
         try:
-            self._token.run_sync_soon(function, idempotent=True)
+            tell_loop(self._token, function, idempotent=True)
         except trio.RunFinishedError:
             self._stopped = True
             return False

@@ -22,7 +22,7 @@ from rocketpy.logs import get_logger
 from rocketpy.portal.opened import Opened
 from rocketpy.portal.pending import Call, Pending
 from rocketpy.portal.waiting import acquire
-from rocketpy.services import only_cancelled
+from rocketpy.services import is_telling_loop, only_cancelled, tell_loop
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -52,7 +52,8 @@ class Portal:
         self._pid = os.getpid()
         self._jobs: deque[Callable[[], object]] = deque()
         self._awake = False
-        self._waking: set[int] = set()
+        self._waking: set[object] = set()
+        """One object for each call that wakes the loop at this moment."""
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
         self._thread: threading.Thread | None = None
@@ -121,34 +122,32 @@ class Portal:
             ClientClosedError: there is no such thread any more.
         """
         self._jobs.append(partial(function, *args, **kwargs) if args or kwargs else function)
-        me = threading.get_ident()
-        strikes = me in self._waking  # a finalizer or a signal handler: the loop may not have been woken yet
-        if self._awake and not strikes and self._pid == os.getpid():
+        # Who is about to wake the loop may wait for a lock that this thread has: a finalizer may strike anywhere.
+        if self._awake and not self._waking and self._pid == os.getpid():
             return
         if self._token is None or self._pid != os.getpid():
             raise ClientClosedError("the background thread of rocketpy does not cross a fork: make a new client here")
+        me = object()
         try:
             self._waking.add(me)
             self._awake = True
-            self._token.run_sync_soon(self._drain)
+            tell_loop(self._token, self._drain)
         except BaseException as exc:
             self._awake = False  # Ctrl-C may strike right here: the next post must wake the loop all the same
             if isinstance(exc, trio.RunFinishedError):
                 raise ClientClosedError("the background thread of rocketpy has ended with the process") from exc
-            self._token.run_sync_soon(self._drain)  # for other threads, which may have relied on this one meanwhile
+            tell_loop(self._token, self._drain)  # for other threads, which may have relied on this one meanwhile
             raise
         finally:
-            if not strikes:
-                self._waking.discard(me)
+            self._waking.discard(me)
 
     @property
     def is_waking(self) -> bool:
-        """Whether this is a finalizer or a signal handler that struck while this thread woke the loop.
+        """Whether this is a finalizer or a signal handler that struck while this thread woke a loop.
 
-        Trio's lock of what may enter the loop is held then. Threads that end, such as those of listeners, want it as
-        well: to wait for them here is to wait for oneself.
+        Threads that end, such as those of listeners, cannot be waited for then.
         """
-        return bool(self._waking) and threading.get_ident() in self._waking
+        return is_telling_loop()
 
     def check_not_waking(self) -> None:
         """Refuse to wait for threads of the loop, where `is_waking`.

@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -20,6 +21,7 @@ from rocketpy.consumer.inside import mark_thread
 from rocketpy.consumer.runners import RemoteRunner, TaskRunner
 from rocketpy.errors import ServiceCrashedError
 from rocketpy.logs import counted, get_logger
+from rocketpy.services import tell_loop
 
 if TYPE_CHECKING:
     from rocketpy.consumer.crew import Call, Finished
@@ -113,7 +115,7 @@ class OwnLoopRunner(RemoteRunner):
         self._jobs.append(function)
         if self._loop is not None:
             with suppress(trio.RunFinishedError):
-                self._loop.run_sync_soon(self._drain, idempotent=True)
+                tell_loop(self._loop, self._drain, idempotent=True)
 
     def _reported(self) -> None:
         # Cleared first, so that calls that end from here on are reported again.
@@ -134,7 +136,7 @@ class OwnLoopRunner(RemoteRunner):
         except BaseException as exc:  # noqa: BLE001 - it ends the consumer, and is raised there
             error = exc
         with suppress(trio.RunFinishedError):  # the process ends
-            self._home.run_sync_soon(self._note_end, error)
+            tell_loop(self._home, partial(self._note_end, error))
 
     async def _run(self) -> None:
         with self._scope:
@@ -153,4 +155,4 @@ class OwnLoopRunner(RemoteRunner):
         if not self._told:
             self._told = True
             with suppress(trio.RunFinishedError):
-                self._home.run_sync_soon(self._reported)
+                tell_loop(self._home, self._reported)

@@ -262,24 +262,33 @@ def test_a_finalizer_that_strikes_in_the_loop_may_close_the_consumer(namesrv, to
     assert time.monotonic() - began < 2
 
 
-def strike_while_waking(home, function):
-    """A finalizer calls a function while this thread wakes a portal, as for a send, and holds a lock of trio's."""
-    token = home._token
+def strike_while_telling(owner, function):
+    """A finalizer calls a function the next time that this thread tells the loop of an object something.
+
+    A lock of trio's is held then.
+    """
+    token = owner._token
 
     class Struck:
-        def run_sync_soon(self, job):
-            home._token = token
+        def run_sync_soon(self, job, **keywords):
+            owner._token = token
             with token._reentry_queue.lock:
                 function()
-                token.run_sync_soon(job)
+                token.run_sync_soon(job, **keywords)
 
+    owner._token = Struck()
+
+
+def strike_while_waking(home, function):
+    """The same where a portal is woken, as for a send that cannot take the short way."""
     home.call(trio.lowlevel.checkpoint)  # so that it sleeps, and has to be woken
-    home._token = Struck()
-    home.post(list)  # as a send does that cannot take the short way
+    strike_while_telling(home, function)
+    home.post(list)
 
 
-def test_a_finalizer_that_strikes_while_a_send_wakes_the_portal_may_close_the_consumer(namesrv, topic, producer):
-    """Threads of listeners that end want a lock of trio's that the send holds."""
+@pytest.mark.parametrize("place", ["send", "pause"])
+def test_a_finalizer_that_strikes_while_a_call_tells_the_portal_may_close_the_consumer(namesrv, topic, producer, place):
+    """Threads of listeners that end want a lock of trio's that the call holds."""
     heard, seconds = threading.Event(), []
     consumer = PushConsumer(f"own-{topic}", namesrv=namesrv, consume_from_where=FIRST, await_termination=3.0)
 
@@ -296,7 +305,11 @@ def test_a_finalizer_that_strikes_while_a_send_wakes_the_portal_may_close_the_co
         consumer.close()
         seconds.append(time.monotonic() - began)
 
-    strike_while_waking(consumer._portal, close)
+    if place == "send":
+        strike_while_waking(consumer._portal, close)
+    else:
+        strike_while_telling(consumer._inner._running, close)
+        consumer.pause()
     assert seconds[0] < 1
     began = time.monotonic()
     consumer.close()

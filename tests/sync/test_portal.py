@@ -305,7 +305,7 @@ def test_an_interrupt_of_a_wake_up_is_none_for_others_who_relied_on_it(home, mon
         def __init__(self, real):
             self.real = real
 
-        def run_sync_soon(self, function):
+        def run_sync_soon(self, function, *, idempotent=False):
             monkeypatch.setattr(home, "_token", self.real)
             other = threading.Thread(target=home.post, args=(arrived.set,))
             other.start()
@@ -316,3 +316,27 @@ def test_an_interrupt_of_a_wake_up_is_none_for_others_who_relied_on_it(home, mon
     with pytest.raises(KeyboardInterrupt):
         home.post(lambda: None)
     assert arrived.wait(5)
+
+
+@pytest.mark.waits("looks until another thread has come to a place")
+def test_a_finalizer_that_holds_up_who_wakes_the_loop_wakes_it_itself(home):
+    """It has struck in a thread that has a lock of trio's, for which another one waits that is to wake the loop."""
+    answers = []
+
+    async def answer():
+        await trio.lowlevel.checkpoint()
+        return "answer"
+
+    def struck():
+        with home._token._reentry_queue.lock:
+            waker = threading.Thread(target=home.post, args=[list], daemon=True)
+            waker.start()
+            while not home._awake:
+                waker.join(0.001)
+            answers.append(home.call(answer))
+
+    home.call(answer)  # so that it sleeps, and has to be woken
+    thread = threading.Thread(target=struck, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert answers == ["answer"]

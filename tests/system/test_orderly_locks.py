@@ -145,6 +145,25 @@ async def test_it_closes_in_order_commit_unlock_leave(autojump_clock: MockClock)
         assert w.broker.offsets["Orders", 0] == 5
 
 
+@pytest.mark.parametrize("cut_off", ["before the broker answers", "before the offsets are known"])
+async def test_what_a_rebalance_has_locked_is_unlocked_when_closing_cuts_it_off(
+    autojump_clock: MockClock, cut_off: str
+) -> None:
+    async with scripted.world(queues=2) as w:
+        locks = Locks(w.broker)
+        async with w.consumer(orderly=True) as consumer:
+            await trio.sleep(1)
+            if cut_off == "before the broker answers":
+                locks.silent = True
+            else:
+                w.broker.on(RequestCode.QUERY_CONSUMER_OFFSET, lambda connection, request: None)
+            consumer.subscribe("Orders", Recorder())
+            await wait_until(lambda: bool(locks.times()))
+            await trio.sleep(0.1)
+            assert consumer.assignment == ()
+        assert {scripted.queue(0), scripted.queue(1)} <= set(locks.unlocked)
+
+
 async def test_a_queue_in_which_a_listener_is_at_work_stays_locked_at_the_end(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
