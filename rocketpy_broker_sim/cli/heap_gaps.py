@@ -7,9 +7,11 @@ Elsewhere, as with other C libraries, nothing is done. Has no counterpart in Jav
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
-from pathlib import Path
+import os
+import weakref
 from typing import Protocol
 
 import trio
@@ -21,7 +23,6 @@ __all__ = ["WORTH_GIVING_BACK", "Heap", "give_gaps_back", "heap_of_this_process"
 WORTH_GIVING_BACK = 32 * 1024 * 1024
 """Bytes of gaps, beyond those given back before, from which on the heap is gone through: that takes milliseconds."""
 _LOOKS_EVERY = 1.0
-_STATM = Path("/proc/self/statm")
 
 
 class Heap(Protocol):
@@ -56,11 +57,12 @@ async def give_gaps_back(heap: Heap | None) -> None:
         if heap.resident() < small:
             given_back = 0  # nothing of note has come since the start
             continue
-        gaps = await run_blocking(heap.gaps)
-        given_back = min(given_back, gaps)
-        if gaps - given_back >= WORTH_GIVING_BACK:
-            await run_blocking(heap.trim)
-            given_back = gaps
+        with contextlib.suppress(RuntimeError):  # there is no room for one more thread now
+            gaps = await run_blocking(heap.gaps)
+            given_back = min(given_back, gaps)
+            if gaps - given_back >= WORTH_GIVING_BACK:
+                await run_blocking(heap.trim)
+                given_back = gaps
 
 
 def heap_of_this_process() -> Heap | None:
@@ -100,10 +102,12 @@ class _Glibc:
         self._info.restype = _MallInfo2
         self._trim = library.malloc_trim
         self._trim.argtypes = (ctypes.c_size_t,)
-        self.resident()
+        # Kept open: a server that has run out of descriptors looks as well.
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._statm)
 
     def resident(self) -> int:
-        _, resident, shared, *_ = _STATM.read_text("ascii").split()
+        _, resident, shared, *_ = os.pread(self._statm, 256, 0).split()
         return (int(resident) - int(shared)) * mmap.PAGESIZE
 
     def gaps(self) -> int:

@@ -193,6 +193,7 @@ NOT_CALLS = {
         | {"close": _IN_ITS_BLOCK},
         "PushConsumer": {
             "adopt": _FOR_SURFACES,
+            "check_may_commit": _FOR_SURFACES,
             "client_closing": "called by the client",
             "close": _IN_ITS_BLOCK,
             "consumer_data": "called by the heartbeat",
@@ -204,6 +205,9 @@ NOT_CALLS = {
         },
         "LitePullConsumer": {
             "acknowledge": _FOR_SURFACES,
+            "check_assigned": _FOR_SURFACES,
+            "check_may_commit": _FOR_SURFACES,
+            "check_offsets": _FOR_SURFACES,
             "adopt": _FOR_SURFACES,
             "check_open": _FOR_SURFACES,
             "client_closing": "called by the client",
@@ -222,6 +226,7 @@ NOT_CALLS = {
             "client_closing": "called by the client",
             "close": _IN_ITS_BLOCK,
             "consumer_data": "called by the heartbeat",
+            "driven": "called by what brokers ask",
             "on_route_changed": "called by the client",
             "rebalance_now": "called by what brokers ask",
             "topics": "called by the heartbeat",

@@ -129,9 +129,9 @@ BACK = Event(30.0, "back", "g", lasts=15.0)
     [
         (Subscription, "wants", lambda *_: True, small(Kind.POLLED, filter=Filter(tags="Aa || c")), "I10"),
         (Subscription, "wants", lambda *_: False, small(Kind.ORDERLY, filter=Filter(tags="Aa || c")), "I2"),
-        (DrivenConsumer, "reset_offsets", nothing, small(Kind.CONCURRENT, BACK, tells_clients=True), "I2"),
-        (DrivenLitePull, "reset_offsets", nothing, small(Kind.POLLED, BACK, tells_clients=True), "I2"),
-        (ConsumerOffsetTable, "take_reset", lambda *_: None, small(Kind.ORDERLY, BACK), "I2"),
+        (DrivenConsumer, "carry_out_resets", nothing, small(Kind.CONCURRENT, BACK, tells_clients=True), "I2"),
+        (DrivenLitePull, "carry_out_resets", nothing, small(Kind.POLLED, BACK, tells_clients=True), "I2"),
+        (ConsumerOffsetTable, "tell_reset", lambda *_, **__: None, small(Kind.ORDERLY, BACK), "I2"),
         (KeptFile, "read", nothing, small(Kind.BROADCAST, RESTARTS), "I11"),
         (KeptFile, "read", skipping(KeptFile.read), small(Kind.BROADCAST, RESTARTS), "I15"),
         (
