@@ -20,7 +20,7 @@ from rocketpy.services import run_blocking
 
 __all__ = ["WORTH_GIVING_BACK", "Heap", "give_gaps_back", "heap_of_this_process"]
 
-WORTH_GIVING_BACK = 32 * 1024 * 1024
+WORTH_GIVING_BACK = 8 * 1024 * 1024
 """Bytes of gaps, beyond those given back before, from which on the heap is gone through: that takes milliseconds."""
 _LOOKS_EVERY = 1.0
 
@@ -42,7 +42,7 @@ class Heap(Protocol):
 
 
 async def give_gaps_back(heap: Heap | None) -> None:
-    """Look once a second, until cancelled, whether gaps have grown by 32 MiB, and give them back.
+    """Look once a second, until cancelled, whether gaps have grown by 8 MiB, and give them back.
 
     Gaps that were given back do not count again until they have been used in the meantime.
 

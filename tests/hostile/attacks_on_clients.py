@@ -150,7 +150,7 @@ def _infos() -> Iterator[Attack]:
         return lambda: [request(code, fields, **more) for _ in range(count)]
 
     for kind in KINDS:
-        known = kind not in ("pull", "producer", "nobody")
+        known = kind not in ("producer", "nobody")
         answer = ResponseCode.SUCCESS if known else ResponseCode.SYSTEM_ERROR
         yield Attack(name=f"of {kind}", frames=of(kind), answer=answer)
     yield Attack(name="500 times", frames=of("concurrent", 500))

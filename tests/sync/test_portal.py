@@ -334,6 +334,7 @@ def test_a_finalizer_that_holds_up_who_wakes_the_loop_wakes_it_itself(home):
             while not home._awake:
                 waker.join(0.001)
             answers.append(home.call(answer))
+        waker.join(10)
 
     home.call(answer)  # so that it sleeps, and has to be woken
     thread = threading.Thread(target=struck, daemon=True)
