@@ -21,7 +21,7 @@ from rocketpy.services import run_blocking
 __all__ = ["WORTH_GIVING_BACK", "Heap", "give_gaps_back", "heap_of_this_process"]
 
 WORTH_GIVING_BACK = 8 * 1024 * 1024
-"""Bytes of gaps, beyond those given back before, from which on the heap is gone through: that takes milliseconds."""
+"""Bytes from which on it is worth the milliseconds that going through the heap takes."""
 _LOOKS_EVERY = 1.0
 
 
@@ -42,27 +42,33 @@ class Heap(Protocol):
 
 
 async def give_gaps_back(heap: Heap | None) -> None:
-    """Look once a second, until cancelled, whether gaps have grown by 8 MiB, and give them back.
+    """Look once a second, until cancelled, whether 8 MiB have become free that were not given back, and give them back.
 
-    Gaps that were given back do not count again until they have been used in the meantime.
+    What was given back is still free within the heap, until it is used again. So they have become free when there are
+    more gaps than the last time, or when the process has grown since, because old gaps were used and left between two
+    looks.
 
     Args:
         heap: None where there is no way to ask for it; then this returns.
     """
     if heap is None:
         return
-    small, given_back = heap.resident() + WORTH_GIVING_BACK, 0
+    lowest = heap.resident()
+    small, given_back = lowest + WORTH_GIVING_BACK, 0
     while True:
         await trio.sleep(_LOOKS_EVERY)
-        if heap.resident() < small:
+        resident = heap.resident()
+        lowest = min(lowest, resident)
+        if resident < small:
             given_back = 0  # nothing of note has come since the start
             continue
         with contextlib.suppress(RuntimeError):  # there is no room for one more thread now
             gaps = await run_blocking(heap.gaps)
             given_back = min(given_back, gaps)
-            if gaps - given_back >= WORTH_GIVING_BACK:
+            grown = min(gaps, resident - lowest)
+            if max(gaps - given_back, grown) >= WORTH_GIVING_BACK:
                 await run_blocking(heap.trim)
-                given_back = gaps
+                given_back, lowest = gaps, heap.resident()
 
 
 def heap_of_this_process() -> Heap | None:

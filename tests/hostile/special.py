@@ -253,8 +253,11 @@ def _resets(code: RequestCode) -> Iterator[Attack]:
 
         return make
 
-    yield Attack(name="a reset of 65,536 queues", frames=resets(1))
-    yield Attack(name="eight resets of 65,536 queues", frames=resets(8), at_once=8)
+    # What stays are the queues of the topic, where the group stands in each, and where it is to go. Beside them there
+    # are the lists that clients would be sent, and their text.
+    kept = 16 * MIB
+    yield Attack(name="a reset of 65,536 queues", frames=resets(1), at_once=4, keeps=kept)
+    yield Attack(name="eight resets of 65,536 queues", frames=resets(8), at_once=8, keeps=kept)
 
 
 def _settings(code: RequestCode) -> Iterator[Attack]:
