@@ -29,7 +29,7 @@ from tests.hostile.routed import UNKNOWN_TO_CLIENTS, Routed, routed
 
 MIB = 1024 * 1024
 _STRICTER = Path(__file__).with_name("clients.md")
-_ANY_OTHER = "SEND_MESSAGE (10), as any that clients do not know"
+_ANY_OTHER = "SEND_MESSAGE (10), like any other that clients do not know"
 _ROLES = {"broker": "the broker", "namesrv": "the name server", "client": "clients"}
 
 
@@ -152,11 +152,11 @@ def wait(seconds: float) -> str:
 
 _INTRODUCTION = f"""# Hostile peers
 
-Whatever one peer sends, name server and broker go on serving everybody else, and whatever a broker sends to a client,
-the client goes on with everything else. `tests/hostile` tests that with a server process, an innocent pair of
-connections, and an attacker. The pair sends and pulls ten times a second (at the name server it asks for routes). The
-attacker sends every request there is, at the limits of what is accepted and just beyond: the largest body, the most
-members and names, the deepest nesting, the longest texts, nothing at all, every number at its ends.
+Whatever a peer sends, the name server and the broker keep serving all other peers. Whatever a broker sends to a client,
+the rest of that client keeps working. `tests/hostile` tests this with a server process, an innocent pair of connections
+and an attacker. The pair sends and pulls ten times a second (at the name server it asks for routes). The attacker sends
+every request there is, at the limits of what is accepted and just beyond: the largest body, the most members and names,
+the deepest nesting, the longest texts, nothing at all, and every number at its limits.
 
 What is demanded of each attack:
 
@@ -175,18 +175,19 @@ What is demanded of each attack:
 * Between attacks no turn takes more than {2 * TURN * 1e3:.0f} ms: what they leave for later counts.
 * The server lives, and a small request of the same kind works afterwards.
 
-A client is attacked by its broker: through a gate that lets all else pass, an attacker puts requests between the frames
-of a real broker. The client has consumers of every kind and a producer, and in the same loop an innocent producer sends
-to an innocent consumer through a client of their own, ten times a second. The same is demanded as of servers, and that
-afterwards every consumer has its queues, gets every message that is sent from then on, and has committed it.
+A client is attacked by its broker: an attacker inserts requests between the frames of a real broker, through a proxy
+that passes everything else on. The client has consumers of every kind and a producer. In the same loop, an innocent
+producer sends to an innocent consumer through clients of their own, ten times a second. The demands are the same as on
+servers. Afterwards every consumer must also have its queues, and get and commit every message that is sent from then
+on.
 
 Each bound that is declared in the code is tried twice: a request at the bound is accepted, and one just beyond it is
 refused with the code that is expected. Bounds of tables are reached by many requests together, and a few of them are
 lowered in the settings for that. A test fails for a bound that nothing tries.
 
 Floods and crowds have figures of their own for memory. Tables that a crowd has filled stay. So do the gaps between
-what stays, which the C library keeps for later: when the same crowd comes and goes a second time, it leaves no more
-than {SLACK // MIB} MiB behind. The column `left` has the worse of the two.
+small objects, which Python keeps for later: when the same crowd comes and goes a second time, it leaves no more than
+{SLACK // MIB} MiB behind. The column `left` has the worse of the two.
 
 An attack is made again when all that was wrong is how long the pair waited. Everything else counts the first time; only
 a turn that took less than twice its bound, and memory of less than twice its bound that a crowd left, are measured once
