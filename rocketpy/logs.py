@@ -56,21 +56,21 @@ def quote(text: object) -> str:
 
 
 def shown(value: object, most: int = 100) -> str:
-    """The `repr` of an object of the user's, cut. It never raises, though the object's own may."""
+    """The shortened `repr` of a user's object. Never raises, even if the object's `__repr__` does."""
     if type(value) in (str, bytes):
         value = value[:most]  # type: ignore[index]  # a long one would take long
     try:
         return repr(value)[:most]
     except Exception as exc:  # noqa: BLE001  a detached row of a database, a proxy outside of its request
-        return f"<{type(value).__name__} whose repr fails with {type(exc).__name__}>"
+        return f"<{type(value).__name__} whose repr raised {type(exc).__name__}>"
 
 
 def error_text(error: BaseException) -> str:
-    """The type and text of an exception of the user's. It never raises, though the exception's `__str__` may."""
+    """The type and text of an exception from the user's code. Never raises, even if the exception's `__str__` does."""
     try:
         text = str(error)
     except Exception as exc:  # noqa: BLE001  see above
-        text = f"its text fails with {type(exc).__name__}"
+        text = f"its str raised {type(exc).__name__}"
     return f"{type(error).__name__}: {text}"
 
 

@@ -260,11 +260,11 @@ async def run_blocking(function: Callable[..., T], *args: object) -> T:
 # --- from other threads --------------------------------------------------------------------------------
 
 _telling: set[int] = set()
-"""The threads that are within `tell_loop`."""
+"""The idents of threads that are inside `tell_loop`."""
 
 
 def tell_loop(token: trio.lowlevel.TrioToken, function: Callable[[], object], *, idempotent: bool = False) -> None:
-    """Have a plain function called in a loop soon, from any thread; with `idempotent`, once for several such calls.
+    """Call a plain function soon in a loop, from any thread; with `idempotent`, once for several such calls.
 
     Raises:
         trio.RunFinishedError: the loop has ended.
@@ -280,8 +280,9 @@ def tell_loop(token: trio.lowlevel.TrioToken, function: Callable[[], object], *,
 
 
 def is_telling_loop() -> bool:
-    """Whether this is a finalizer or a signal handler that has struck while its thread tells a loop something.
+    """Whether the caller is a finalizer or a signal handler that has interrupted its thread inside `tell_loop`.
 
-    A lock of trio's is held then that every thread wants which ends: to wait for one here is to wait for oneself.
+    That thread then holds a lock of trio's which every worker thread needs in order to end. Waiting for such a thread
+    here would deadlock.
     """
     return bool(_telling) and threading.get_ident() in _telling

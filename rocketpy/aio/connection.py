@@ -107,7 +107,7 @@ class LoopConnection(asyncio.Protocol):
         self._take(data)
 
     def _take(self, data: bytes = b"") -> None:
-        """Take what has come. A peer that sends many requests is read on in the next turn of the loop."""
+        """Process received bytes. If a peer sends many requests, the rest waits for the next turn of the loop."""
         if self.error is not None or self._transport is None:
             return
         self._turn.begin()
@@ -207,7 +207,7 @@ class LoopConnection(asyncio.Protocol):
             self._loop.call_soon(self._flush)
 
     def send_answer(self, frame: bytes) -> None:
-        """Answer a request of the peer; one that does not read its answers is disconnected."""
+        """Answer a request of the peer. A peer that does not read its answers is disconnected."""
         if self.error is not None or self._transport is None:
             return
         pending = self._transport.get_write_buffer_size()

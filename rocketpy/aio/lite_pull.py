@@ -41,7 +41,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     """Hands out messages on demand: ``async with rocketpy.aio.LitePullConsumer("billing") as consumer:``.
 
     Arguments and methods are those of `rocketpy.LitePullConsumer`. ``async for message in consumer`` gives messages one
-    by one until another task closes it; it fetches some ahead, which every other call gives back first.
+    by one until another task closes it; it fetches some in advance, which any other call gives back first.
     """
 
     def __init__(
@@ -195,13 +195,13 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             self._bridge.portal.post(self._inner.give_back, back)
 
     def _post(self, function: Callable[[T], None], what: T) -> None:
-        """Have a plain function of the consumer called in the portal soon, with what has been checked here."""
+        """Call a plain function of the consumer soon in the portal, with an argument that was checked here."""
 
         def call() -> None:
             try:
                 function(what)
             except (ClientClosedError, QueueNotAssignedError) as exc:
-                logger.warning("%s came too late and did nothing: %s", function.__name__, exc)
+                logger.warning("%s was called too late, and had no effect: %s", function.__name__, exc)
 
         self._inner.check_open()
         self._ready()
@@ -213,7 +213,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.
 
         Raises:
-            ConfigError: an argument cannot be used, or this is `write` of its own `offset_store`.
+            ConfigError: an argument cannot be used, or the caller is `write` of its own `offset_store`.
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
             RocketMQError: a broker cannot be reached, does not answer, or refuses. The commit is repeated soon.
         """

@@ -4,10 +4,9 @@ A broker may be faulty or hostile, so its requests are carried out only for grou
 without a registered processor are answered with REQUEST_CODE_NOT_SUPPORTED.
 
 A plain processor runs in the reader of the connection and has to be quick. An async one runs in a task of its own, so
-that answers to the client's own requests are read meanwhile. The number of such tasks and the bytes that they work on
-are limited, and further requests are refused as busy, because a reader that waited would delay those answers. An
-exception of a processor becomes the answer to its request and affects nothing else. Plays the part of
-ClientRemotingProcessor.
+that answers to the client's own requests are read meanwhile. The number of such tasks and the bytes of their requests
+are limited. Any more requests are refused with SYSTEM_BUSY, because waiting would delay those answers. An exception
+from a processor becomes the answer to its request and affects nothing else. Plays the part of ClientRemotingProcessor.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ AsyncProcessor: TypeAlias = "Callable[[Connection, RemotingCommand], Awaitable[R
 MOST_AT_A_TIME = 64
 """How many async processors of one client may run at the same time."""
 MOST_BYTES = 32 * 1024 * 1024
-"""Bytes of bodies that they may work on at the same time; the first of them may have more."""
+"""Bytes of the bodies of their requests; a single request may have more."""
 LONGEST = 60.0
 """Seconds after which an async processor is cancelled; brokers wait for ten at most."""
 
@@ -84,21 +83,21 @@ class Callbacks(Dispatcher):
         self, processor: AsyncProcessor, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand | None:
         if self._nursery is None:
-            return request.answer(ResponseCode.SYSTEM_ERROR, "the client is not open")
+            return request.answer(ResponseCode.SYSTEM_ERROR, "the client is not open: try again once it has started")
         size = len(request.body)
         if self._under_way >= MOST_AT_A_TIME or (self._under_way and self._bytes + size > MOST_BYTES):
             self._seldom.warning(
                 ("busy", request.code),
-                "a request %d of %s is refused: too many are at work",
+                "refusing a request %d of %s: too many are in progress",
                 request.code,
                 connection.address,
             )
             return request.answer(
-                ResponseCode.SYSTEM_BUSY, f"the client carries out {self._under_way} requests already"
+                ResponseCode.SYSTEM_BUSY, f"the client is busy with {self._under_way} requests: try again later"
             )
         self._under_way += 1
         self._bytes += size
-        # Called here, as tasks do not begin in the order in which they are started.
+        # Called here, because tasks do not begin in the order in which they are started.
         self._nursery.start_soon(self._carry_out, processor(connection, request), connection, request)
         return None
 

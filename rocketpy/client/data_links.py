@@ -56,7 +56,7 @@ class DataConnection(Protocol):
         """Send a frame that nobody answers."""
 
     def send_answer(self, frame: bytes) -> None:
-        """Answer a request of the peer; one that does not read its answers is disconnected."""
+        """Answer a request of the peer. A peer that does not read its answers is disconnected."""
 
     def retire(self) -> None:
         """Take no more requests, and close when those that wait are answered. From any thread."""

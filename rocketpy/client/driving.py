@@ -1,9 +1,9 @@
 """Driving: requests of brokers to a client's consumers, to reset offsets, report their state or consume one message.
 
 A broker may be faulty or hostile, so its requests are carried out only for groups that run in this client and topics
-that they subscribe to, and answers hold no secrets. Plain pull consumers, which have no share of a topic, only report
-their state. Plays the part of resetOffset, getConsumeStatus,
-getConsumerRunningInfo and consumeMessageDirectly in ClientRemotingProcessor.
+that they subscribe to, and answers hold no secrets. Plain pull consumers have no queues, and only report their state.
+Plays the part of resetOffset, getConsumeStatus, getConsumerRunningInfo and consumeMessageDirectly in
+ClientRemotingProcessor.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Driving:
     def __init__(self, roles: RoleTable) -> None:
         self._roles = roles
         self._one_at_a_time = trio.Lock()
-        """What takes longer than a moment: side by side, many would make each turn of the loop long."""
+        """Held by requests that take long: many at the same time would make each turn of the loop long."""
         self._last_noted = trio.Event()
         self._last_noted.set()
 
@@ -77,7 +77,7 @@ class _Driving:
         return found
 
     def reset_offsets(self, connection: Connection, request: RemotingCommand) -> Awaitable[None]:
-        """Have a consumer continue at other offsets. Brokers expect no answer, not even to a failure.
+        """Reset a consumer. Brokers expect no answer, not even to a failure.
 
         Of several resets the last one counts, so they are noted in the order in which they arrive.
         """
@@ -97,7 +97,7 @@ class _Driving:
             await driven.carry_out_resets()
 
     async def _note_reset(self, connection: Connection, request: RemotingCommand) -> Driven | None:
-        """Have a reset noted by the consumer, if it is in this client."""
+        """Pass a reset to the consumer, if it is in this client."""
         header = ResetOffsetRequestHeader.from_ext(request.ext_fields)
         driven = self._find(header.group)
         if driven is None:
@@ -146,6 +146,6 @@ def _message(body: bytes, broker_name: str) -> MessageExt:
     except MessageDecodeError as exc:
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, f"the message is damaged: {exc}") from exc
     if message.store_size != len(body):
-        remark = f"{len(body) - message.store_size} bytes follow the message: the request must have one message"
+        remark = f"{len(body) - message.store_size} bytes follow the message: send exactly one message"
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
     return message

@@ -1,7 +1,7 @@
-"""PeerRequests: what a broker asks over a data connection, carried out in the loop of the client.
+"""PeerRequests: passes a broker's requests from a data connection to the loop of the client.
 
 The connection is read elsewhere, in a thread or in the user's event loop, and its reader never waits for the client. So
-what waits to be carried out is bounded, and the rest is refused as busy.
+the queue of waiting requests is bounded, and any more are refused with SYSTEM_BUSY.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = ["PeerRequests"]
 logger = get_logger(__name__)
 
 MOST_WAITING = 1024
-"""Requests of one connection that wait to be carried out."""
+"""How many requests of one connection may wait."""
 MOST_BYTES = 32 * 1024 * 1024
-"""Bytes of their bodies; the first of them may have more."""
+"""Bytes of their bodies; a single request may have more."""
 
 
 class PeerRequests:
-    """The requests of one connection. Plays the part of a Connection for the handler of the client.
+    """The requests of one connection. The client's handler uses it in place of a Connection.
 
     Args:
         address: of the broker.
-        handler: carries out requests.
-        post: has a function called in the loop of the client, from any thread.
+        handler: processes requests.
+        post: calls a function soon in the loop of the client, from any thread.
         deliver: sends the frame of an answer, from any thread.
     """
 
@@ -62,7 +62,7 @@ class PeerRequests:
         self._seldom = Seldom(logger)
 
     def take(self, requests: list[RemotingCommand]) -> None:
-        """Have requests carried out soon. In the thread that reads."""
+        """Add requests, to be processed soon. Called by the thread that reads."""
         held = sum(len(each.body) for each in list(self._waiting))
         for request in requests:
             held += len(request.body)
@@ -74,21 +74,22 @@ class PeerRequests:
 
     def _refuse(self, request: RemotingCommand) -> None:
         self._seldom.warning(
-            "busy", "requests of %s over a data connection are refused: too many wait already", self.address
+            "busy", "refusing requests of %s over a data connection: too many are waiting", self.address
         )
-        self.send_answer(request, request.answer(ResponseCode.SYSTEM_BUSY, "the client has too many requests already"))
+        remark = "too many requests of this broker are waiting in the client: try again later"
+        self.send_answer(request, request.answer(ResponseCode.SYSTEM_BUSY, remark))
 
     def _ask(self) -> None:
         if self._waiting and not self._is_asked:
             self._is_asked = True
-            with suppress(RocketMQError):  # the process ends
+            with suppress(RocketMQError):  # the process is ending
                 self._post(self._serve)
 
     # --- in the loop of the client ----------------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Carry out what waits, as far as one turn of the loop has time for; the rest follows."""
-        self._is_asked = False  # first: what is appended from here on asks again
+        """Process waiting requests while this turn of the loop has time; the rest follows in later turns."""
+        self._is_asked = False  # first, so that requests appended from here on lead to another call
         self._turn = Slice()
         requests = list(self._waiting)
         taken = self._handler.handle(cast("Connection", self), requests, trio.current_time())
@@ -97,11 +98,11 @@ class PeerRequests:
         self._ask()
 
     def has_room(self) -> bool:
-        """Whether the peer may be served: one that does not read its answers is disconnected."""
+        """Always True: instead of waiting for a peer that does not read its answers, `deliver` disconnects it."""
         return True
 
     def has_time(self) -> bool:
-        """Whether another request may be begun in this turn of the loop."""
+        """Whether this turn of the loop has time for another request."""
         return self._turn is None or self._turn.has_time()
 
     def send_answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
@@ -112,4 +113,4 @@ class PeerRequests:
             self._deliver(answer_frame(request, answer, self.address))
 
     def forget_request(self, request: RemotingCommand) -> None:
-        """It will never be answered."""
+        """Do nothing: no record is kept of a request that will never be answered."""

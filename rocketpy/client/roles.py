@@ -58,11 +58,11 @@ class Driven(Protocol):
         ...
 
     async def note_reset(self, topic: str, offsets: Mapping[MessageQueue, int], *, sender: str) -> None:
-        """Note that the broker at `sender` wants the consumer to continue at these offsets. It does not take long."""
+        """Note a reset to these offsets by the broker at `sender`. Returns soon."""
         ...
 
     async def carry_out_resets(self) -> None:
-        """Continue at the offsets that were noted, in the queues that the consumer has."""
+        """Continue at the noted offsets in the queues that the consumer has."""
         ...
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
@@ -73,7 +73,7 @@ class Driven(Protocol):
         """Pass one message to the listener of its topic; no offset changes.
 
         Raises:
-            BrokerError: its topic has no listener, its body cannot be unpacked, or too many such calls are under way.
+            BrokerError: its topic has no listener, its body cannot be unpacked, or too many such calls are running.
         """
         ...
 

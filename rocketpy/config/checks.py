@@ -74,14 +74,14 @@ def whole(low: int, high: int = 2**31 - 1, *, off: int | None = None) -> Check:
 def member(kind: type[Any]) -> Check:
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
-            members = f": {', '.join(each.name for each in kind)}" if issubclass(kind, enum.Enum) else ""
+            members = f"; choose one of: {', '.join(each.name for each in kind)}" if issubclass(kind, enum.Enum) else ""
             raise ConfigError(f"{field.name} must be a {kind.__name__}, not {value!r:.100}{members}")
 
     return check
 
 
 def by_name(kind: type[E], value: E | str) -> E:
-    """Convert the name of a member to the member. Anything else is left as it is, for `member` to refuse."""
+    """Convert the name of a member to the member. Any other value is returned as it is, and `member` refuses it."""
     return kind.__members__.get(value, cast("E", value)) if isinstance(value, str) else value
 
 
@@ -150,7 +150,9 @@ def no_separator(_: object, field: attrs.Attribute[Any], value: object) -> None:
     if value is None:
         return
     if not isinstance(value, str) or not value or not value.isprintable() or "@" in value:
-        raise ConfigError(f"{field.name} becomes a part of the client id: printable text without @, not {value!r:.100}")
+        raise ConfigError(
+            f"{field.name} becomes part of the client id: it must be printable text without @, not {value!r:.100}"
+        )
 
 
 def consume_timestamp(_: object, field: attrs.Attribute[Any], value: object) -> None:

@@ -60,14 +60,14 @@ def _serialize_type(value: SerializeType | str) -> SerializeType:
 
 def _needs_access_key(config: ClientConfig, field: attrs.Attribute[Any], value: object) -> None:
     if value is not None and (not isinstance(value, str) or not value):
-        raise ConfigError(f"{field.name} must be text that is not empty")
+        raise ConfigError(f"{field.name} must be non-empty text")
     if value is not None and config.access_key is None:
         raise ConfigError(f"{field.name} needs the access_key that it belongs to")
 
 
 def _needs_secret_key(config: ClientConfig, field: attrs.Attribute[Any], value: object) -> None:
     if value is not None and (not isinstance(value, str) or not value):
-        raise ConfigError(f"{field.name} must be text that is not empty, not {value!r:.100}")
+        raise ConfigError(f"{field.name} must be non-empty text, not {value!r:.100}")
     if value is not None and config.secret_key is None:
         raise ConfigError(f"{field.name} needs the secret_key that belongs to it")
 

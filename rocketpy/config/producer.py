@@ -16,7 +16,7 @@ from rocketpy.wire.compression import CompressionType
 __all__ = ["MOST_MESSAGE_SIZE", "ProducerConfig"]
 
 MOST_MESSAGE_SIZE = 16 * MIB
-"""Bytes that `max_message_size` may be at most."""
+"""The largest `max_message_size`, in bytes."""
 
 
 def _codes(value: Iterable[int]) -> frozenset[int]:

@@ -59,10 +59,10 @@ class PushConsumerConfig(SharingConfig):
         validator=function_or_none(_WHAT_IT_GETS, "what the listener returned or raised"),
         metadata={"java": None},
     )
-    """Called after each listener call, with the listener's argument and what it returned; or with the exception that it
-    raised. If the hook raises, that counts as the listener's exception, unless the listener has raised one: then it is
-    logged. It is not called if `before_consume` has raised, nor for an async listener that is cancelled as the consumer
-    closes."""
+    """Called after each listener call, with the listener's argument and what it returned, or the exception that it
+    raised. If the hook raises, that counts as the listener's exception. If the listener has raised too, the hook's
+    exception is only logged. The hook is not called if `before_consume` has raised, nor for an async listener that is
+    cancelled because the consumer closes."""
     consume_timeout: float = attrs.field(
         default=900.0, validator=seconds(0.01, 86_400), metadata={"java": "consumeTimeout", "scale": 1 / 60}
     )

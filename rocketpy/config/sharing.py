@@ -99,7 +99,7 @@ class SharingConfig(ClientConfig):
 
     @property
     def uses_threads(self) -> bool:
-        """Whether it waits for threads where brokers are not enough: for a file, or functions that are called there."""
+        """Whether calls wait for threads, not only for brokers: for a file of offsets, or functions of the user's."""
         broadcasts = self.message_model is MessageModel.BROADCASTING
         functions = (self.offset_store, self.on_assigned, self.on_revoked)
         return broadcasts or not isinstance(self.allocate_strategy, str) or any(each is not None for each in functions)

@@ -67,19 +67,19 @@ def allocate(
         if is_ctrl_c(error):
             raise
         raise ConfigError(
-            f"allocate_strategy {shown(share_out)} fails for {topic}, so this member keeps the queues that it has: "
-            f"{error_text(error)}"
+            f"allocate_strategy {shown(share_out)} failed for {topic}; this member keeps its queues, and calls it "
+            f"again soon: {error_text(error)}"
         ) from error
 
 
 def _checked(answer: object, request: AllocateRequest) -> set[MessageQueue]:
     if isinstance(answer, str) or not isinstance(answer, Iterable):
-        raise TypeError(f"it answered {shown(answer)} instead of a list of queues")
+        raise TypeError(f"it returned {shown(answer)} instead of a list of queues")
     known = set(request.queues)
     found: set[MessageQueue] = set()
     for queue in answer:
         if not isinstance(queue, MessageQueue) or queue not in known:
-            raise ValueError(f"it answered {shown(queue)}, which is none of the {len(known)} queues that it was given")
+            raise ValueError(f"it returned {shown(queue)}, which is not one of the {len(known)} queues in the request")
         found.add(queue)
     return found
 

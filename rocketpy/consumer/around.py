@@ -25,7 +25,7 @@ __all__ = ["Around"]
 logger = get_logger(__name__)
 
 _FAILURES = (Exception, SystemExit)
-"""What a listener fails with. Ctrl-C and a cancellation, when the consumer closes, are no failures of it."""
+"""Exceptions that count as failures of a listener. Ctrl-C, and a cancellation when the consumer closes, do not."""
 
 
 class Around:
@@ -113,12 +113,12 @@ class Around:
 
     @contextmanager
     def _logged(self) -> Iterator[None]:
-        """Log what `after_consume` raises after the listener has failed, whose exception counts."""
+        """Log an exception of `after_consume` after the listener has failed; the listener's exception counts."""
         try:
             yield
         except _FAILURES as error:
             self._seldom.warning(
-                type(error).__name__, "after_consume failed, as the listener did whose exception it got", exc_info=error
+                type(error).__name__, "after_consume failed, after the listener had failed too", exc_info=error
             )
 
 

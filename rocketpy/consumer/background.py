@@ -41,7 +41,7 @@ class Background(ABC):
         assignment: the queues that it has; made by each kind of consumer.
         rebalance: shares the queues out; likewise.
         membership: checks whether the group is sound; likewise.
-        calls: calls functions of the user's that are no listeners; likewise.
+        calls: calls the user's functions other than listeners; likewise.
     """
 
     calls: UserCalls

@@ -151,19 +151,21 @@ class ConsumeMessageOrderlyService(ConsumeService):
         return self._direct_calls.pop(id(call), None) is not None
 
     def _fail_unheard(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Send them to the retry topic, one by one; a broker of 5.x makes dead letters of them."""
+        """Send them to the retry topic, one by one; a broker of 5.x turns them into dead letters."""
         self._waited.extend(Waiting(queue, message, 0.0) for message in messages)
         if self._nursery is not None and self._waited and not self._senders:
             self._senders += 1
             self._nursery.start_soon(self._send_waited)
 
     def _put_off(self, waited: Iterable[Waiting]) -> None:
-        """Let them wait on: of what a member with locks sends to the retry topic, brokers of 5.x make dead letters."""
+        """Keep them waiting: brokers of 5.x would turn what a member with locks sends to the retry topic into dead
+        letters.
+        """
         for each in waited:
             self._unheard.keep(each.queue, each.message)
             self._seldom.warning(
                 ("unheard", each.message.topic),
-                "nobody listens to %s here: retries of it wait until it is subscribed, and are kept in memory",
+                "nobody listens to %s here: its retries are kept in memory until you subscribe to it",
                 each.message.topic,
             )
 

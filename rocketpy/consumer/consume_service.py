@@ -72,7 +72,7 @@ class ConsumeService(ABC):
         consumed: remembers consumed messages, to recognise duplicates.
 
     Attributes:
-        most: how many listeners may run at the same time, without those that are allowed beside others that hang.
+        most: how many listeners may run at the same time, not counting extra ones that replace listeners that hang.
     """
 
     def __init__(

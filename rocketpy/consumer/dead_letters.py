@@ -98,7 +98,7 @@ class DeadLetters:
         self._topic = dlq_topic(group)
         self._left = limit
         self._dry_run = dry_run
-        # How large a message may be, its producer has decided, and the broker that took it.
+        # The message's producer and the broker that stored it have already decided how large it may be.
         config = ProducerConfig.of(client.config, group=_INNER_GROUP, max_message_size=MOST_MESSAGE_SIZE)
         self._core = SendCore(client, config)
         ids = UniqueIds(ipaddress.ip_address(client.network.local_ip()).packed, os.getpid())
@@ -106,7 +106,7 @@ class DeadLetters:
         self._positions: dict[MessageQueue, int] | None = None
         self._ends: dict[MessageQueue, int] = {}
         self._told: dict[MessageQueue, int] = {}
-        """Where queues were when the answer to a pull was that they are to be pulled from there."""
+        """Positions of queues at which the answer to a pull was to pull from that same position."""
         self._replayed: Counter[str] = Counter()
         self._skipped = 0
 
@@ -244,12 +244,12 @@ class DeadLetters:
         return []
 
     def _follow(self, queue: MessageQueue, moved: PullResult) -> bool:
-        """Continue where a broker says that a queue is to be read. False if it must not be read any more."""
+        """Continue at the offset that a broker names. False if there is nothing more to read."""
         position, following = self._at[queue], moved.next_begin_offset
         if following == position and self._told.get(queue) != position:
-            self._told[queue] = position  # the group was reset to here before the replay, and the first pull is told
+            self._told[queue] = position  # the group was reset to this offset before the replay: pull once more
             return True
-        self._at[queue] = max(position, following)  # the oldest have been deleted meanwhile
+        self._at[queue] = max(position, following)  # the oldest messages have been deleted meanwhile
         return following > position
 
     async def _settle_one(self, message: MessageExt, *, is_wanted: bool) -> None:

@@ -1,8 +1,8 @@
 """Consuming one message directly, because an administrator asked a broker for it. No offset changes.
 
 The listener runs where listeners of its kind run, in a lane of its own that does not wait behind those of topics. It
-gets no message whose body cannot be unpacked; Java decodes messages before it looks for the listener, too. How many
-such calls there are and the size of their messages are limited, because listeners may hang and brokers may be hostile.
+gets no message whose body cannot be unpacked; Java, too, decodes a message before it looks for the listener. The number
+of such calls and the size of their messages are limited, because listeners may hang and brokers may be hostile.
 Plays the part of consumeMessageDirectly in ConsumeMessageConcurrentlyService.
 """
 
@@ -33,9 +33,9 @@ __all__ = ["DirectCall", "DirectCalls", "listener_argument"]
 logger = get_logger(__name__)
 
 MOST_CALLS = 64
-"""Direct calls of one consumer that have not ended, those included for which no broker waits any more."""
+"""How many direct calls of one consumer may be running, including calls whose broker has stopped waiting."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Bytes of the bodies of their messages, unpacked; the first of them may have more."""
+"""Bytes of the unpacked bodies of their messages; a single message may have more."""
 
 
 class DirectCalls:
@@ -43,7 +43,7 @@ class DirectCalls:
 
     Args:
         clock: the time in seconds, for any thread.
-        in_loop: has a plain function called in the consumer's loop, from any thread.
+        in_loop: calls a plain function in the consumer's loop, from any thread.
         orderly: whether the consumer is orderly.
     """
 
@@ -62,7 +62,7 @@ class DirectCalls:
         self._bytes = 0
 
     async def begin(self, listener: Listener, message: MessageExt, *, batch: bool) -> DirectCall:
-        """Make a call with a message, whose body is unpacked first.
+        """Prepare a call with a message: unpack its body, and check the limits.
 
         Args:
             listener: the listener.
@@ -70,7 +70,7 @@ class DirectCalls:
             batch: whether the listener takes lists.
 
         Raises:
-            BrokerError: the body cannot be unpacked, or too many calls are under way.
+            BrokerError: the body cannot be unpacked, or too many calls are running.
         """
         async with self._unpacking:
             problem = await run_blocking(_unpack, message) if message.sys_flag & COMPRESSED else None
@@ -78,7 +78,7 @@ class DirectCalls:
                 raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, f"the message is damaged: {problem}")
             size = len(message.body)
             if self._calls >= MOST_CALLS or (self._calls and self._bytes + size > MOST_BYTES):
-                remark = f"{self._calls} messages are being consumed directly, try again later"
+                remark = f"{self._calls} messages are already being consumed directly: try again later"
                 raise BrokerError.for_code(ResponseCode.SYSTEM_BUSY, remark)
             self._calls += 1
             self._bytes += size
@@ -99,9 +99,9 @@ class DirectCalls:
 
 
 def _unpack(message: MessageExt) -> str | None:
-    """Unpack the body of a message; returns why it cannot be unpacked.
+    """Unpack the body of a message. Returns why it cannot be unpacked, or None.
 
-    The error itself is not returned, as its traceback has the bytes that were unpacked.
+    The exception itself is not returned, because its traceback holds the bytes unpacked so far.
     """
     try:
         _ = message.body
@@ -120,7 +120,7 @@ class DirectCall:
         orderly: whether the consumer is orderly.
         clock: the time in seconds, for any thread.
         in_loop: has a plain function called in the consumer's loop, from any thread.
-        on_end: called in the loop when the listener has returned.
+        on_end: called in the loop once the listener has returned.
 
     Attributes:
         listener: What a runner calls instead: it calls the listener and records the result.
@@ -185,7 +185,7 @@ class DirectCall:
     async def wait(self) -> ConsumeMessageDirectlyResult:
         """Wait for the end of the call, and return its result as it travels to the broker.
 
-        If this is cancelled before the listener is called, it is not called any more.
+        If this is cancelled before the listener is called, the listener is not called at all.
         """
         try:
             await self._ended.wait()

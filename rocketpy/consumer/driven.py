@@ -1,4 +1,4 @@
-"""DrivenConsumer: carries out what brokers ask of a running push consumer: reset offsets, report, consume directly.
+"""DrivenConsumer: carries out requests of brokers to a running push consumer: reset offsets, report, consume directly.
 
 Plays the part of resetOffset, getConsumerStatus and consumeMessageDirectly in MQClientInstance.
 """
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.assignment import Assignment
     from rocketpy.consumer.consume_service import ConsumeService
-    from rocketpy.consumer.other_offsets import OtherOffsets
     from rocketpy.consumer.pull_parts import PullParts
+    from rocketpy.consumer.queue_resets import QueueResets
     from rocketpy.consumer.subscription import Subscriptions
     from rocketpy.message import MessageExt, MessageQueue
     from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
@@ -45,7 +45,7 @@ class DrivenConsumer:
         parts: what pullers share, such as offsets and rates.
         consume: calls listeners.
         assignment: the queues that the consumer has.
-        other_offsets: moves queues to other offsets.
+        queue_resets: resets queues.
         in_loop: has a plain function called in the loop, from any thread.
         now: the time of the loop, for any thread.
         nursery: returns the nursery of the consumer's tasks.
@@ -59,7 +59,7 @@ class DrivenConsumer:
         parts: PullParts,
         consume: ConsumeService,
         assignment: Assignment,
-        other_offsets: OtherOffsets,
+        queue_resets: QueueResets,
         *,
         in_loop: Callable[[Callable[[], object]], None],
         now: Callable[[], float],
@@ -74,7 +74,7 @@ class DrivenConsumer:
         self._now = now
         self._nursery = nursery
         self._started_ms = wall_ms()
-        self._resets = Resets(client, config.group, claimed=assignment.claimed, go_to=other_offsets.go_to)
+        self._resets = Resets(client, config.group, claimed=assignment.claimed, go_to=queue_resets.go_to)
         self._direct = DirectCalls(clock=now, in_loop=in_loop, orderly=config.orderly)
 
     # --- offsets --------------------------------------------------------------------------------------
@@ -86,12 +86,12 @@ class DrivenConsumer:
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
     async def note_reset(self, topic: str, offsets: Mapping[MessageQueue, int], *, sender: str) -> None:
-        """Note that the consumer shall continue at these offsets in the queues that it has."""
+        """Note a reset of these queues, for `carry_out_resets`."""
         subscribed = self._subscriptions.get(topic) is not None
         await self._resets.note(topic, offsets, sender=sender, subscribed=subscribed)
 
     async def carry_out_resets(self) -> None:
-        """Continue at the offsets that were noted; other queues are unaffected."""
+        """Continue at the noted offsets; other queues are unaffected."""
         await self._resets.carry_out()
 
     # --- looking --------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class DrivenConsumer:
         It does so even where the listener has consumed a copy of it, and remembers nothing of it.
 
         Raises:
-            BrokerError: the topic is not subscribed, the body cannot be unpacked, or too many such calls are under way.
+            BrokerError: the topic is not subscribed, the body cannot be unpacked, or too many such calls are running.
         """
         self._subscriptions.show_original_topic([message])
         listener = self._subscriptions.directly(message.topic)

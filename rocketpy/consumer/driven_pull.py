@@ -1,7 +1,7 @@
-"""DrivenPull: carries out what brokers ask of an open pull consumer, which is to report its settings.
+"""DrivenPull: carries out requests of brokers to an open pull consumer: it reports its settings.
 
-It has no queues, so there are no offsets to report or to reset, and no listener, so it refuses to consume a message
-directly. Plays the part of consumerRunningInfo in DefaultMQPullConsumerImpl.
+A pull consumer has no queues, so there are no offsets to report or reset, and no listener, so it refuses to consume a
+message directly. Plays the part of consumerRunningInfo in DefaultMQPullConsumerImpl.
 """
 
 from __future__ import annotations
@@ -45,18 +45,22 @@ class DrivenPull:
         self._started_ms = wall_ms()
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
-        """No offsets: it has no queues."""
+        """Return no offsets, because there are no queues."""
         return {}
 
     async def note_reset(self, topic: str, offsets: Mapping[MessageQueue, int], *, sender: str) -> None:
-        """Ignore it: only the program knows where it pulls."""
-        logger.info("%s is asked by %s to continue at other offsets, and has no queues", self._config.group, sender)
+        """Ignore a reset: only the program knows where it pulls."""
+        logger.info(
+            "ignoring a reset of %s by %s: a pull consumer has no queues, its program chooses the offsets",
+            self._config.group,
+            sender,
+        )
 
     async def carry_out_resets(self) -> None:
-        """Nothing was noted."""
+        """Do nothing: no resets are noted."""
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
-        """Its settings, and the stacks of threads that work for consumers if `with_stacks`."""
+        """Return the settings, and with `with_stacks` the stacks of threads that work for consumers."""
         info = info_of(
             self._config,
             self._client,
@@ -76,5 +80,5 @@ class DrivenPull:
         Raises:
             BrokerError: always.
         """
-        remark = f"{self._config.group} is consumed by pulling: there is no listener to give a message to"
+        remark = f"{self._config.group} has a pull consumer here, which has no listener: choose a push consumer"
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)

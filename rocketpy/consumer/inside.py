@@ -40,10 +40,10 @@ def mark_thread(owner: object) -> None:
 
 
 class _Called:
-    """A function of the user's other than a listener, while it runs.
+    """A running function of the user's other than a listener.
 
     Args:
-        writes: whether commits wait for it.
+        writes: whether commits wait for it, as for `write` of an offset store.
     """
 
     def __init__(self, *, writes: bool) -> None:
@@ -53,7 +53,7 @@ class _Called:
 
 @contextmanager
 def inside(owner: object, *, writes: bool = False) -> Iterator[None]:
-    """Within this block, the context counts as inside a listener of `owner`; with `writes`, as inside a commit too."""
+    """Mark this context as inside a listener of `owner` for a block; with `writes`, as inside a commit too."""
     called = _Called(writes=writes)
     token = _worker_of.set((owner, called))
     try:
@@ -82,7 +82,7 @@ def is_inside(owner: object) -> bool:
 
 
 def is_writing(owner: object) -> bool:
-    """Whether the caller is a running function of the user's that stores offsets of `owner`, or was started by one."""
+    """Whether the caller is `write` of the offset store of `owner` while it runs, or was started by it."""
     found = _worker_of.get()
     if found is None or found[0] is not owner:
         return False

@@ -1,10 +1,10 @@
 """Listeners: which kind they are, and what their results mean.
 
-None and True are success. An exception, the timeout, False, `ConsumeResult.RETRY` and `RetryLater` mean that the
-message comes again later. A batch listener may return how many are done, or pass that to `RetryLater` with the
-delay of the others. In an orderly consumer, `Suspend` tells how much later; with `auto_commit=False`, COMMIT and
-ROLLBACK commit or repeat what was consumed. Any other result is a mistake in the listener: it is logged as an error and
-counts as later. Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType,
+None and True mean success. An exception, the timeout, False, `ConsumeResult.RETRY` and `RetryLater` mean that the
+message comes again later. A batch listener may return how many messages are done, or pass that to `RetryLater` with the
+delay of the others. In an orderly consumer, `Suspend` sets the pause; with `auto_commit=False`, COMMIT and ROLLBACK
+commit or redeliver what was consumed. Any other result is a mistake in the listener: it is logged as an error, and the
+message comes again later. Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType,
 ConsumeOrderlyContext, and of the ackIndex of ConsumeConcurrentlyContext.
 """
 
@@ -79,7 +79,7 @@ T = TypeVar("T")
 
 
 def is_a(outcome: object, kind: type[T]) -> TypeGuard[T]:
-    """`isinstance` for what a listener returned, which asks nothing of the object: a proxy's `__class__` may raise."""
+    """`isinstance` that runs no code of the object, for what a listener returned: a proxy's `__class__` may raise."""
     return issubclass(type(outcome), kind)
 
 
@@ -168,15 +168,15 @@ def _complain(
         advice = "return None, ConsumeResult.SUCCESS, ConsumeResult.RETRY or RetryLater"
     if is_a(outcome, RetryLater):
         advice = (
-            f"`done` counts messages of the list that it got, here {len(messages)}; who gets no lists leaves it out"
+            f"`done` is a number of messages in its list, here at most {len(messages)}; without lists, leave it out"
         )
     if is_a(outcome, CoroutineType):
-        with suppress(Exception):  # one that was begun may do anything
+        with suppress(Exception):  # a coroutine that has started may raise anything
             outcome.close()
         advice = "a listener that has to be awaited must be an `async def` function itself"
     seldom.error(
         (topic, type(outcome)),
-        "the listener returned %s for %s, which means nothing here: %s",
+        "the listener returned %s for %s, which has no meaning here: %s",
         shown(outcome),
         what,
         advice,

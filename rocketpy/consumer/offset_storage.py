@@ -48,7 +48,7 @@ class OffsetStorage(Protocol):
     def write(self, offsets: Mapping[MessageQueue, int]) -> Awaitable[None] | None:
         """Store these offsets, which have changed. If it raises, they are passed again, or newer ones instead.
 
-        Commits wait for it, so a `commit` of the same consumer in it raises ConfigError.
+        Commits wait for it, so calling `commit` of the same consumer in it raises ConfigError.
         """
         ...
 

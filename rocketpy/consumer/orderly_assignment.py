@@ -192,7 +192,7 @@ class OrderlyAssignment(Assignment):
         return found
 
     async def tell_withheld(self, queues: Collection[MessageQueue]) -> None:
-        """Tell that these have gone. Those with a running listener follow when it has returned, however late."""
+        """Report that these queues are gone; those with a running listener only after it has returned."""
         busy = {call[1].queue for call, _ in self._service.running()}
         await super().tell_withheld([queue for queue in queues if queue not in busy])
 
@@ -223,9 +223,9 @@ class OrderlyAssignment(Assignment):
     # --- closing --------------------------------------------------------------------------------------
 
     async def release(self, deadline: float) -> None:
-        """Unlock all queues but those whose listener is still running: their locks expire by themselves.
+        """Unlock all queues except those whose listener is still running: their locks expire by themselves.
 
-        A rebalance that was cut off may have locked some that this consumer does not have.
+        A cancelled rebalance may have locked queues that this consumer does not have.
         """
         busy = {call[1].queue for call, _ in self._service.running()}
         ours = self._locks.held() - busy

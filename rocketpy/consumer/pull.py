@@ -81,7 +81,7 @@ class QueuePuller:
         self._empty_answers = 0
         self._damaged = 0
         self._topic_gone = False
-        """Whether the master has said that it does not have the topic, and has answered no pull since."""
+        """Whether the master has said that it does not have the topic, and no pull has succeeded since."""
         self._scope = trio.CancelScope()
         self._turn = trio.CancelScope()
         self._room = trio.Event()
@@ -125,8 +125,8 @@ class QueuePuller:
     def pauses_changed(self) -> None:
         """The user has paused or resumed something.
 
-        A pull in progress is left to end, though its messages are not taken if the queue is paused now: a broker that
-        holds it may have to tell of other offsets.
+        A pull in progress continues, because its answer may contain a reset, but its messages are ignored if the queue
+        is paused now.
         """
         if not self._parts.pauses.covers(self.queue):
             if self.paused == _BY_USER:
@@ -232,17 +232,17 @@ class QueuePuller:
             await self._after_failure(error)
         else:
             self._recovered()
-            if not self.process_queue.dropped:  # otherwise the queue is taken again, at another offset
+            if not self.process_queue.dropped:  # otherwise the queue was reset, and is taken again
                 await self._after_answer(result, started, progress=self.process_queue.position > before)
         finally:
             self._is_asking = False
 
     @property
     def _is_unwanted(self) -> bool:
-        """Whether the messages of the last pull are not taken: they come again when the queue is pulled again.
+        """Whether the messages of the last pull are ignored: they come again when the queue is pulled again.
 
-        The user has paused the queue, or another thread has changed the subscription and the loop has not been told
-        yet.
+        So they are if the user has paused the queue, or if another thread has changed the subscription and the loop
+        does not know it yet.
         """
         return self._is_outdated or self._parts.pauses.covers(self.queue)
 
@@ -357,7 +357,7 @@ class QueuePuller:
         """
         old, new = self.process_queue.position, result.next_begin_offset
         if new < 0:
-            raise RemoteProtocolError(f"the broker moves {self.queue} to the offset {new}")
+            raise RemoteProtocolError(f"the broker has answered a pull of {self.queue} with the negative offset {new}")
         self._parts.counters.resets += 1
         was_reset = result.min_offset <= old <= result.max_offset
         if new != old:
@@ -371,17 +371,17 @@ class QueuePuller:
         self._parts.policy.moved(self.process_queue)
 
     def _forget_position(self) -> None:
-        """The topic was deleted: if it is created again, its offsets begin at 0. What is held of it is discarded."""
+        """Continue at 0, where a deleted topic begins if it is created again. Messages held are discarded."""
         self._topic_gone = True
         self._parts.consumed.forget_queue(self.queue)
         self._replace_queue(0)
         offsets = self._parts.offsets
         offsets.remove(self.queue)
         if not offsets.at_brokers:
-            offsets.update(self.queue, 0)  # only brokers forget by themselves where groups stand in a deleted topic
+            offsets.update(self.queue, 0)  # brokers delete the offsets of a deleted topic; other stores do not
 
     async def _find_position(self) -> None:
-        """Continue at the committed offset, for the case that the broker has not deleted the topic after all.
+        """Continue at the committed offset, in case the topic was not deleted after all.
 
         Raises:
             RocketMQError: the broker could not be asked.

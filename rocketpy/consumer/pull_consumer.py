@@ -256,7 +256,7 @@ class PullConsumer(Fetching):
 
     @property
     def driven(self) -> Driven | None:
-        """What carries out requests of brokers; None while the consumer is not open."""
+        """The object that carries out requests of brokers; None while the consumer is not open."""
         return self._driven
 
     def client_closing(self) -> None:

@@ -81,10 +81,10 @@ class PullParts:
     counters: PullCounters = attrs.Factory(PullCounters)
     rates: ConsumerRates = attrs.Factory(lambda: ConsumerRates(trio.current_time))
     without_lite: set[str] = attrs.Factory(set)
-    """The addresses of brokers that do not know the request code of lite pulls."""
+    """The addresses of brokers that do not support the request code of lite pulls."""
     seldom: Seldom = attrs.Factory(lambda: Seldom(logger, clock=trio.current_time))
     announced: trio.Event = attrs.Factory(trio.Event)
-    """Set when brokers have got a heartbeat with the current subscriptions."""
+    """Set once brokers have received a heartbeat with the current subscriptions."""
     moved: Callable[[MessageQueue, int], None] | None = None
-    """Has a queue given up, and taken again at the offset that a broker has reset its group to. None if pulling goes on
-    there without that."""
+    """Called with a queue that a broker has reset and its new offset: gives the queue up and takes it again there. If
+    None, pulling simply continues there."""

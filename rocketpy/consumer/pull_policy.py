@@ -80,7 +80,7 @@ class PullPolicy(Protocol):
         ...
 
     def moved(self, queue: ProcessQueue) -> None:
-        """A broker has moved a queue, and pulling continues at its position."""
+        """Note that a broker has moved a queue: pulling continues at its position."""
         ...
 
     def failed(self, queue: ProcessQueue, error: RocketMQError) -> None:
@@ -122,7 +122,7 @@ class PushPolicy:
         self._offsets.update(queue.queue, queue.commit_offset, increase_only=True)
 
     def moved(self, queue: ProcessQueue) -> None:
-        """Record the position: it is where the group continues."""
+        """Record the position, where the group continues."""
         self._offsets.update(queue.queue, queue.position)
 
     def failed(self, queue: ProcessQueue, error: RocketMQError) -> None:

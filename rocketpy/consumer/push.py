@@ -274,7 +274,7 @@ class PushConsumer(Sharing[RunningConsumer]):
 
         Raises:
             RequestTimeoutError: some of it is not committed; the log says why, and the next commit repeats it.
-            ConfigError: this is `write` of its own `offset_store`.
+            ConfigError: the caller is `write` of its own `offset_store`.
             ClientClosedError: the consumer is not open.
             ServiceCrashedError: a bug in the background stopped the consumer.
         """

@@ -5,9 +5,9 @@ it. So each lock is renewed every `lock_interval` (20 s). A lock that was not co
 counted from when the request was sent, is not valid: the queue is not pulled, consumed or committed. The same applies
 as soon as the connection to a broker ends, because the broker may have been restarted, and brokers forget their locks
 in a restart. Another member may have had the queue before such a lock is confirmed again; the committed offset at the
-broker tells. A broker that was restarted would also give a queue to whoever asks first, while a listener of the member
-that had it still runs. So members ask at once for the queues that they have, and a little later for others. Plays the
-part of lock, lockAll, unlock and unlockAll in RebalanceImpl.
+broker shows it. A restarted broker would also give a queue to the first member that asks, although a listener of its
+previous owner may still be running. So members ask at once for the locks that they had, and a little later for others.
+Plays the part of lock, lockAll, unlock and unlockAll in RebalanceImpl.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ BROKER_FREES_AFTER = 60.0
 ASK_AGAIN_AFTER = 1.0
 """Seconds between two requests while a lock is not confirmed."""
 OTHERS_FIRST = 5.0
-"""Seconds from when a broker is reached again until it is asked for the locks of queues that this member did not have.
-Others need up to three seconds to connect, and one more to ask for theirs."""
+"""Seconds after reconnecting to a broker until this member asks it for locks that it did not have before. Other members
+need up to three seconds to reconnect, and one more to ask for theirs."""
 TOLD_AFTER = 5.0
 """Seconds for which a refused lock is not logged, since members need a moment to hand queues over."""
 TIMEOUT = 3.0
@@ -139,13 +139,13 @@ class QueueLocks:
         self._locks: dict[MessageQueue, _Lock] = {}
         self._refused: dict[MessageQueue, float] = {}
         self._unanswered: set[MessageQueue] = set()
-        """Queues that were asked for, and whose broker has not answered: it may have locked them all the same."""
+        """Queues whose locks were asked for, without an answer: the broker may have locked them nevertheless."""
         self._watched: dict[str, Connection] = {}
         """By broker name, the connection over which the broker has confirmed locks."""
         self._ended: set[str] = set()
-        """Brokers to which the connection has ended, and that have not been reached since."""
+        """Brokers whose connection has ended and that have not been reached since."""
         self._others_until: dict[str, float] = {}
-        """By broker name, until when others ask first."""
+        """By broker name, until when other members ask first."""
         self._unsure: set[str] = set()
         self._told: set[MessageQueue] = set()
         self._asking: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
@@ -217,8 +217,8 @@ class QueueLocks:
         left = self._others_until.get(name, 0.0) - trio.current_time()
         if left > 0:
             raise QueueLockedError(
-                f"the connection to {name} has ended, and it may have forgotten its locks: other members of "
-                f"{self._group} lock their queues again first, for {left:.0f} s more"
+                f"{name} may have been restarted, and may have forgotten its locks: other members of {self._group} get "
+                f"{left:.0f} s more to lock their queues again before this one asks for new locks"
             )
 
     def _tell(self, name: str, refused: list[MessageQueue], why: RocketMQError) -> None:

@@ -41,8 +41,8 @@ HEARTBEAT_PATIENCE = 1.0
 FIRST_RETRY = 1.0
 """Seconds until the next rebalance while something is missing: a route, a list of members, an offset."""
 AT_ONCE, A_SECOND = 32.0, 10.0
-"""How many rebalances may follow each other at once, and how many more there may be in a second from then on: brokers
-that report changes without end must not keep all brokers busy."""
+"""How many rebalances may follow each other immediately, and how many more each second after that: a broker that keeps
+reporting changes must not keep all brokers busy."""
 
 _MOST_SAID = 5
 
@@ -115,7 +115,7 @@ class Rebalance:
         config: the consumer's settings.
         subscriptions: the consumer's topics.
         assignment: the queues that the consumer has.
-        calls: calls a strategy of the user's.
+        calls: calls the user's allocation strategy.
 
     Attributes:
         filters: asks brokers whether they accept SQL expressions.
@@ -158,7 +158,7 @@ class Rebalance:
     # --- when -----------------------------------------------------------------------------------------
 
     def soon(self) -> None:
-        """Rebalance at once, or after a pause if there were many lately. Several calls lead to one rebalance."""
+        """Rebalance at once, or after a pause if there were many recently. Several calls lead to one rebalance."""
         self._wanted.set()
 
     def subscriptions_changed(self) -> None:
@@ -188,7 +188,7 @@ class Rebalance:
             self._round_done.set()
 
     async def _wait_for_turn(self) -> None:
-        """Wait until there were few enough rebalances lately."""
+        """Wait until there were few enough rebalances recently."""
         now = trio.current_time()
         self._left = min(AT_ONCE, self._left + (now - self._counted) * A_SECOND) - 1
         self._counted = now

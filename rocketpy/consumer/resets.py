@@ -1,8 +1,9 @@
-"""Resets: which offsets of a broker's reset request a consumer takes.
+"""Resets: decides which offsets in a broker's reset requests a consumer accepts.
 
-A broker may be faulty or hostile, and an offset that no message has would make the whole group skip what is sent from
-then on. So an offset is taken only if it is not beyond the end of its queue, for which the broker of the queue is
-asked, and only from that broker. Java's push consumers take, and commit, whatever any of their brokers sends.
+A broker may be faulty or hostile, and an offset beyond the end of a queue would make the whole group skip messages that
+are sent from then on. So a consumer accepts an offset only from the broker that holds the queue, and only up to the end
+of the queue, which it asks that broker for. Java's push consumers accept, and commit, whatever any of their brokers
+sends.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ _SORTED_AT_ONCE = 256
 
 
 class Resets:
-    """The resets of one consumer, one after the other. Those that come while one is under way become one; of several
-    offsets for one queue, the last one counts.
+    """The resets of one consumer, which are carried out one after the other.
+
+    Resets that arrive during another one are merged; of several offsets for one queue, the last one counts.
 
     Args:
         client: how to reach brokers.
         group: the consumer group.
         claimed: returns the queues that the consumer has or is about to take.
-        go_to: continues at these offsets; some may be of queues that the consumer does not have.
+        go_to: continues at these offsets; it ignores queues that the consumer does not have.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class Resets:
         self._seldom = Seldom(logger, clock=trio.current_time)
 
     async def note(self, topic: str, offsets: Mapping[MessageQueue, int], *, sender: str, subscribed: bool) -> None:
-        """Note a reset for `carry_out`, as far as its offsets can be used; the others are logged and ignored.
+        """Note the usable offsets of a reset for `carry_out`; the others are logged and ignored.
 
         Args:
             topic: the topic that the broker names.
@@ -72,7 +74,7 @@ class Resets:
             self._seldom.warning(
                 "unusable",
                 "%s: ignoring %d of %s in a reset of %.256r by %s: the topic is not subscribed, the offsets are "
-                "negative, or the broker does not hold the queues",
+                "negative, or another broker holds the queues",
                 self._group,
                 len(offsets) - len(wanted),
                 counted(len(offsets), "offset"),
@@ -82,7 +84,7 @@ class Resets:
         self._coming.update(wanted)
 
     async def carry_out(self) -> None:
-        """Carry out what was noted, unless another task is doing so."""
+        """Carry out the noted resets, unless another task is doing so."""
         if self._is_busy:
             return
         self._is_busy = True
@@ -97,7 +99,7 @@ class Resets:
     def _usable_steps(
         self, topic: str, offsets: Mapping[MessageQueue, int], sender: str
     ) -> Generator[None, None, dict[MessageQueue, int]]:
-        """The offsets of queues of the topic that the sender holds; in steps, as a broker may send very many."""
+        """The offsets of those queues of the topic that the sender holds; in steps, as a broker may send very many."""
         routes = self._client.routes
         known = frozenset(routes.subscribe_queues(topic) or ())
         names = {name for name, addresses in routes.brokers().items() if sender in addresses.values()}
@@ -110,7 +112,7 @@ class Resets:
         return found
 
     async def _without_impossible(self, wanted: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Leave out queues of this consumer that have no such offset, or whose broker does not say that they have."""
+        """Leave out queues of this consumer that end before the wanted offset, or whose end cannot be found out."""
         refused: dict[MessageQueue, str] = {}
         checked: set[MessageQueue] = set()
 
@@ -118,12 +120,12 @@ class Resets:
             try:
                 end = await self._ends.end(queue)
             except RocketMQError as error:
-                refused[queue] = f"it is not known where the queue ends: {error}"
+                refused[queue] = f"the end of the queue could not be found out: {error}"
             else:
                 if wanted[queue] > end:
                     refused[queue] = f"the queue ends at {end}"
 
-        # Again for queues that a rebalance takes meanwhile.
+        # Repeated, because a rebalance may take more queues meanwhile.
         while queues := sorted((wanted.keys() & set(self._claimed())) - checked):
             checked.update(queues)
             await side_by_side(look, queues, at_once=_ASKED_AT_ONCE)

@@ -22,10 +22,10 @@ from rocketpy.consumer.driven import DrivenConsumer
 from rocketpy.consumer.membership import Membership
 from rocketpy.consumer.offset_choice import offset_store_of
 from rocketpy.consumer.orderly_assignment import OrderlyAssignment
-from rocketpy.consumer.other_offsets import OtherOffsets
 from rocketpy.consumer.pull_parts import PullParts
 from rocketpy.consumer.pull_policy import PushPolicy
 from rocketpy.consumer.queue_hooks import QueueHooks
+from rocketpy.consumer.queue_resets import QueueResets
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance
 from rocketpy.consumer.send_back import SendBack
@@ -91,7 +91,7 @@ class RunningConsumer(Background):
             self.parts,
             self.consume,
             self.assignment,
-            OtherOffsets(config, self.parts, self.consume, self.assignment, self.rebalance, start=self.start_service),
+            QueueResets(config, self.parts, self.consume, self.assignment, self.rebalance, start=self.start_service),
             in_loop=self.in_loop,
             now=self.now,
             nursery=lambda: self._nursery,

@@ -76,7 +76,7 @@ class SendBack:
             most = _WITHOUT_LIMIT if config.orderly else _DEFAULT_MAX_RECONSUME_TIMES
         self._max_reconsume_times = most
         # Until its route is known, assume that the retry topic has one queue, the default.
-        # How large a message may be, its producer has decided, and the broker that took it.
+        # The message's producer and the broker that stored it have already decided how large it may be.
         producer = ProducerConfig.of(
             config, group=_INNER_GROUP, default_topic_queue_nums=1, max_message_size=MOST_MESSAGE_SIZE
         )

@@ -60,15 +60,15 @@ class Sharing(Opening, Generic[R]):
             raise ServiceCrashedError(f"{self._lifecycle.what} has crashed: {self._crash}") from self._crash
 
     def check_may_commit(self) -> None:
-        """Refuse to wait for a commit where commits wait for the caller. For any thread.
+        """Refuse to commit if commits wait for the caller. For any thread.
 
         Raises:
-            ConfigError: the caller is `write` of an `offset_store`.
+            ConfigError: the caller is `write` of the consumer's `offset_store`.
         """
         if self._running is not None and self._running.calls.is_writing:
             raise ConfigError(
-                f"a commit in `write` of the offset store of {self._lifecycle.what} would wait for that very write: "
-                "leave it out, as what has changed is written anyway, or commit from another place"
+                f"commit() in `write` of the offset store of {self._lifecycle.what} would wait for that very write: "
+                "remove the call, because changed offsets are written anyway, or call it outside of `write`"
             )
 
     def _check_running(self) -> R:

@@ -127,7 +127,8 @@ class Subscriptions:
             found = self._by_topic.pop(topic, None)
         if found is None:
             raise ConfigError(
-                f"the topic {topic!r:.300} is not subscribed, only {', '.join(self.user_topics) or 'none'}"
+                f"the topic {topic!r:.300} is not subscribed; subscribed topics: "
+                f"{', '.join(self.user_topics) or 'none'}"
             )
         self._on_change()
 

@@ -57,7 +57,7 @@ class UserCalls:
 
     @property
     def is_writing(self) -> bool:
-        """Whether the caller is a function called by this that commits wait for."""
+        """Whether the caller is a function that was called with `writes`."""
         return is_writing(self.owner)
 
     async def call(self, function: Callable[..., Any], *arguments: Any, writes: bool = False) -> Any:
@@ -66,7 +66,7 @@ class UserCalls:
         Args:
             function: the function.
             arguments: its arguments.
-            writes: whether commits wait for it.
+            writes: whether commits wait for it, as for `write` of an offset store.
 
         Raises:
             TypeError: it is a plain function that returned something to await.

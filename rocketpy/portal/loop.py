@@ -53,7 +53,7 @@ class Portal:
         self._jobs: deque[Callable[[], object]] = deque()
         self._awake = False
         self._waking: set[object] = set()
-        """One object for each call that wakes the loop at this moment."""
+        """One object for each call that is waking the loop."""
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
         self._thread: threading.Thread | None = None
@@ -122,7 +122,8 @@ class Portal:
             ClientClosedError: there is no such thread any more.
         """
         self._jobs.append(partial(function, *args, **kwargs) if args or kwargs else function)
-        # Who is about to wake the loop may wait for a lock that this thread has: a finalizer may strike anywhere.
+        # A thread that is about to wake the loop may be waiting for a lock that this thread holds, if this is a
+        # finalizer: those run anywhere. So rely only on a thread that has already woken the loop.
         if self._awake and not self._waking and self._pid == os.getpid():
             return
         if self._token is None or self._pid != os.getpid():
@@ -136,30 +137,30 @@ class Portal:
             self._awake = False  # Ctrl-C may strike right here: the next post must wake the loop all the same
             if isinstance(exc, trio.RunFinishedError):
                 raise ClientClosedError("the background thread of rocketpy has ended with the process") from exc
-            tell_loop(self._token, self._drain)  # for other threads, which may have relied on this one meanwhile
+            tell_loop(self._token, self._drain)  # other threads may have relied on this one to wake the loop
             raise
         finally:
             self._waking.discard(me)
 
     @property
     def is_waking(self) -> bool:
-        """Whether this is a finalizer or a signal handler that struck while this thread woke a loop.
+        """Whether the caller is a finalizer or a signal handler that interrupted this thread while it woke a loop.
 
-        Threads that end, such as those of listeners, cannot be waited for then.
+        Such a caller cannot wait for the end of other threads, for instance of listeners.
         """
         return is_telling_loop()
 
     def check_not_waking(self) -> None:
-        """Refuse to wait for threads of the loop, where `is_waking`.
+        """Refuse to wait for threads of the loop if `is_waking`.
 
         Raises:
-            ConfigError: this is such a finalizer or signal handler.
+            ConfigError: the caller is such a finalizer or signal handler.
         """
         if self.is_waking:
             raise ConfigError(
-                "this finalizer or signal handler has interrupted its thread while that woke rocketpy's background "
-                "thread, and what runs in threads cannot report there before it returns: hand this call to another "
-                "thread"
+                "this finalizer or signal handler has interrupted its thread while that was waking rocketpy's "
+                "background thread, and would wait for functions in threads, which cannot report back until it "
+                "returns: hand this call to another thread"
             )
 
     def nudge(self) -> None:

@@ -140,7 +140,7 @@ class Outside:
         )
 
     def start(self, outgoing: Outgoing, terms: Terms, done: send_drivers.Done) -> send_drivers.Cancel:
-        """Begin a send of somebody who has the turn of its sharding key; `done` hears what becomes of it.
+        """Start a send that already holds the turn of its sharding key; `done` gets the outcome.
 
         Raises:
             ClientClosedError: the producer was closed before the message was handed over.
@@ -165,7 +165,7 @@ class Outside:
     def resume(
         self, attempt: Try[Any], error: RocketMQError, terms: Terms, done: send_drivers.Done
     ) -> send_drivers.Cancel:
-        """Go on with a send whose first try was made outside and has failed.
+        """Continue a send whose first try was made outside and has failed.
 
         Raises:
             ClientClosedError: the producer was closed before the message was handed over.
@@ -185,11 +185,15 @@ class Outside:
         )
 
     def _open_nursery(self) -> trio.Nursery:
-        """Where sends run. One that was interrupted, by a finalizer that closed the producer, may come too late."""
+        """The nursery in which sends run.
+
+        Raises:
+            ClientClosedError: a finalizer that interrupted the send has closed the producer.
+        """
         if self._lifecycle.state is State.CLOSED:
             self._lifecycle.check_open()
         if self._nursery is None:
-            raise AssertionError("a producer that was open has a nursery")
+            raise AssertionError("an open producer has a nursery")
         return self._nursery
 
     async def send_oneway(self, outgoing: Outgoing, terms: Terms) -> None:

@@ -34,7 +34,7 @@ class Dispatcher:
     """A Handler that knows a processor for each request code."""
 
     LOOK_AFTER: ClassVar = 16
-    """Requests between two looks at the time, while there is some."""
+    """How many requests are processed between two looks at the clock."""
 
     def __init__(
         self,
@@ -89,15 +89,16 @@ def answer_for_error(request: RemotingCommand, exc: Exception, address: str) -> 
 def answer_frame(
     request: RemotingCommand, answer: RemotingCommand, address: str, limits: WireLimits = DEFAULT_LIMITS
 ) -> bytes:
-    """The frame of an answer, which takes over the opaque and the header encoding of its request."""
+    """Encode an answer, with the opaque and the header encoding of its request."""
     answer.opaque = request.opaque
     answer.flag |= RESPONSE_FLAG
     answer.serialize_type = request.serialize_type
     try:
         return encode_command(answer, limits=limits)
     except LocalProtocolError:
-        _logger.exception("the answer to %s of %s cannot be written", request, address)
-        return encode_command(request.answer(ResponseCode.SYSTEM_ERROR, "the answer cannot be written"))
+        _logger.exception("the answer to %s of %s cannot be encoded", request, address)
+        remark = "the answer cannot be encoded: the log of the process that answers has the details"
+        return encode_command(request.answer(ResponseCode.SYSTEM_ERROR, remark))
 
 
 def _refuse(_: Connection, request: RemotingCommand) -> RemotingCommand:

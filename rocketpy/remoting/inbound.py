@@ -1,7 +1,7 @@
 """The receiving half of a connection: bytes to frames, answers to their waiters, requests to the handler in turns.
 
-Requests are handed over by up to 64, and while the peer owes us room (too many parked requests, or answers that it does
-not read) nothing more is handed over and nothing more is read. A turn is bounded by processor time too: see `rounds`.
+Up to 64 requests are handed over at a time. While the peer has too many parked requests, or does not read its answers,
+nothing more is handed over or read. The processor time of a turn is bounded too: see `rounds`.
 Plays the part of NettyDecoder and NettyServerHandler.
 """
 
@@ -39,7 +39,7 @@ _OVERHEAD, _OVERHEAD_OF_FIELD = 1024, 200
 _CHUNK = 128 * 1024
 """Bytes that a server receives at a time while time is short."""
 _PIECE = 32 * 1024
-"""The frames that begin within so many bytes are decoded between two looks at the time."""
+"""Frames that begin within this many bytes are decoded without looking at the clock in between."""
 
 
 class Handler(Protocol):
@@ -234,7 +234,7 @@ class Inbound:
         self._connection.note_kept()
 
     def _cut(self, most: int) -> list[Frame]:
-        """So many frames at most, and no more than are decoded between two looks at the time."""
+        """Cut off at most `most` frames, and no more than are decoded between two looks at the clock."""
         try:
             return self._decoder.frames(most, _PIECE)
         except RemoteProtocolError as exc:

@@ -58,4 +58,7 @@ class ServerLimits:
 
 def too_slow(address: str, pending: int) -> RemoteProtocolError:
     """The error for a peer that does not read the answers to its requests."""
-    return RemoteProtocolError(f"{address} asks and does not read: {pending} bytes of answers wait for it")
+    return RemoteProtocolError(
+        f"{address} sends requests and does not read the answers: {pending} bytes of them are waiting, so it is "
+        "disconnected"
+    )

@@ -40,7 +40,7 @@ the first look at the clock, so a connection that sends one request at a time is
 LITTLE = 4096
 """A connection that delivered no more bytes than these has its next request carried out in this round in any case."""
 WORK_SECONDS = 0.005
-"""Processor time that work which is done in slices gets in a turn of the loop."""
+"""Seconds of processor time that work in slices gets in a turn of the loop."""
 _RENEW_AFTER = ROUND_SECONDS / 4
 _STEP_SECONDS = 0.000_01
 """What a look at the clock counts for where time is virtual."""
@@ -71,11 +71,11 @@ def clock_here() -> Callable[[], float]:
 
 
 async def in_slices(steps: Generator[object, None, T]) -> T:
-    """Do work in the running task, which others interrupt after each slice; what it returns. Always a checkpoint."""
+    """Do work in the running task, let other tasks run after each slice, and return the result. Always a checkpoint."""
     clock = clock_here()
     while True:
         await trio.lowlevel.checkpoint()
-        # A slice ends after twice its time by the wall, too: its steps may wait for the disk.
+        # A slice also ends after twice its time on the wall clock, because its steps may wait for the disk.
         end, latest = clock() + WORK_SECONDS, trio.current_time() + 2 * WORK_SECONDS
         try:
             while clock() < end and trio.current_time() < latest:
@@ -197,11 +197,11 @@ class Turns:
         return self._end - now
 
     def has_time(self) -> bool:
-        """Whether another request may be begun."""
+        """Whether there is time to start another request."""
         return self._left() > 0
 
     def has_time_to_decode(self) -> bool:
-        """Whether more may be decoded before what there is has been carried out."""
+        """Whether there is time to decode more before the decoded requests are processed."""
         return self._left() > SLICE_SECONDS / 2
 
     def end(self) -> None:
@@ -211,9 +211,9 @@ class Turns:
 
 
 class Slice:
-    """The turns of a connection that shares no rounds with others: a client's, whose servers ask for little.
+    """The turns of a connection that shares no rounds with others, such as a client's, whose servers send few requests.
 
-    Nobody waits for a turn, and each turn is bounded by its own time.
+    A turn never waits for other connections, and has a time limit of its own.
     """
 
     __slots__ = ("_clock", "_end")
@@ -226,7 +226,7 @@ class Slice:
         self._end: float | None = None
 
     async def wait(self) -> None:
-        """Do nothing: there is no line to wait in."""
+        """Do nothing: there is no queue to wait in."""
 
     def begin(self) -> None:
         """Begin a turn."""
@@ -235,7 +235,7 @@ class Slice:
     end = begin
 
     def note_delivered(self, size: int) -> bool:
-        """So many bytes are there; never should the turn have been waited for."""
+        """Return False: a turn never has to wait, however many bytes have arrived."""
         return False
 
     def _left(self) -> float:
@@ -245,9 +245,9 @@ class Slice:
         return self._end - now
 
     def has_time(self) -> bool:
-        """Whether another request may be begun."""
+        """Whether there is time to start another request."""
         return self._left() > 0
 
     def has_time_to_decode(self) -> bool:
-        """Whether more may be decoded before what there is has been carried out."""
+        """Whether there is time to decode more before the decoded requests are processed."""
         return self._left() > SLICE_SECONDS / 2

@@ -98,11 +98,11 @@ class Gate:
                 self._waiting.popleft().release()
 
     def tickets(self) -> list[object]:
-        """What is inside."""
+        """The tickets that are inside."""
         return list(self._inside)
 
     def wait_empty(self, timeout: float | None, spared: int = 0) -> int:
-        """Wait until no more than `spared` are inside, at most so many seconds; how many more are then."""
+        """Wait up to `timeout` seconds until at most `spared` are inside. Returns how many more there still are."""
         until = None if timeout is None else monotonic() + timeout
         waiting = threading.Event(), spared
         self._until_empty.append(waiting)

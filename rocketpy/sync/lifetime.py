@@ -50,7 +50,7 @@ class Lifetime(Reopenable, Generic[T]):
 
         Raises:
             ClientClosedError: it was started before, is closed, was made before a fork, or was closed while it started.
-            ConfigError: the background cannot be waited for here.
+            ConfigError: the caller must not wait for the background here.
         """
         if not self._start():
             raise ClientClosedError(f"{self._inner!r} was closed while it started")
@@ -134,7 +134,7 @@ class Lifetime(Reopenable, Generic[T]):
 
     @property
     def _uses_threads(self) -> bool:
-        """Whether calls may wait for functions of the user's that run in threads."""
+        """Whether calls may wait for user functions that run in threads."""
         return False
 
     def _leave(self, error: BaseException | None) -> None:
@@ -170,11 +170,11 @@ class Lifetime(Reopenable, Generic[T]):
 
     @property
     def _portal(self) -> Portal:
-        """The portal in which it runs, for a call that waits.
+        """The portal in which it runs, for calls that wait.
 
         Raises:
             ClientClosedError: it was not started, or was made before a fork.
-            ConfigError: the background cannot be waited for here.
+            ConfigError: the caller must not wait for the background here.
         """
         found = self._portal_to_tell
         if self._uses_threads:
@@ -183,7 +183,7 @@ class Lifetime(Reopenable, Generic[T]):
 
     @property
     def _portal_to_tell(self) -> Portal:
-        """The portal in which it runs, for what nobody waits for.
+        """The portal in which it runs, for calls that do not wait.
 
         Raises:
             ClientClosedError: it was not started, or was made before a fork.

@@ -200,7 +200,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.
 
         Raises:
-            ConfigError: an argument cannot be used, or this is `write` of its own `offset_store`.
+            ConfigError: an argument cannot be used, or the caller is `write` of its own `offset_store`.
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
             RocketMQError: a broker cannot be reached, does not answer, or refuses. The commit is repeated soon.
         """

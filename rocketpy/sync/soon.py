@@ -38,8 +38,8 @@ class Soon:
 
     Attributes:
         deadline: of the try that is under way.
-        beginner: the thread that hands it over, 0 when it has done so. What that thread does meanwhile, in a signal
-            handler or a finalizer, must not wait for it.
+        beginner: the ident of the thread that is handing it over, 0 afterwards. A signal handler or a finalizer that
+            interrupts that thread must not wait for the message.
     """
 
     __slots__ = ("_attempt", "_direct", "_future", "_gate", "_has_turn", "_outgoing", "_terms", "beginner", "deadline")

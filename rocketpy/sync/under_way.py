@@ -38,10 +38,10 @@ class UnderWay:
         return config.send_timeout if config.exit_timeout is None else config.exit_timeout
 
     def wait_idle(self, timeout: float | None) -> int:
-        """Wait until nothing is under way, at most so many seconds; how many messages of `send_soon` are then.
+        """Wait up to `timeout` seconds until nothing is under way. Returns how many messages of `send_soon` still are.
 
-        Callbacks may have sent more meanwhile: those are waited for as well. A message that this very thread hands over
-        is not: a signal handler or a finalizer has struck there, and it comes on its way only when that returns.
+        This includes messages that callbacks send meanwhile, but not a message that this very thread is handing over:
+        the caller is then a signal handler or a finalizer, and the message is not sent until it returns.
         """
         until = None if timeout is None else monotonic() + timeout
         me = threading.get_ident()

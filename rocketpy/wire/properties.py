@@ -74,14 +74,14 @@ def find_property(data: bytes, name: bytes) -> bytes | None:
         if value:
             return value
         limit = at
-    # Somebody has written thousands of empty values: a step in Python for each would take milliseconds.
+    # There may be thousands of empty values, and a step in Python for each would take milliseconds.
     found = _last_of(name).match(data, 0, limit)
     return None if found is None else found[1]
 
 
 @lru_cache(maxsize=64)
 def _last_of(name: bytes) -> re.Pattern[bytes]:
-    """Matches the beginning of encoded properties up to the last value of a name that is not empty."""
+    """A pattern for encoded properties that captures the last non-empty value of a name."""
     return re.compile(rb"(?:.*\x02)?%b\x01([^\x02]+)" % re.escape(name), re.DOTALL)
 
 

@@ -169,7 +169,10 @@ async def test_when_the_client_is_closed_nothing_is_begun(autojump_clock: MockCl
         callbacks = link.client.callbacks
     answer = callbacks.process(link.to_client, RemotingCommand(INFO))
     assert answer is not None
-    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "the client is not open")
+    assert (answer.code, answer.remark) == (
+        ResponseCode.SYSTEM_ERROR,
+        "the client is not open: try again once it has started",
+    )
 
 
 async def quick(connection: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -222,20 +222,22 @@ def raise_it(error: Exception) -> None:
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (lambda request: None, "answered None instead of a list"),
+        (lambda request: None, "returned None instead of a list"),
         (lambda request: "broker-a", "instead of a list"),
-        (lambda request: [("T", "broker-a", 0)], "none of the 3 queues"),
-        (lambda request: [MessageQueue("T", "broker-z", 0)], "none of the 3 queues"),
-        (lambda request: [[]], "none of the 3 queues"),
+        (lambda request: [("T", "broker-a", 0)], "not one of the 3 queues"),
+        (lambda request: [MessageQueue("T", "broker-z", 0)], "not one of the 3 queues"),
+        (lambda request: [[]], "not one of the 3 queues"),
         (lambda request: 1 // 0, "ZeroDivisionError"),
-        (lambda request: raise_it(Unspeakable()), "Unspeakable: its text fails with RuntimeError"),
-        (lambda request: [Unspeakable()], "answered <Unspeakable whose repr fails with RuntimeError>, which is none"),
+        (lambda request: raise_it(Unspeakable()), "Unspeakable: its str raised RuntimeError"),
+        (lambda request: [Unspeakable()], "returned <Unspeakable whose repr raised RuntimeError>, which is not one"),
         (Unspeakable(), "ZeroDivisionError"),
         (nearby(AVERAGELY).__class__(AVERAGELY, lambda queue: "", first_part), "machine room of .* is not known"),
     ],
 )
 def test_a_function_with_a_mistake_is_told_so(answer: Any, says: str) -> None:
-    with pytest.raises(ConfigError, match=f"fails for T, so this member keeps the queues that it has: .*{says}"):
+    with pytest.raises(
+        ConfigError, match=f"failed for T; this member keeps its queues, and calls it again soon: .*{says}"
+    ):
         allocate(answer, queues_of("T", "broker-a:3"), ["c1"], "c1", topic="T")
 
 

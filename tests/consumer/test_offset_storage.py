@@ -95,7 +95,7 @@ async def test_an_error_without_a_text_is_an_error_of_the_store(autojump_clock: 
     def fail() -> None:
         raise Unspeakable
 
-    with pytest.raises(OffsetStoreError, match="Unspeakable: its text fails with RuntimeError"):
+    with pytest.raises(OffsetStoreError, match="Unspeakable: its str raised RuntimeError"):
         await kept(Shelf(fail)).read(ONE)
 
 

@@ -97,7 +97,7 @@ def test_threat_L7_strategies(error: Any) -> None:
     def share_out(request: AllocateRequest) -> list[MessageQueue]:
         raise error()
 
-    with pytest.raises(ConfigError, match="so this member keeps the queues that it has") as caught:
+    with pytest.raises(ConfigError, match="this member keeps its queues") as caught:
         allocate(share_out, [queue()], ["a"], "a", topic="Orders")
     assert type(caught.value.__cause__) is type(error())
 

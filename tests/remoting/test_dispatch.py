@@ -128,7 +128,10 @@ async def test_an_answer_that_cannot_be_written_is_a_system_error(
 
     async with connection_pair(memory, Dispatcher({ECHO: too_large})) as (ours, theirs):
         answer = await ours.request(RemotingCommand(ECHO), timeout=5)
-        assert (answer.code, answer.remark) == (1, "the answer cannot be written")
+        assert (answer.code, answer.remark) == (
+            1,
+            "the answer cannot be encoded: the log of the process that answers has the details",
+        )
         assert theirs.is_open
     assert "over the limit" in caplog.text
 

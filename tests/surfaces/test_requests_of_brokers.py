@@ -154,7 +154,7 @@ def test_one_that_does_not_read_is_cut_off_by_threads(namesrv):
         producer._direct._make(peer.ours, "broker:10911", made.append)
         made[0]._reading.call_thread()
         unread(peer, lambda: made[0].error)
-        assert "asks and does not read" in str(made[0].error)
+        assert "sends requests and does not read the answers" in str(made[0].error)
     peer.close()
 
 
@@ -172,7 +172,7 @@ def test_one_that_does_not_read_is_cut_off_by_an_event_loop(namesrv):
             producer._bridge.portal.post(producer._direct._make, peer.ours, "broker:10911", stood)
             await stands.wait()
             await asyncio.to_thread(unread, peer, lambda: made[0].error)
-            assert "asks and does not read" in str(made[0].error)
+            assert "sends requests and does not read the answers" in str(made[0].error)
         peer.close()
 
     run(main)

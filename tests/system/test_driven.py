@@ -205,7 +205,7 @@ async def test_OF4_a_broker_that_is_away_leaves_the_offsets_as_they_were(
         await s.reset({s.queue(n): 2 for n in range(4)})
         await wait_until(lambda: not s.consumer.assignment)
         await s.world.cluster.stop_broker(0)  # while the consumer waits to commit the new offsets
-        said = "4 of 4 could not be committed and stay as they were"
+        said = "4 of 4 could not be committed and keep their old offsets: reset the group again"
         await wait_until(lambda: said in caplog.text)
         [record] = [each for each in caplog.records if said in each.getMessage()]
         assert record.levelname == "WARNING"
@@ -463,7 +463,7 @@ async def test_threat_M16_a_message_of_a_topic_that_is_not_subscribed_is_not_con
         record = s.broker.store.get("Orders", 0, 0, 2).records
         two = await s.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(record))
         assert two.remark is not None
-        assert "bytes follow the message: the request must have one message" in two.remark
+        assert "bytes follow the message: send exactly one message" in two.remark
         assert len(s.recorder.messages) == 20
 
 

@@ -199,7 +199,7 @@ async def test_OF4_of_a_flood_of_resets_the_last_one_counts_and_soon(
         await trio.sleep(5)
         assert len(s.consumer.assignment) == QUEUES
         assert sorted(s.bodies[-2 * QUEUES :]) == sorted(b"%d" % number for number in range(SENT - 2 * QUEUES, SENT))
-        assert "too many are at work" not in caplog.text
+        assert "too many are in progress" not in caplog.text
         await s.gets_all()
 
 

@@ -240,7 +240,7 @@ async def test_PC7_it_has_no_listener_that_could_be_given_a_message(autojump_clo
         answer = await s.admin.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header.to_ext())
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert answer.remark is not None
-        assert "there is no listener to give a message to" in answer.remark
+        assert "which has no listener: choose a push consumer" in answer.remark
 
 
 # --- statistics ------------------------------------------------------------------------------------------

@@ -188,7 +188,7 @@ async def test_PC7_it_says_how_it_is_inside_and_does_nothing_else_that_brokers_a
                 consumer_group="audit", client_id=consumer.client.client_id, msg_id=message.offset_message_id
             )
             answer = await admin.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, directly.to_ext())
-            assert "there is no listener to give a message to" in (answer.remark or "")
+            assert "which has no listener: choose a push consumer" in (answer.remark or "")
         driven = consumer.driven
         assert driven is not None
         assert driven.offsets_of("Orders") == {}

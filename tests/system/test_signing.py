@@ -167,8 +167,8 @@ def test_threat_secrets_of_settings_are_not_shown() -> None:
         ({"access_key": "a"}, "access_key needs the secret_key"),
         ({"secret_key": "s"}, "secret_key needs the access_key"),
         ({"security_token": "s"}, "security_token needs the access_key"),
-        ({"access_key": "", "secret_key": "s"}, "access_key must be text"),
-        ({"access_key": "a", "secret_key": 7}, "secret_key must be text that is not empty$"),
+        ({"access_key": "", "secret_key": "s"}, "access_key must be non-empty text"),
+        ({"access_key": "a", "secret_key": 7}, "secret_key must be non-empty text$"),
     ],
 )
 def test_keys_come_in_pairs(fields: dict[str, Any], message: str) -> None:

@@ -178,7 +178,7 @@ class Cache:
             self._refusals.pop(queue.queue, None)
 
     def moved(self, queue: ProcessQueue) -> None:
-        """Record the position, automatic commits or not, so that the offset from before is not committed again."""
+        """Record the position, even without automatic commits, so that the old offset is not committed again."""
         self._offsets.note(queue.queue, queue.position)
 
     def failed(self, queue: ProcessQueue, error: RocketMQError) -> None:

@@ -326,7 +326,7 @@ class LitePullConsumer(Positions):
             timeout: seconds to wait; `request_timeout` when None.
 
         Raises:
-            ConfigError: an argument cannot be used, or this is `write` of its own `offset_store`.
+            ConfigError: an argument cannot be used, or the caller is `write` of its own `offset_store`.
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
             RequestTimeoutError: a broker has not answered in time. The commit is repeated soon.
             RocketMQError: a broker cannot be reached, or refuses. The commit is repeated soon.
@@ -379,7 +379,7 @@ class LitePullConsumer(Positions):
         return wanted
 
     def check_offsets(self, offsets: Mapping[MessageQueue, int] | None) -> Mapping[MessageQueue, int] | None:
-        """For other surfaces: offsets to commit, if this consumer has their queues. For any thread."""
+        """For other surfaces: return the offsets to commit, if this consumer has their queues. For any thread."""
         if offsets is None:
             return None
         if not isinstance(offsets, Mapping):

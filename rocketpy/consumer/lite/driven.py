@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.consumer.driven import QUEUES_AT_ONCE
-from rocketpy.consumer.other_offsets import SETTLE_SECONDS
+from rocketpy.consumer.queue_resets import SETTLE_SECONDS
 from rocketpy.consumer.resets import Resets
 from rocketpy.consumer.running_info import info_of, queue_info
 from rocketpy.consumer.stacks import stacks_of
@@ -74,29 +74,29 @@ class DrivenLitePull:
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
     async def note_reset(self, topic: str, offsets: Mapping[MessageQueue, int], *, sender: str) -> None:
-        """Note that the consumer shall continue at these offsets in the queues that it has."""
+        """Note a reset of these queues, for `carry_out_resets`."""
         await self._resets.note(topic, offsets, sender=sender, subscribed=topic in self._selection.topics)
 
     async def carry_out_resets(self) -> None:
-        """Continue at the offsets that were noted, and commit them, automatic commits or not.
+        """Continue at the noted offsets and commit them, even without automatic commits.
 
-        Messages handed out before do not count any more: acknowledging them has no effect.
+        Messages handed out before no longer count: acknowledging them has no effect.
         """
         await self._resets.carry_out()
 
     async def _reset(self, wanted: Mapping[MessageQueue, int]) -> None:
         queues = [queue for queue in sorted(wanted) if self._go_to(queue, wanted[queue])]
         self._running.cache.forget_dropped()
-        # A commit of the user's may be on its way with the old offsets, and brokers may process them in any order.
+        # A commit by the user may be in flight with the old offsets, and brokers may process the two in any order.
         await trio.sleep(SETTLE_SECONDS)
         self._running.cache.collect()
         deadline = trio.current_time() + self._client.config.request_timeout
         left = await self._running.offsets.commit_all(queues, deadline=deadline)
         logger.warning(
-            "%s continues at other offsets, as a broker asked: %s%s",
+            "a broker has reset the offsets of %s: it continues at %s%s",
             self._config.group,
             {str(queue): wanted[queue] for queue in queues[:5]},
-            f"; {len(left)} of {len(queues)} are not committed yet and will be tried again" if left else "",
+            f"; {len(left)} of {len(queues)} are not committed yet: the next commit tries again" if left else "",
         )
 
     def _go_to(self, queue: MessageQueue, offset: int) -> bool:
@@ -140,5 +140,5 @@ class DrivenLitePull:
         Raises:
             BrokerError: always.
         """
-        remark = f"{self._config.group} is consumed by polling: there is no listener to give a message to"
+        remark = f"{self._config.group} has a lite pull consumer here, which has no listener: choose a push consumer"
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)

@@ -26,7 +26,7 @@ class HandedOut:
 
     Attributes:
         queue: the process queue.
-        confirmed: the offset up to which everything had been handed out, or filtered out, when the last poll began.
+        confirmed: the offset up to which everything had been handed out or filtered out when the last poll began.
         is_open: whether anything was handed out since.
     """
 
@@ -47,7 +47,7 @@ class HandedOut:
         """Record messages as handed out, in this order."""
         offsets = [message.queue_offset for message in messages]
         if offsets and not self.is_open:
-            # Everything handed out before is confirmed, and what lies in between was filtered out.
+            # Everything handed out before is confirmed, and messages in between were filtered out.
             self.confirmed = max(self.confirmed, offsets[0])
         self._open.update(offsets)
         if self._in_order and offsets and offsets[0] <= self._in_order[-1]:

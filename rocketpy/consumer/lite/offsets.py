@@ -17,8 +17,8 @@ class NotedOffsets:
 
     Args:
         store: where offsets are kept.
-        automatic: whether commits are automatic. If so, the offset at which a queue begins counts as the group's
-            progress, and is committed even if nothing was handed out.
+        automatic: whether commits are automatic. If so, the offset at which pulling of a queue begins counts as the
+            group's progress, and is committed even if nothing was handed out.
     """
 
     def __init__(self, store: OffsetStore, *, automatic: bool) -> None:

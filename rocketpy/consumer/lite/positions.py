@@ -179,7 +179,7 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
         running.cache.pause(self.check_assigned(queues))
 
     def check_assigned(self, queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
-        """For other surfaces: the queues, if this consumer has all of them. For any thread."""
+        """For other surfaces: return the queues, if this consumer has all of them. For any thread."""
         wanted = checked_queues(queues)
         for queue in sorted(wanted):
             self._ours(queue)

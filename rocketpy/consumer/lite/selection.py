@@ -68,7 +68,7 @@ class Selection:
         """
         if not isinstance(topic, str) or self._subscribed.pop(topic, None) is None:
             subscribed = ", ".join(tuple(self._subscribed)) or "none"
-            raise ConfigError(f"the topic {topic!r:.300} is not subscribed, only {subscribed}")
+            raise ConfigError(f"the topic {topic!r:.300} is not subscribed; subscribed topics: {subscribed}")
         self._on_change()
 
     def assign(self, queues: Iterable[MessageQueue], tags: str | None, sql: str | None) -> None:

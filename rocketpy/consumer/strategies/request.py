@@ -34,5 +34,5 @@ class AllocateRequest:
 
 
 AllocateStrategy: TypeAlias = Callable[[AllocateRequest], Iterable[MessageQueue]]
-"""Returns the queues of a topic that the asking member consumes. It is called in a thread, for one topic at a time, and
-must be consistent in all members, so that together they take each queue exactly once."""
+"""Returns the queues of a topic that the requesting member consumes. It is called in a thread, for one topic at a time,
+and must be consistent in all members, so that together they take each queue exactly once."""

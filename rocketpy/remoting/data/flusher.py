@@ -19,13 +19,13 @@ _PAUSE = 0.01
 
 
 class Flusher:
-    """Flushes one output when it is asked. Its thread is there from the first time on, until it is closed.
+    """Flushes one output on request. Its thread starts with the first request and runs until `close`.
 
     Args:
-        flush: writes; whether nothing is left to be written.
+        flush: writes, and returns whether nothing is left to write.
 
     Attributes:
-        thread: the thread.
+        thread: the thread that writes.
     """
 
     def __init__(self, flush: Callable[[], bool]) -> None:
@@ -36,10 +36,10 @@ class Flusher:
         self.thread = LateThread(self._run, "rocketpy-writer")
 
     def ask(self) -> None:
-        """Have it flushed soon. Never waits.
+        """Flush the output soon. Never waits.
 
         Raises:
-            RuntimeError: no more threads can be had just now.
+            RuntimeError: no thread could be started.
         """
         self.thread.begin()
         self._awaken()
@@ -50,7 +50,7 @@ class Flusher:
         self._awaken()
 
     def _awaken(self) -> None:
-        with suppress(RuntimeError):  # it is awake already
+        with suppress(RuntimeError):  # already awake
             self._wake.release()
 
     def _run(self) -> None:
@@ -58,4 +58,4 @@ class Flusher:
         while not self._closed:
             self._wake.acquire(timeout=_PAUSE if stalled else -1)
             stalled = not self._flush()
-        self._awaken()  # another one, if there is one
+        self._awaken()  # wakes a second thread, if there is one: see LateThread

@@ -1,4 +1,4 @@
-"""LateThread: a thread that begins when it is first needed."""
+"""LateThread: a thread that starts when it is first needed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ __all__ = ["LateThread"]
 
 
 class LateThread:
-    """A thread that begins when it is first asked for, by any thread.
+    """A thread that starts with the first call of `begin`, from any thread.
 
-    A finalizer or a signal handler may strike while a thread begins it, ask for it too, and wait for what it does.
-    The thread that was interrupted cannot go on until then, so such a caller begins another one. The function must
-    therefore bear to run twice.
+    A finalizer or a signal handler may interrupt a thread that is starting it, call `begin` too, and wait for the
+    result of its work. The interrupted thread cannot continue until then, so such a caller starts a second thread.
+    Therefore it must do no harm if the function runs in two threads at once.
 
     Args:
-        function: what it runs.
-        name: of the thread.
+        function: runs in the thread.
+        name: the name of the thread.
 
     Attributes:
-        idents: of the thread, and of the others that such callers have begun.
+        idents: the idents of the thread, and of any that such callers have started.
     """
 
     def __init__(self, function: Callable[[], object], name: str) -> None:
@@ -31,10 +31,10 @@ class LateThread:
         self.idents: set[int] = set()
 
     def begin(self) -> None:
-        """Begin it, unless it has begun or another thread begins it. Never waits for what it does.
+        """Start it, unless it has started or another thread is starting it. Never waits for its work.
 
         Raises:
-            RuntimeError: no more threads can be had.
+            RuntimeError: no thread could be started.
         """
         if self._has_begun:
             return

@@ -44,7 +44,7 @@ class Reading:
     Attributes:
         thread: the thread of the connection.
         active: whether the thread of the connection reads, or is about to.
-        last_received: when bytes came the last time, on the clock of the client.
+        last_received: when bytes were last received, on the clock of the client.
     """
 
     def __init__(
@@ -190,11 +190,14 @@ class Reading:
         try:
             self.thread.begin()
         except BaseException as exc:
-            # Mostly no more threads can be had. Nobody would read for those who wait: they take the other way.
+            # Usually no thread could be started. No thread would read the answers, so pending requests fail here, and
+            # are sent in another way.
             self._connection.close(self._lost(exc))
             if not isinstance(exc, RuntimeError):
                 raise
-        self.active = True  # only now: a finalizer that strikes before may have to call it as well, and wait for it
+        self.active = (
+            True  # not earlier: a finalizer that runs before this may have to call the thread, and wait for it
+        )
         self._awaken()
 
     def _awaken(self) -> None:
@@ -218,7 +221,7 @@ class Reading:
             finally:
                 if not relieved:
                     self._role.release()
-        self._awaken()  # another one, if there is one
+        self._awaken()  # wakes a second thread, if there is one: see LateThread
 
     def _read_on(self) -> None:
         """Read as long as there is something to wait for, and a little longer: more of it comes as a rule."""

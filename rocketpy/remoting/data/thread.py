@@ -162,9 +162,9 @@ class ThreadConnection:
             self._reading.call_thread()
 
     def flush(self) -> None:
-        """Write what has gathered, and have the answers read: somebody is about to wait for them.
+        """Write what has gathered, and have answers read, because the caller is about to wait for them.
 
-        It may be a finalizer that has struck in the middle of `start_request`, which cannot go on before.
+        The caller may be a finalizer that has interrupted `start_request`, which cannot continue until it returns.
         """
         self._output.flush()
         if self._slots:
@@ -181,7 +181,7 @@ class ThreadConnection:
         self._output.flush_later()
 
     def send_answer(self, frame: bytes) -> None:
-        """Answer a request of the peer; one that does not read its answers is disconnected."""
+        """Answer a request of the peer. A peer that does not read its answers is disconnected."""
         if self._output.pending > self._limits.max_pending_writes:
             self.close(too_slow(self.address, self._output.pending))
         elif self.error is None:

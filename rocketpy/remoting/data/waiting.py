@@ -28,7 +28,7 @@ __all__ = ["Answer", "Slot", "Waiting"]
 _MAX_OPAQUE = 0x7FFFFFFF
 _ALL = 0x7FFFFFFF
 _PIECE = 32 * 1024
-"""The frames that begin within so many bytes are taken between two looks at the time."""
+"""Frames that begin within this many bytes are taken without looking at the clock in between."""
 
 
 Answer: TypeAlias = "Frame | SendAnswer"
@@ -64,7 +64,7 @@ class Waiting:
         answers: that somebody waited for.
         unknown_answers: that nobody waited for any more.
         earliest: a lower bound on the deadlines.
-        has_more: whether `take` left frames for the next turn.
+        has_more: whether `take` has left frames for the next turn.
     """
 
     def __init__(self, limits: WireLimits, *, scan: bool = True) -> None:
@@ -95,9 +95,9 @@ class Waiting:
         """Complete those whose answers came; gives the requests of the peer that came with them.
 
         Args:
-            data: what has come.
-            turn: the time for it, where a peer that sends many requests must not hold up others. Then `has_more` says
-                whether frames are left, which another call with no data takes.
+            data: the received bytes.
+            turn: limits the time, so that a peer that sends many requests does not hold up others. `has_more` tells
+                whether frames are left; another call without data takes them.
 
         Raises:
             RemoteProtocolError: these are no valid bytes; the connection is of no more use.
@@ -116,7 +116,7 @@ class Waiting:
         return requests
 
     def _sort(self, frames: list[Frame], requests: list[RemotingCommand]) -> None:
-        """Complete those whose answers these are, and append those that are requests."""
+        """Complete the requests that these frames answer, and append frames that are requests to `requests`."""
         slots = self.slots
         scan, answers = self._scan, 0
         slot: Slot | None = None

@@ -1,9 +1,9 @@
-"""OtherOffsets: has a running push consumer continue at the offsets that an administrator has set for its group.
+"""QueueResets: resets queues of a running push consumer to the offsets that an administrator has set for its group.
 
-A broker tells them in a request, or in the answer to a pull. Either way the queues are given up without a commit and
-taken again: they are dropped at once; listeners that still have messages of them get some time to finish; `on_revoked`
-is awaited; the new offsets are committed; and only then the queues may be taken, with `on_assigned`. Plays the part of
-resetOffset in MQClientInstance, and of what DefaultMQPushConsumerImpl does when an offset is illegal.
+A broker sends the offsets in a request, or in the answer to a pull. Either way, the queues are given up without a
+commit and taken again: they are dropped at once, listeners that still have messages of them get some time to finish,
+`on_revoked` is called, and the new offsets are committed. Only then may the queues be taken, with `on_assigned`. Plays
+the part of resetOffset in MQClientInstance, and of what DefaultMQPushConsumerImpl does when an offset is illegal.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from rocketpy.consumer.pull_parts import PullParts
     from rocketpy.consumer.rebalance import Rebalance
 
-__all__ = ["SETTLE_SECONDS", "OtherOffsets"]
+__all__ = ["SETTLE_SECONDS", "QueueResets"]
 
 logger = get_logger(__name__)
 
 SETTLE_SECONDS = 1.0
-"""Seconds between dropping queues and committing other offsets: a pull or a commit on its way may carry the old offset,
+"""Seconds between dropping queues and committing new offsets: a pull or a commit in flight may carry the old offset,
 and brokers may process them in any order."""
 _GATHER_SECONDS = 0.05
-"""Seconds for which queues that pulls are told of are gathered."""
+"""Seconds during which resets in answers to pulls are gathered."""
 LISTENER_SECONDS = 10.0
 """Seconds that listeners get to finish messages of dropped queues. Java always waits that long."""
 _RETAKE_SECONDS = 2.0
-"""Seconds that the consumer gets to take queues again before the next reset, which concerns those that it has."""
+"""Seconds that the consumer gets to take queues again before the next reset, which only applies to queues it has."""
 _MOST_ROUNDS = 4
 _LOOK_EVERY = 0.05
 """Seconds between looks at running calls: runners report that calls have ended, but not which ones."""
@@ -45,26 +45,26 @@ _LOOK_EVERY = 0.05
 
 @attrs.define
 class _Move:
-    """Queues that are being moved."""
+    """Queues that are being reset."""
 
     wanted: dict[MessageQueue, int]
     queues: list[MessageQueue]
-    """Those among them that this consumer has, or was about to take."""
+    """The queues in `wanted` that this consumer has, or was about to take."""
     dropped: list[ProcessQueue]
 
     def join(self, other: _Move) -> None:
-        """Move others together with these."""
+        """Add the queues of another one."""
         self.wanted |= other.wanted
         self.queues += other.queues
         self.dropped += other.dropped
 
 
-class OtherOffsets:
-    """Moves queues of one consumer to other offsets.
+class QueueResets:
+    """Resets queues of one consumer.
 
     Args:
         config: the consumer's settings.
-        parts: what pullers share; a puller that is told of another offset calls `take`.
+        parts: what pullers share; a puller whose answer has a reset calls `take`.
         consume: calls listeners.
         assignment: the queues that the consumer has.
         rebalance: shares queues out.
@@ -88,15 +88,15 @@ class OtherOffsets:
         self._rebalance = rebalance
         self._start = start
         self._gathered: _Move | None = None
-        """Queues that pulls were told of, and that wait for others to be moved together."""
+        """Resets in answers to pulls, gathered to be carried out together."""
         self._moving: dict[MessageQueue, bool] = {}
-        """Queues that are being moved; and whether this consumer had each of them, or was about to take it."""
+        """Queues that are being reset, and whether this consumer had each of them or was about to take it."""
         self._moved = trio.Event()
         self._turn = trio.Lock()
         parts.moved = self.take
 
     def take(self, queue: MessageQueue, offset: int) -> None:
-        """A broker has answered a pull of a queue with another offset. Drop the queue, and do the rest in a task."""
+        """Reset a queue because the answer to a pull said so: drop it at once, and do the rest in a task."""
         move = self._begin({queue: offset})
         if self._gathered is not None:
             self._gathered.join(move)
@@ -105,16 +105,16 @@ class OtherOffsets:
             self._start(self._take_gathered)
 
     async def _take_gathered(self) -> None:
-        """Move together what is told at nearly the same moment: brokers tell of the queues of a topic one by one."""
+        """Carry out together what arrives at nearly the same time: each queue of a topic has its own pull."""
         await trio.sleep(_GATHER_SECONDS)
         move, self._gathered = self._gathered, None
         if move is not None:
             await self._finish(move)
 
     async def go_to(self, wanted: Mapping[MessageQueue, int]) -> None:
-        """Continue at these offsets in those of the queues that this consumer has.
+        """Reset those of these queues that this consumer has.
 
-        One call comes after the other, and queues that are being moved are moved again after that.
+        Calls run one after the other. Queues that are being reset already are reset again afterwards.
         """
         moved = {queue for queue in wanted if self._moving.get(queue)}
         async with self._turn:
@@ -126,7 +126,7 @@ class OtherOffsets:
             await self._wait_taken(move.queues)
 
     async def _wait_taken(self, queues: Collection[MessageQueue]) -> None:
-        """Wait until the consumer has these queues again, for a little while at most."""
+        """Wait until the consumer has these queues again, but not for long."""
         with trio.move_on_after(_RETAKE_SECONDS):
             for _ in range(_MOST_ROUNDS):
                 if set(queues) <= set(self._assignment.claimed()):
@@ -134,7 +134,9 @@ class OtherOffsets:
                 await self._rebalance.wait_round()
 
     def _begin(self, wanted: Mapping[MessageQueue, int], moved: Collection[MessageQueue] = ()) -> _Move:
-        """Drop queues, to commit nothing of them from here on. Some may have `moved` before, and not be back yet."""
+        """Drop queues, so that nothing more of them is committed. Those in `moved` were reset before, and may not be
+        back yet.
+        """
         self._consume.collect()
         queues, dropped = self._assignment.withhold(wanted)
         move = _Move(dict(wanted), sorted({*queues, *moved}), dropped)
@@ -153,10 +155,13 @@ class OtherOffsets:
                 store.update(queue, wanted[queue])
             left = await store.commit_all(queues, deadline=trio.current_time() + self._config.request_timeout)
             logger.warning(
-                "%s continues at other offsets, as a broker asked: %s%s",
+                "a broker has reset the offsets of %s: it continues at %s%s",
                 self._config.group,
                 {str(queue): wanted[queue] for queue in queues[:5]},
-                f"; {len(left)} of {len(queues)} could not be committed and stay as they were" if left else "",
+                f"; {len(left)} of {len(queues)} could not be committed and keep their old offsets: reset the group "
+                "again"
+                if left
+                else "",
             )
         finally:
             for queue in queues:
@@ -174,4 +179,8 @@ class OtherOffsets:
             while any(call[1] in dropped for call, _ in self._consume.running()):  # noqa: ASYNC110  see _LOOK_EVERY
                 await trio.sleep(_LOOK_EVERY)
         if waiting.cancelled_caught:
-            logger.warning("%s: listeners still have messages from before the reset", self._config.group)
+            logger.warning(
+                "listeners of %s are still running %.0f s after a reset: what they return for these queues is ignored",
+                self._config.group,
+                LISTENER_SECONDS,
+            )
