@@ -54,7 +54,7 @@ class ScheduleService:
         offsets: how far each level has been delivered.
         commit: writes what was put and lets consumers see it; raises StoreError.
         flush: returns when the disk has the log; the broker lets only one flush run at a time.
-        queues_read: gives the number of queues of a topic that can be read; 0 for a topic that is not there.
+        queues_read: returns the number of read queues of a topic; 0 for a topic that does not exist.
 
     Attributes:
         delivered: How many messages have been delivered since the start.
@@ -234,7 +234,7 @@ class ScheduleService:
     def _readable(self, topic: str, queue_id: int) -> int:
         """The queue that a message was meant for, or another one if the topic has fewer queues by now.
 
-        Apache's broker puts it where it was meant to go, and nobody gets it.
+        Apache's broker always uses the original queue, where no consumer gets the message.
         """
         queues = self._queues_read(topic)
         return queue_id % queues if queues else queue_id

@@ -240,7 +240,7 @@ class ResetView(NamedTuple):
     """Where groups shall stand, as an administrator tells.
 
     Attributes:
-        waiters: The pulls that are held: those of the group in these queues are answered.
+        waiters: The held pulls; those of the group in these queues are answered.
     """
 
     config: BrokerConfig

@@ -43,7 +43,7 @@ class Reason(Enum):
     REPLACED = "replaced"
     """The same client sent the same request again."""
     RECALLED = "recalled"
-    """An administrator has set the offset of its group in its queue, which the answer tells."""
+    """An administrator has reset its group in this queue; the answer has the new offset."""
     CONNECTION_CLOSED = "connectionClosed"
     """Its connection has closed: it was dropped and not run again."""
 

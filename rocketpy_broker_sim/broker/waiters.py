@@ -160,7 +160,7 @@ class Waiters:
             self._start(_Walk(deque(queue.values()), _judge_of(arrival), place))
 
     def recall(self, group: str, topic: str | None = None, queue_ids: Collection[int] = ()) -> None:
-        """Run the waiters of a group again soon: those in some queues of a topic, or all of them without a topic."""
+        """Run the waiters of a group again soon: in these queues of a topic, or all of them if there is no topic."""
         held = self._index.of_group(group)
         if topic is not None:
             held = [waiter for waiter in held if waiter.topic == topic and waiter.queue_id in queue_ids]

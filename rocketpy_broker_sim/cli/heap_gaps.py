@@ -1,8 +1,8 @@
-"""Gives memory back to the system that stays free between blocks in use, after a flood of requests has gone.
+"""Returns memory to the system that lies free between used blocks after a flood of requests.
 
-Blocks of some hundred kilobytes lie in the heap of the C library, and what outlives a flood lies between them: glibc
-gives back the end of a heap by itself, gaps only when it is asked. Only for servers that have a process for themselves.
-Elsewhere, as with other C libraries, nothing is done. Has no counterpart in Java.
+Blocks of some hundred kilobytes lie in the heap of the C library, with blocks that outlive a flood between them. glibc
+returns the end of the heap by itself, but gaps only on request. This is only for servers that have a process of their
+own; elsewhere, and with other C libraries, nothing is done. Has no counterpart in Java.
 """
 
 from __future__ import annotations
@@ -21,35 +21,34 @@ from rocketpy.services import run_blocking
 __all__ = ["WORTH_GIVING_BACK", "Heap", "give_gaps_back", "heap_of_this_process"]
 
 WORTH_GIVING_BACK = 8 * 1024 * 1024
-"""Bytes from which on it is worth the milliseconds that going through the heap takes."""
+"""Bytes of gaps that are worth the milliseconds it takes to go through the heap."""
 _LOOKS_EVERY = 1.0
 
 
 class Heap(Protocol):
-    """What the C library has taken from the system."""
+    """The memory that the C library has taken from the system."""
 
     def resident(self) -> int:
-        """Bytes of memory that the process has for itself; cheap to ask."""
+        """Bytes of memory that belong to the process alone; cheap to read."""
         ...
 
     def gaps(self) -> int:
-        """Bytes that are free within the heap, given back or not. Goes through all of them."""
+        """Bytes that are free within the heap, whether returned or not. Goes through the whole heap."""
         ...
 
     def trim(self) -> None:
-        """Give the pages of all gaps back."""
+        """Return the pages of all gaps."""
         ...
 
 
 async def give_gaps_back(heap: Heap | None) -> None:
-    """Look once a second, until cancelled, whether 8 MiB have become free that were not given back, and give them back.
+    """Check once a second, until cancelled, whether 8 MiB have become free that were not returned, and return them.
 
-    What was given back is still free within the heap, until it is used again. So they have become free when there are
-    more gaps than the last time, or when the process has grown since, because old gaps were used and left between two
-    looks.
+    Returned memory still counts as a gap until it is used again. So more has become free if the gaps have grown since
+    the last time, or if the process has grown, because old gaps were used and freed again between two checks.
 
     Args:
-        heap: None where there is no way to ask for it; then this returns.
+        heap: the heap; if None, because the C library does not support this, return at once.
     """
     if heap is None:
         return
@@ -60,9 +59,9 @@ async def give_gaps_back(heap: Heap | None) -> None:
         resident = heap.resident()
         lowest = min(lowest, resident)
         if resident < small:
-            given_back = 0  # nothing of note has come since the start
+            given_back = 0  # the process has hardly grown since the start
             continue
-        with contextlib.suppress(RuntimeError):  # there is no room for one more thread now
+        with contextlib.suppress(RuntimeError):  # no thread could be started; the next check tries again
             gaps = await run_blocking(heap.gaps)
             given_back = min(given_back, gaps)
             grown = min(gaps, resident - lowest)
@@ -72,7 +71,7 @@ async def give_gaps_back(heap: Heap | None) -> None:
 
 
 def heap_of_this_process() -> Heap | None:
-    """That of glibc 2.33 or newer; None elsewhere."""
+    """The heap of glibc 2.33 or newer; None with anything else."""
     try:
         return _Glibc()
     except (OSError, AttributeError, TypeError):
@@ -100,7 +99,7 @@ class _MallInfo2(ctypes.Structure):
 
 
 class _Glibc:
-    """Calls through ctypes let other threads of Python run meanwhile."""
+    """The heap of glibc. Calls through ctypes release the interpreter, so other threads run meanwhile."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None)
@@ -108,7 +107,7 @@ class _Glibc:
         self._info.restype = _MallInfo2
         self._trim = library.malloc_trim
         self._trim.argtypes = (ctypes.c_size_t,)
-        # Kept open: a server that has run out of descriptors looks as well.
+        # Kept open, so that a server that has run out of descriptors can still read it.
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._statm)
 

@@ -23,8 +23,10 @@ _LARGEST_LONG = 2**63 - 1
 
 
 def too_many_operators(at: int) -> FilterExpressionError:
-    """The error for an expression with too many operators, of which one stands at this position."""
-    return FilterExpressionError(f"the expression has more than {MOST_OPERATORS} operators", at + 1)
+    """The error for an expression with too many operators; `at` is the position of one of them."""
+    return FilterExpressionError(
+        f"the expression has more than {MOST_OPERATORS} operators: write fewer of them", at + 1
+    )
 
 
 @v_args(inline=True)

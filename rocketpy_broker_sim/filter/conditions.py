@@ -43,9 +43,9 @@ Evaluate: TypeAlias = Callable[[Get], Value]
 _Holds: TypeAlias = Callable[[int], bool]
 
 _SEARCHED_WELL = 30_000
-"""Length of a text from which on Python searches it in linear time, however it and the wanted text are crafted."""
+"""Length from which on Python searches a text in linear time, however it and the wanted text are crafted."""
 _QUICK = 100_000
-"""Product of the lengths of both texts up to which any search takes less than ten microseconds."""
+"""Up to this product of the two lengths, any search takes less than ten microseconds."""
 
 
 def contains(text: str, wanted: str) -> bool:

@@ -65,7 +65,7 @@ class Expression:
             if at >= 0:
                 begin = at + len(head)
                 end = data.find(_PAIR_END, begin)
-                # Of several properties with one name the last wins, and empty values do not count.
+                # Of several properties with the same name the last one wins, and empty values do not count.
                 value = data[begin:end] if end >= 0 else data[begin:]
                 known = value or find_property(encoded, head[1:-1])
                 if known:

@@ -82,7 +82,7 @@ class Parser:
                         f"more than {MOST_DEPTH} parentheses stand in each other: write fewer of them",
                         (token.start_pos or 0) + 1,
                     )
-                # They are reduced all at once, behind the last of them.
+                # They are all reduced at once, after the last of them.
                 prefixes += token.type in _PREFIXES
                 if prefixes > MOST_OPERATORS:
                     raise too_many_operators(token.start_pos or 0)

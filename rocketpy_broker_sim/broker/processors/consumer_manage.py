@@ -96,12 +96,12 @@ def update_consumer_offset(broker: PositionView, connection: Connection, request
     _check_position(broker, topic, header.queue_id, header.commit_offset)
     offsets = broker.offsets
     if broker.config.use_server_side_reset_offset and offsets.has_reset(group, name, header.queue_id):
-        # No client has gone on from the reset yet, so this commit is from before.
+        # No client has taken up the reset yet, so this commit was made before it.
         return request.answer(ResponseCode.SUCCESS, "Offset has been previously reset")
     if offsets.is_lost(group, name, header.queue_id, header.commit_offset):
         remark = (
-            f"the offset {header.commit_offset} lies beyond what the queue had when the broker was started: the group "
-            "must pull before it commits"
+            f"the offset {header.commit_offset} is beyond the end that the queue had when the broker was started: the "
+            "group must pull before it commits"
         )
         return request.answer(ResponseCode.SYSTEM_ERROR, remark)
     offsets.commit(group, name, header.queue_id, header.commit_offset)

@@ -122,10 +122,10 @@ def _pull(
 
 
 def _reset(broker: PullView, connection: Connection, header: PullMessageRequestHeader) -> GetMessageResult | None:
-    """The result that tells a group to go on elsewhere; None if the pull may go on.
+    """The result that sends a group to another offset; None if the pull may proceed.
 
-    It is told that an administrator has reset its offset; and as long as it asks for what lies beyond the end that a
-    queue had after an unclean stop.
+    A group is sent elsewhere if an administrator has reset its offset, or if it asks for an offset beyond the end that
+    the queue had when the broker started after an unclean stop.
     """
     place = header.consumer_group, header.topic, header.queue_id
     offset = None
@@ -137,7 +137,7 @@ def _reset(broker: PullView, connection: Connection, header: PullMessageRequestH
             broker.offsets.note_pull(*place)
             return None
     else:
-        broker.offsets.note_pull(*place)  # it may be sent to a message that is newer than the start
+        broker.offsets.note_pull(*place)  # the reset may point to a message that was stored after the start
     return GetMessageResult(
         GetMessageStatus.OFFSET_RESET,
         offset,
@@ -147,17 +147,24 @@ def _reset(broker: PullView, connection: Connection, header: PullMessageRequestH
 
 
 def _sent_back_to(broker: PullView, header: PullMessageRequestHeader) -> int | None:
-    """The committed offset of a group that goes on behind messages that are lost; None for every other group."""
+    """The committed offset of a group that continues beyond lost messages; None for any other group."""
     place = header.consumer_group, header.topic, header.queue_id
     if not broker.offsets.is_lost(*place, header.queue_offset) or _is_single(header):
         return None
     offset = broker.offsets.query(*place)
-    log.warning("group %s is sent back from %d to %d on %s queue %d", place[0], header.queue_offset, offset, *place[1:])
+    log.warning(
+        "sending group %s back from offset %d to its committed offset %d on %s queue %d: messages were lost in an "
+        "unclean stop",
+        place[0],
+        header.queue_offset,
+        offset,
+        *place[1:],
+    )
     return offset
 
 
 def _is_single(header: PullMessageRequestHeader) -> bool:
-    """Whether a program pulls by queue and offset, and so decides itself where to go on."""
+    """Whether a program pulls by queue and offset, and so decides itself where to continue."""
     return header.sys_flag & BY_ITSELF == PullSysFlag.SUBSCRIPTION
 
 

@@ -1,9 +1,9 @@
 """INVOKE_BROKER_TO_RESET_OFFSET: have a group go on from another time or offset. Plays the part of resetOffset in
 AdminBrokerProcessor and in Broker2Client.
 
-Of the two ways the settings choose: the broker notes the positions and answers the pulls of the group with them, those
-it holds and those that come (`tables.resets` says how long), which needs nobody to be connected; or it sends them to
-the clients of the group, which commit them.
+The settings choose between two ways. Either the broker notes the positions and answers pulls of the group with them,
+both held and new ones (`tables.resets` says for how long), which works even if no client is connected. Or it sends the
+positions to the clients of the group, which commit them.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ def _retry_queue(
 ) -> int:
     """A queue of the group's retry topic, which is made on first use.
 
-    The topic may have fewer queues than the group asks for, if either was changed since. Nobody reads the others, so
-    unlike Apache's broker this one chooses none of them.
+    The topic may have fewer queues than the group asks for, if either was changed since. No consumer reads queues that
+    do not exist, so unlike Apache's broker this one does not choose them.
 
     Raises:
         BrokerError: the topic cannot be made, or not be written.

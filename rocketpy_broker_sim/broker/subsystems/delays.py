@@ -34,7 +34,7 @@ class Delays(Subsystem):
         config: the settings.
         storage: where its offsets are kept; written after the messages that they pass, so by itself.
         storing: where messages wait, and where they go; recovered before.
-        topics: how many queues of each topic are read.
+        topics: knows how many read queues each topic has.
 
     Attributes:
         level_count: How many levels of delay there are.

@@ -128,7 +128,7 @@ class ConsumerOffsetTable(StoredTable):
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
 
     def _make_room(self, group: str, topic: str, added: int, for_resets: int = 0) -> None:
-        """Make room for more offsets, and for so many bytes of resets.
+        """Make room for more offsets, and for `for_resets` bytes of resets.
 
         Raises:
             BrokerError: there is no room; nothing is changed.
@@ -175,26 +175,27 @@ class ConsumerOffsetTable(StoredTable):
     # --- after an unclean stop ---------------------------------------------------------------------------
 
     def note_ends(self, end: Callable[[str, int], int]) -> None:
-        """Note where the queues end, as some may have lost messages that members of groups have got.
+        """Note where the queues end, because they may have lost messages that groups have already got.
 
         Args:
-            end: Gives the offset behind the last message of a topic's queue.
+            end: Returns the offset after the last message of a topic's queue.
         """
         self._ends.begin(self._offsets, lambda key, queue_id: end(_names(key)[0], queue_id))
 
     def is_lost(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Whether a group that has not pulled a queue since an unclean stop stands beyond what survived of it."""
+        """Whether an offset is beyond what survived an unclean stop, and the group has not pulled the queue since."""
         return bool(self._ends) and self._ends.is_beyond(_key(topic, group), queue_id, offset)
 
     def note_pull(self, group: str, topic: str, queue_id: int) -> None:
-        """The group pulls from an offset that may be right."""
+        """Note that the group pulls from an offset that may be correct."""
         if self._ends:
             self._ends.heard(_key(topic, group), queue_id)
 
     # --- resets ----------------------------------------------------------------------------------------
 
     def assign_resets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Reset a group to these offsets, by queue. Its pulls are told, and until one takes it up, commits are ignored.
+        """Reset a group to these offsets, by queue. Answers to pulls report it; until a client takes it up, commits are
+        ignored.
 
         All queues are reset at once, or none, so that no reader finds only half of them reset.
 
@@ -210,18 +211,18 @@ class ConsumerOffsetTable(StoredTable):
             self.changed = True
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether the group has yet to take up a reset."""
+        """Whether the group has a pending reset in this queue."""
         return self._resets.get(_key(topic, group), queue_id) is not None
 
     def tell_reset(self, group: str, topic: str, queue_id: int, *, client: str, offset: int) -> int | None:
-        """The position that a pull must be answered with, because of a reset; None if it may go on.
+        """The position that a pull must be answered with because of a reset; None if the pull may proceed.
 
         Args:
             group: the group.
             topic: the topic.
             queue_id: the queue.
             client: the address that the pull comes from.
-            offset: what it asks for.
+            offset: the offset that it asks for.
         """
         return self._resets.tell(_key(topic, group), queue_id, client, offset)
 

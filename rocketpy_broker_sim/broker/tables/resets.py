@@ -1,9 +1,9 @@
 """PendingResets: positions that an administrator has set for groups, and that their consumers have not taken up yet.
 
-A pull that is told of a reset may have been given up by its client, which then discards the answer: the queue has moved
-to another member, or the client pulls with another filter now. So every pull is told, until one from a client that was
-told before asks for the new position. Apache's broker tells only one pull, whatever becomes of the answer. Plays the
-part of the resetOffsetTable in ConsumerOffsetManager.
+The client may have given up the pull whose answer reports a reset, and then discards the answer: because the queue has
+moved to another member, or because the client now pulls with another filter. So every pull is answered with the new
+position, until a client that has got such an answer asks for that position. Apache's broker answers only one pull that
+way, whatever becomes of the answer. Plays the part of the resetOffsetTable in ConsumerOffsetManager.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["PendingResets", "size_of_resets"]
 
 _MOST_TELLINGS = 5
-"""How often one client is told of a reset. A client that goes on elsewhere after that ignores it."""
+"""How often a reset is reported to one client. A client that still pulls from another position then ignores resets."""
 _BYTES_OF_RESETTING = 256
 _BYTES_A_RESET = 48
 _BYTES_OF_TELLING = 352
@@ -32,7 +32,7 @@ def size_of_resets(key: str, count: int, tellings: Iterable[int] = ()) -> int:
     Args:
         key: the topic and the group.
         count: how many resets there are.
-        tellings: for each of them that clients were told of, how many clients.
+        tellings: for each reset that was reported to clients, to how many.
     """
     if not count:
         return 0
@@ -44,19 +44,19 @@ class PendingResets:
     """The pending resets, by topic and group (a key of the table of offsets), and queue.
 
     Args:
-        room: the room of the table of offsets, where they count.
+        room: the room of the offset table, which resets count towards.
     """
 
     def __init__(self, room: TableRoom) -> None:
         self._room = room
         self._offsets: dict[str, dict[int, int]] = {}
         self._told: dict[str, dict[int, dict[str, int]]] = {}
-        """For each reset that clients were told of: how often, by their addresses."""
+        """For each reset that was reported to clients: how often, by the clients' addresses."""
 
     # --- looking ---------------------------------------------------------------------------------------
 
     def get(self, key: str, queue_id: int) -> int | None:
-        """The position that a group has to take up in a queue; None without a reset."""
+        """The position to which a queue of a group was reset; None without a reset."""
         queues = self._offsets.get(key)
         return None if queues is None else queues.get(queue_id)
 
@@ -71,26 +71,26 @@ class PendingResets:
     # --- changing --------------------------------------------------------------------------------------
 
     def growth(self, key: str, offsets: Mapping[int, int]) -> int:
-        """How many bytes more there will be when `put` has set these positions."""
+        """By how many bytes the size grows if `put` sets these positions."""
         known, told = self._offsets.get(key, {}), self._told.get(key, {})
         count = len(known) + len(offsets.keys() - known.keys())
         stays = (len(clients) for queue_id, clients in told.items() if queue_id not in offsets)
         return size_of_resets(key, count, stays) - self.size(key)
 
     def put(self, key: str, offsets: Mapping[int, int]) -> None:
-        """Set positions by queue, in place of those set before. The caller has taken the room for `growth`."""
+        """Set positions by queue, replacing earlier ones. The caller has taken the room for `growth`."""
         self._offsets.setdefault(key, {}).update(offsets)
         for queue_id in [each for each in self._told.get(key, ()) if each in offsets]:
             self._forget_tellings(key, queue_id)
 
     def tell(self, key: str, queue_id: int, client: str, offset: int) -> int | None:
-        """The position that a pull must be answered with; None if it may go on, perhaps because it takes up the reset.
+        """The position that a pull must be answered with; None if it may proceed, as when it takes up the reset.
 
         Args:
             key: the topic and the group.
             queue_id: the queue.
             client: the address that the pull comes from.
-            offset: what it asks for.
+            offset: the offset that it asks for.
         """
         position = self.get(key, queue_id)
         if position is None:
@@ -104,7 +104,7 @@ class PendingResets:
         return position
 
     def _note(self, key: str, queue_id: int, client: str, times: int) -> bool:
-        """Remember how often a client was told. False if there is no room for that."""
+        """Remember how often a reset was reported to a client. False if there is no room for that."""
         told = self._told.get(key, {}).get(queue_id, {})
         if client not in told:
             try:
@@ -116,7 +116,7 @@ class PendingResets:
         return True
 
     def _end(self, key: str, queue_id: int) -> None:
-        """A reset is not pending any more."""
+        """Remove a reset, which is no longer pending."""
         clients = self._forget_tellings(key, queue_id)
         queues = self._offsets[key]
         before = size_of_resets(key, len(queues), [clients] if clients else ())
@@ -126,7 +126,7 @@ class PendingResets:
         self._room.note(size_of_resets(key, len(queues)) - before)
 
     def _forget_tellings(self, key: str, queue_id: int) -> int:
-        """Returns how many clients were told."""
+        """Forget to which clients a reset was reported; returns how many they were."""
         told = self._told.get(key)
         if told is None or queue_id not in told:
             return 0
