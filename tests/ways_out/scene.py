@@ -126,6 +126,9 @@ class Scene:
         made.subscribe(self.place.topic)
         return made
 
+    def pull_consumer(self) -> Any:
+        return self.module.PullConsumer(self.place.group, **self.place.settings)
+
     def message(self, number: int) -> Message:
         return Message(self.place.topic, f"{self.place.group}/{number}".encode())
 
